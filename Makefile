@@ -1,0 +1,79 @@
+# The front door. Bare `make` prints what there is; the comment above a target is its help text.
+# A machine needs Python 3.11 or later and make; everything else goes into .venv.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format bench figures docs lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.11 python3 python; do \
+	$$p -c '$(IS_NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
+
+# Print this list
+help:
+	@awk '/^# /{text = substr($$0, 3); next} \
+	      /^[a-z-]+:/{if (text) {sub(/:.*/, ""); printf "  make %-10s %s\n", $$0, text}} {text = ""}' Makefile
+
+# Make .venv with the locked packages and muntin itself (again only if the lock or pyproject changed)
+setup: $(STAMP)
+
+# Show queries sharing state on a small generated stream
+demo: $(STAMP)
+	$(BIN)/muntin demo
+
+# Run all tests, in parallel
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto
+
+# Run the tests that take seconds, and stop at the first failure
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -n auto -x -q -m "not slow"
+
+# Lint, check formatting, types and the direction of imports
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Format the code and fix what can be fixed
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Run the benchmarks; write benchmarks/results/ and docs/benchmarks.md
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+# Redraw the figures of the papers
+figures: $(STAMP)
+	@if [ -d benchmarks/figures ]; then $(BIN)/python -m benchmarks.figures; \
+	else echo "There are no figures yet: they come with the next milestone."; fi
+
+# Rewrite the generated parts of the docs: fact sheets, rules, command line
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
+# Pin the newest packages that pyproject.toml allows, in requirements.lock
+lock: $(STAMP)
+	CUSTOM_COMPILE_COMMAND="make lock" \
+	$(BIN)/pip-compile --quiet --upgrade --extra dev --extra bench --strip-extras \
+		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--annotation-style line --output-file requirements.lock pyproject.toml
+
+# Remove what the tools leave behind (not .venv)
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name '*.egg-info' \) -type d -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(or $(PYTHON),false) -c '$(IS_NEW_ENOUGH)' || { \
+		echo "muntin needs Python 3.11 or later; found: $$($(or $(PYTHON),python3) --version 2>&1)." \
+		"Name one with: make setup PYTHON=python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing" \
+		"(Debian and Ubuntu: install python3-venv)."; rm -rf $(VENV); exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@

@@ -1,0 +1,57 @@
+"""Run benchmarks: `python -m benchmarks [NAME …] [--quick] [--list] [--report]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from importlib import import_module
+
+from benchmarks.measure import Result
+from benchmarks.report import PAGE, table_text, write_page
+
+BENCHMARKS = ("cold_start", "push_throughput")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the named benchmarks, or all, and write results and page; 0 if all went well."""
+    options = parse(arguments)
+    if options.list:
+        for name in BENCHMARKS:
+            print(f"{name:<18}{first_line(name)}")
+        return 0
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        print(f"there is no benchmark '{unknown[0]}'; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    if not options.report:
+        for name in options.names or BENCHMARKS:
+            print(f"{name}: {first_line(name)}", flush=True)
+            result: Result = import_module(f"benchmarks.{name}").run(options.quick)
+            print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
+            if not options.quick:
+                print(f"written: {result.save()}\n", flush=True)
+    if not options.quick:
+        write_page()
+        print(f"written: {PAGE}")
+    return 0
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run muntin's benchmarks.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; all by default")
+    parser.add_argument("--quick", action="store_true", help="small and rough, nothing is written")
+    parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
+    parser.add_argument(
+        "--report", action="store_true", help="only write the page from the results there are"
+    )
+    return parser.parse_args(arguments)
+
+
+def first_line(name: str) -> str:
+    """What a benchmark measures, from its docstring."""
+    return (import_module(f"benchmarks.{name}").__doc__ or "").partition("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""The child process of `cold_start`: prints the seconds of each phase as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from itertools import pairwise
+
+
+def main(queries: int) -> None:
+    """Go from nothing to an answer; `queries` of the demo are registered on the way."""
+    stamps = [time.perf_counter()]
+    import muntin
+
+    _ = muntin.Engine  # in case it is imported on first use
+    stamps.append(time.perf_counter())
+    engine = muntin.Engine()
+    stamps.append(time.perf_counter())
+
+    # Drawing the events is not part of any phase.
+    from muntin.demo.trades import trade_queries
+    from muntin.testing import TradeStream
+
+    stream = TradeStream(seed=3)
+    batch = next(stream.batches(20_000, 20_000))
+    texts = trade_queries(queries)
+    drawn = time.perf_counter()
+    shift = drawn - stamps[-1]
+    engine.execute(stream.create_statement)
+    engine.register_many(texts)
+    stamps.append(time.perf_counter() - shift)
+    engine.push(stream.name, batch)
+    stamps.append(time.perf_counter() - shift)
+    answer = engine.lookup("market")
+    stamps.append(time.perf_counter() - shift)
+    engine.advance()
+    stamps.append(time.perf_counter() - shift)
+    check(batch, answer)
+    phases = ("import", "engine", "register", "push", "lookup", "advance")
+    spans = [after - before for before, after in pairwise(stamps)]
+    json.dump(dict(zip(phases, spans, strict=True)), sys.stdout)
+
+
+def check(batch, answer) -> None:
+    """The look-up against NumPy: trades of the last minute, up to a whole five seconds."""
+    import pyarrow as pa
+
+    ts = batch["ts"].cast(pa.int64()).to_numpy()
+    end = (int(ts.max()) + 1) // 5_000_000 * 5_000_000
+    inside = (ts >= end - 60_000_000) & (ts < end)
+    assert answer["trades"].to_pylist() == [int(inside.sum())]
+    assert answer["volume"].to_pylist() == [int(batch["shares"].to_numpy()[inside].sum())]
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,94 @@
+"""Fill the generated parts of the docs: `python docs/generate.py [--check]`.
+
+A part stands between `<!-- generated: WHAT -->` and `<!-- end -->`; WHAT is a function of this file, or
+a command whose output is shown. With `--check` nothing is written, and stale pages are named.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+_PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def algorithm_table() -> str:
+    """One line per synopsis, from the fact sheets that open their modules."""
+    rows = ["| synopsis | answers | insert | look-up | space |", "|---|---|---|---|---|"]
+    for name, text in _synopsis_docstrings().items():
+        facts = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", text, re.MULTILINE))
+        cells = (facts[fact] for fact in ("Answers", "Insert", "Lookup", "Space"))
+        rows.append(f"| [{name}](#{name}) | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def fact_sheets() -> str:
+    """The docstring of each synopsis module, under a heading of its own."""
+    parts = []
+    for name, text in _synopsis_docstrings().items():
+        opening, _, rest = text.partition("\n")
+        summary = opening.partition(": ")[2]
+        parts.append(f"## {name}\n\n{summary[:1].upper()}{summary[1:]}\n{rest}")
+    return "\n\n".join(parts)
+
+
+def rules() -> str:
+    """The planner's rules, in the order they are tried."""
+    from muntin.plan.rules import RULES
+
+    rows = [f"| {number} | {rule.because} | `{rule.synopsis}` |" for number, rule in enumerate(RULES, 1)]
+    return "\n".join(["| | because | synopsis |", "|---|---|---|", *rows])
+
+
+def _synopsis_docstrings() -> dict[str, str]:
+    from muntin.synopsis import SYNOPSES
+
+    modules = {name: inspect.getmodule(synopsis) for name, synopsis in SYNOPSES.items()}
+    return {name: inspect.cleandoc(module.__doc__ or "") for name, module in modules.items() if module}
+
+
+def command_output(command: str) -> str:
+    """What a `muntin` command prints, as a block."""
+    from typer.testing import CliRunner
+
+    from muntin.cli import app
+
+    result = CliRunner().invoke(app, command.split()[1:], prog_name="muntin")
+    lines = [line.rstrip() for line in result.output.strip().splitlines()]
+    return "\n".join(["```", f"$ {command}", *lines, "```"])
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    part.__name__: part for part in (algorithm_table, fact_sheets, rules)
+}  # fmt: skip
+
+
+def fill(text: str) -> str:
+    """A page with its generated parts as they should be now."""
+
+    def replace(match: re.Match[str]) -> str:
+        what = match[2]
+        made = command_output(what) if what.startswith("muntin ") else PARTS[what]()
+        return f"{match[1]}\n{made}\n\n{match[4]}"
+
+    return _PART.sub(replace, text)
+
+
+def main() -> int:
+    """Rewrite stale pages, or with `--check` only name them; 1 if there were any to name."""
+    os.environ |= {"COLUMNS": "100", "TERMINAL_WIDTH": "100"}
+    stale = [page for page in sorted(DOCS.rglob("*.md")) if fill(page.read_text()) != page.read_text()]
+    for page in stale:
+        print(f"{'stale' if '--check' in sys.argv else 'written'}: {page.relative_to(DOCS.parent)}")
+        if "--check" not in sys.argv:
+            page.write_text(fill(page.read_text()))
+    return int(bool(stale) and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""What is computed over a window: one class per function of the query language."""
+
+from muntin.aggregate.contract import Aggregate, Lowered, Partial, Partials
+from muntin.aggregate.count import Count
+from muntin.aggregate.ends import First, Last
+from muntin.aggregate.extremes import Max, Min
+from muntin.aggregate.holistic import CountDistinct, Quantile
+from muntin.aggregate.spread import StddevPop, StddevSamp, VarPop, VarSamp
+from muntin.aggregate.sum import Avg, Sum
+
+AGGREGATES: dict[str, Aggregate] = {
+    aggregate.name: aggregate
+    for aggregate in (
+        Count(), Sum(), Avg(), Min(), Max(), First(), Last(), VarPop(), VarSamp(),
+        StddevPop(), StddevSamp(), Quantile(), CountDistinct(),
+    )
+}  # fmt: skip
+
+__all__ = ["AGGREGATES", "Aggregate", "Lowered", "Partial", "Partials"]

@@ -1,0 +1,101 @@
+"""Components: the mergeable values that aggregates are made of.
+
+Each knows its identity, how to fold events into partials and how to merge partials. Aggregates over
+the same input share them: SUM, COUNT and AVG need `count` and `sum` once. `values` is different:
+it has no fixed size, so only synopses that keep the events themselves can offer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.aggregate.contract import Array, Partial
+from muntin.kernels import fold, merge
+
+_INT = np.iinfo(np.int64)
+Kernel = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class Component:
+    """`identity` gives (dtype, value) of each state array, for values of a dtype."""
+
+    name: str
+    identity: Callable[[np.dtype], tuple[tuple[np.dtype, object], ...]]
+    fold_of: Callable[[np.dtype], Kernel]
+    merge_of: Callable[[np.dtype], Kernel]
+    is_subtractable: bool = False
+
+    def start(self, dtype: np.dtype, slots: int) -> Partial:
+        """State for `slots` answers, each over nothing."""
+        return tuple(np.full(slots, value, kind) for kind, value in self.identity(dtype))
+
+    def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
+             into: Partial) -> None:  # fmt: skip
+        """Fold ranges of events into `into`; O(events)."""
+        self.fold_of(value.dtype)(lo, hi, width, key, at, value, valid, *into)
+
+    def merge(self, lo: Array, hi: Array, width: int, key: Array, cells: Partial, into: Partial) -> None:
+        """Merge ranges of cells into `into`; O(cells)."""
+        self.merge_of(cells[0].dtype)(lo, hi, width, key, *cells, *into)
+
+
+def _same(kernel: Kernel) -> Callable[[np.dtype], Kernel]:
+    return lambda dtype: kernel
+
+
+def _by_type(ints: Kernel, floats: Kernel) -> Callable[[np.dtype], Kernel]:
+    return lambda dtype: ints if dtype == np.int64 else floats
+
+
+_int64, _float64 = np.dtype(np.int64), np.dtype(np.float64)
+
+COMPONENTS: dict[str, Component] = {
+    component.name: component
+    for component in (
+        Component("count", lambda _: ((_int64, 0),), _same(fold.fold_count), _same(merge.merge_count), True),
+        # integers: the total and a float shadow that tells an overflow; floats: high and low part
+        Component(
+            "sum",
+            lambda kind: ((kind, 0), (_float64, 0.0)),
+            _by_type(fold.fold_sum_int, fold.fold_sum_float),
+            _by_type(merge.merge_sum_int, merge.merge_sum_float),
+            True,
+        ),
+        Component(
+            "min",
+            lambda kind: ((kind, _INT.max if kind == np.int64 else np.nan),),  # NaN is greatest
+            _same(fold.fold_min),
+            _same(merge.merge_min),
+        ),
+        Component(
+            "max",
+            lambda kind: ((kind, _INT.min if kind == np.int64 else -np.inf),),
+            _same(fold.fold_max),
+            _same(merge.merge_max),
+        ),
+        Component(
+            "first",
+            lambda kind: ((kind, 0), (_int64, _INT.max)),
+            _same(fold.fold_first),
+            _same(merge.merge_first),
+        ),
+        Component(
+            "last",
+            lambda kind: ((kind, 0), (_int64, _INT.min)),
+            _same(fold.fold_last),
+            _same(merge.merge_last),
+        ),
+        Component(
+            "m2",
+            lambda kind: ((_int64, 0), (_float64, 0.0), (_float64, 0.0)),
+            _same(fold.fold_m2),
+            _same(merge.merge_m2),
+            True,
+        ),
+    )
+}
+HOLISTIC = "values"

@@ -1,0 +1,52 @@
+"""What an aggregate is: which components it needs, and how their partials become an answer.
+
+Following lift / combine / lower: *components* (`component.py`) lift events into partials and
+combine partials; an aggregate only names the components it reads and lowers their arrays to
+answers. So SUM, COUNT and AVG of one column share two components, and a new aggregate never
+touches a synopsis.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Array = npt.NDArray[Any]
+Partial = tuple[Array, ...]  # the state arrays of one component, one slot per answer
+Partials = Mapping[str, Partial]  # by component name
+
+
+class Lowered(NamedTuple):
+    """Answers as arrays: `value` is meaningless where `valid` is False (the answer is NULL)."""
+
+    value: Array
+    valid: npt.NDArray[np.bool_]
+
+
+class Aggregate(ABC):
+    """One function of the query language."""
+
+    name: ClassVar[str]
+    components: ClassVar[tuple[str, ...]]  # holistic aggregates need just ("values",)
+    parameters: ClassVar[tuple[str, ...]] = ()  # names of its constant arguments, e.g. ("phi",)
+    takes_star: ClassVar[bool] = False
+
+    @abstractmethod
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        """Type of the answer; TypeError says what the function accepts."""
+
+    @abstractmethod
+    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+        """Answers from partials, one per slot; O(slots)."""
+
+    def check_parameters(self, parameters: tuple[float, ...]) -> None:
+        """ValueError if a constant argument is out of range."""
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

@@ -1,0 +1,53 @@
+"""Variance and standard deviation, from (count, mean, M2): stable where sum of squares is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
+
+
+class _Spread(Aggregate):
+    components = ("count", "m2")
+    spare = 0  # degrees of freedom taken off the count
+    is_root = False
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None or not is_number(argument):
+            raise TypeError("takes a number")
+        return pa.float64()
+
+    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+        (count,) = partials["count"]
+        _count, _mean, m2 = partials["m2"]
+        variance = m2 / np.maximum(count - self.spare, 1)
+        return Lowered(np.sqrt(variance) if self.is_root else variance, count > self.spare)
+
+
+class VarPop(_Spread):
+    """Population variance; NULL for an empty window."""
+
+    name = "var_pop"
+
+
+class VarSamp(_Spread):
+    """Sample variance; NULL for fewer than two values."""
+
+    name = "var_samp"
+    spare = 1
+
+
+class StddevPop(_Spread):
+    """Population standard deviation."""
+
+    name = "stddev_pop"
+    is_root = True
+
+
+class StddevSamp(_Spread):
+    """Sample standard deviation; NULL for fewer than two values."""
+
+    name = "stddev_samp"
+    spare = 1
+    is_root = True

@@ -1,0 +1,159 @@
+"""The command line. Each command imports what it needs when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+STARTED = time.perf_counter()
+
+app = typer.Typer(
+    help="Thousands of sliding-window queries over one stream, sharing their state and work.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class SourceName(StrEnum):
+    """What the demo can replay."""
+
+    trades = "trades"
+    flights = "flights"
+
+
+class FileFormat(StrEnum):
+    """Formats of the files in an output directory."""
+
+    parquet = "parquet"
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+class Runtime(StrEnum):
+    """What drives the queries."""
+
+    embedded = "embedded"
+
+
+SqlFile = Annotated[
+    Path, typer.Argument(metavar="FILE.sql", help="CREATE STREAM and REGISTER QUERY statements.")
+]
+
+
+def main() -> None:
+    """The `muntin` command."""
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"muntin {version('muntin')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of `muntin` itself."""
+
+
+@app.command()
+def demo(
+    source: Annotated[SourceName, typer.Option(help="The stream to replay.")] = SourceName.trades,
+    queries: Annotated[int, typer.Option(min=1, max=100_000, help="How many queries watch it.")] = 1_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to replay, at most.")] = 20.0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream and other queries.")] = 0,
+    events: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
+) -> None:
+    """Replay a stream under a thousand queries and watch them share their work."""
+    with _errors_reported():
+        from muntin.demo import open_display, open_source, play
+
+        play(open_source(source.value, queries, seed, events), open_display(), seconds, STARTED)
+
+
+@app.command()
+def run(
+    script: SqlFile,
+    input: Annotated[
+        Path, typer.Option("--input", help="Events: .parquet, .csv or .jsonl (also .csv.gz …).")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="A .parquet, .csv or .jsonl file, or a directory.")],
+    stream: Annotated[str | None, typer.Option(help="The stream of the input, if there are several.")] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Events pushed at once.")] = 65_536,
+    flush: Annotated[
+        bool, typer.Option("--flush/--no-flush", help="At the end of the file, emit the windows still open.")
+    ] = True,
+    format: Annotated[
+        FileFormat, typer.Option(help="Format of the files in a directory.")
+    ] = FileFormat.parquet,
+    engine: Annotated[Runtime, typer.Option(help="What drives the queries.")] = Runtime.embedded,
+) -> None:
+    """Answer the queries of FILE.sql over a file of events.
+
+    With one query, or with a directory as --out, answers have typed columns; several queries in one
+    file become a long table: query, key, window_start, window_end, complete, column, value, text.
+    """
+    with _errors_reported():
+        from muntin.run import open_progress, run_file
+
+        report = run_file(
+            script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
+            progress=open_progress(sys.stderr),
+        )  # fmt: skip
+    typer.echo(str(report), err=True)
+
+
+@app.command()
+def explain(script: SqlFile) -> None:
+    """Print the plan for FILE.sql: which queries share what, and why."""
+    with _errors_reported():
+        from muntin.run import explain_file
+
+        typer.echo(explain_file(script))
+
+
+@app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(help="One benchmark; without it all of them.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small and rough: does it run at all?")] = False,
+    list_them: Annotated[bool, typer.Option("--list", help="Name the benchmarks and stop.")] = False,
+) -> None:
+    """Run the benchmarks of a source checkout."""
+    import subprocess
+
+    root = Path(__file__).parents[2]
+    if not (root / "benchmarks" / "__main__.py").is_file():
+        typer.echo(
+            "error: the benchmarks are part of the source checkout: see benchmarks/README.md there", err=True
+        )
+        raise typer.Exit(2)
+    flags = ["--quick"] * quick + ["--list"] * list_them
+    command = [sys.executable, "-m", "benchmarks", *([name] if name else []), *flags]
+    raise typer.Exit(subprocess.run(command, cwd=root, check=False).returncode)
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    """What went wrong as one message on stderr, and exit code 2; a bug still shows its traceback."""
+    from muntin.errors import MuntinError
+
+    try:
+        yield
+    except MuntinError as fault:
+        typer.echo(f"error: {fault}", err=True)
+        raise typer.Exit(2) from None

@@ -1,0 +1,147 @@
+"""The demo itself: register the queries, push the stream, advance, show, sum up."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Full, Queue
+from threading import Event, Thread, current_thread, main_thread
+
+import pyarrow as pa
+
+from muntin.demo.alerts import AlertWatch
+from muntin.demo.display import Display, text_table
+from muntin.demo.plan import plan_lines
+from muntin.demo.progress import Progress
+from muntin.demo.source import Source
+from muntin.engine import Engine
+
+AHEAD = 4  # batches drawn before they are asked for
+
+
+def play(source: Source, display: Display, seconds: float, started: float) -> Progress:
+    """Replay `source` for up to `seconds`; `started` is the `time.perf_counter()` of the command."""
+    engine = Engine()
+    progress = Progress(queries=len(source.queries))
+    watch = AlertWatch(tuple(name for name in source.watched if name in source.queries))
+    display.say(f"muntin demo: stream '{source.stream}', {source.title}")
+    _register(engine, source, display)
+    with _interrupt() as stop, _ahead(source.batches) as batches:
+        begun = time.perf_counter()
+        for batch in batches:
+            _step(engine, source, batch, progress, watch, display, begun, started)
+            if stop.is_set() or progress.elapsed >= seconds:
+                break
+    display.close()
+    _sum_up(engine, source, progress, display, interrupted=stop.is_set())
+    return progress
+
+
+def _register(engine: Engine, source: Source, display: Display) -> None:
+    before = time.perf_counter()
+    engine.execute(source.create_statement)
+    engine.register_many(source.queries)
+    display.say(f"{len(source.queries):,} queries registered in {time.perf_counter() - before:.1f} s")
+    for line in plan_lines(engine):
+        display.say(line)
+
+
+def _step(
+    engine: Engine, source: Source, batch: pa.RecordBatch, progress: Progress, watch: AlertWatch,
+    display: Display, begun: float, started: float,
+) -> None:  # fmt: skip
+    """Push one batch, collect what closed, show it."""
+    engine.push(source.stream, batch)
+    progress.events += batch.num_rows
+    if progress.first_answer is None:
+        _first_answer(engine, source, progress, display, started)
+    answers = engine.advance()
+    progress.elapsed = time.perf_counter() - begun
+    progress.answers += sum(table.num_rows for table in answers.values())
+    if not progress.warm_seconds:
+        progress.warm_seconds, progress.warm_events = progress.elapsed, progress.events
+    _read_stats(engine, source, progress)
+    alerts = watch.notice(answers)
+    progress.alerts = watch.count
+    display.show(progress, alerts)
+
+
+def _first_answer(
+    engine: Engine, source: Source, progress: Progress, display: Display, started: float
+) -> None:
+    """A look-up needs no closed window: it answers as soon as there are events."""
+    name = next(iter(source.queries))
+    answer = engine.lookup(name)
+    progress.first_answer = time.perf_counter() - started
+    display.say(f"first answer {progress.first_answer:.1f} s after the command, from '{name}':")
+    display.say(text_table(answer, 1))
+
+
+def _read_stats(engine: Engine, source: Source, progress: Progress) -> None:
+    stats = engine.stats()["streams"][source.stream]
+    progress.late = stats["late"]
+    progress.state_bytes = stats["bytes"]
+    progress.watermark = stats["watermark"]
+    progress.event_time = stats["greatest"]
+
+
+def _sum_up(engine: Engine, source: Source, progress: Progress, display: Display, interrupted: bool) -> None:
+    for name in source.shown:
+        if name in source.queries:
+            answer = engine.lookup(name)
+            display.say(f"\n{name}: {answer.num_rows:,} answers now")
+            if answer.num_rows:
+                display.say(text_table(answer))
+    display.say("\nsummary (interrupted)" if interrupted else "\nsummary")
+    for label, value in progress.summary():
+        display.say(f"  {label:<14}{value}")
+
+
+@contextmanager
+def _interrupt() -> Iterator[Event]:
+    """Turns the first Ctrl-C into a request to stop between two batches, when the state is whole."""
+    stop = Event()
+    if current_thread() is not main_thread():
+        yield stop
+        return
+
+    def request(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second one stops at once
+
+    before = signal.signal(signal.SIGINT, request)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The same batches, drawn by a thread so that the engine does not wait for the generator."""
+    queue: Queue[pa.RecordBatch | None] = Queue(AHEAD)
+    done = Event()
+
+    def put(item: pa.RecordBatch | None) -> None:
+        while not done.is_set():
+            try:
+                return queue.put(item, timeout=0.1)
+            except Full:
+                continue
+
+    def draw() -> None:
+        for batch in batches:
+            put(batch)
+            if done.is_set():
+                return
+        put(None)
+
+    drawer = Thread(target=draw, name="muntin-demo-source", daemon=True)
+    drawer.start()
+    try:
+        yield iter(queue.get, None)
+    finally:
+        done.set()
+        drawer.join()

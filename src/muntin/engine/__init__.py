@@ -1,0 +1,5 @@
+"""The embedded runtime."""
+
+from muntin.engine.engine import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,102 @@
+"""Checkpoints: a snapshot on disk, in one file.
+
+    8 bytes   MUNTIN and the format version
+    32 bytes  SHA-256 of what follows
+    the rest  an Arrow stream: a row per array (name, how it is encoded, bytes); the description,
+              as JSON, in the schema's metadata
+
+Written to a temporary file, flushed to disk and renamed: a crash leaves the old checkpoint or the
+new one. No pickle, nothing executable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import CheckpointError, NotFound
+
+_MAGIC = b"MUNTIN"
+_VERSION = b"01"
+_SCHEMA = pa.schema([("name", pa.string()), ("encoding", pa.string()), ("data", pa.large_binary())])
+
+
+def write_checkpoint(path: Path, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Replace the file at `path`, or leave it as it is."""
+    sink = pa.BufferOutputStream()
+    schema = _SCHEMA.with_metadata({"description": json.dumps(description)})
+    rows = [(name, *_encode(array)) for name, array in arrays.items()]
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for row in rows:
+            writer.write_batch(pa.record_batch([[cell] for cell in row], schema=schema))
+    body = sink.getvalue()
+    head = _MAGIC + _VERSION + hashlib.sha256(body).digest()
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(head)
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise CheckpointError(f"checkpoint '{path}' cannot be written: {error.strerror or error}") from None
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Description and arrays; an error if the file is not exactly what was written."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no checkpoint '{path}'") from None
+    except OSError as error:
+        raise CheckpointError(f"checkpoint '{path}' cannot be read: {error.strerror or error}") from None
+    if content[:6] != _MAGIC:
+        raise CheckpointError(f"'{path}' is not a muntin checkpoint")
+    if content[6:8] != _VERSION:
+        version = content[6:8].decode(errors="replace")
+        raise CheckpointError(
+            f"checkpoint '{path}' has format version {version}; this muntin reads {_VERSION.decode()}"
+        )
+    body = memoryview(content)[40:]
+    if hashlib.sha256(body).digest() != content[8:40]:
+        raise CheckpointError(
+            f"checkpoint '{path}' is damaged: its checksum does not match ({len(content):,} bytes)"
+        )
+    with pa.ipc.open_stream(body) as reader:
+        description = json.loads(reader.schema.metadata[b"description"])
+        rows = reader.read_all().to_pylist()
+    return description, {row["name"]: _decode(row["encoding"], row["data"]) for row in rows}
+
+
+def _encode(array: Any) -> tuple[str, bytes]:
+    if isinstance(array, np.ndarray):
+        return array.dtype.str, np.ascontiguousarray(array).tobytes()
+    batch = pa.record_batch([array], names=["values"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return "arrow", sink.getvalue().to_pybytes()
+
+
+def _decode(encoding: str, data: bytes) -> Any:
+    if encoding != "arrow":
+        return np.frombuffer(data, np.dtype(encoding)).copy()
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch().column(0)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,62 @@
+"""The operator: a shard at work. What a runtime drives: events in, answers out, state to bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.engine import snapshot
+from muntin.engine.emission import emit
+from muntin.engine.lookup import lookup
+from muntin.engine.shard import Shard
+from muntin.query import Query
+from muntin.stream import Stream
+from muntin.synopsis.contract import Arrays
+
+
+class Operator:
+    """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
+
+    def __init__(self, stream: Stream, backlog_bytes: int):
+        self.shard = Shard(stream, backlog_bytes)
+
+    def register(self, name: str, query: Query) -> None:
+        """Add a query; it answers at once from what is kept already."""
+        self.shard.register(name, query)
+
+    def drop(self, name: str) -> None:
+        """Remove a query and free what only it needed; no other answer changes."""
+        self.shard.drop(name)
+
+    def insert(self, batch: Any) -> int:
+        """Take in a batch, all or nothing; returns how many of its events were late."""
+        return self.shard.insert(batch)
+
+    def lookup(self, name: str, key: Any = None, at: int | None = None) -> pa.Table:
+        """One query's answers as of one instant."""
+        return lookup(self.shard, name, key, at)
+
+    def advance(self, until: int | None = None) -> dict[str, pa.Table]:
+        """Answers of every window that closed up to `until` (by default the watermark), each once."""
+        clock = self.shard.clock
+        if until is not None and (clock.watermark is None or until > clock.watermark):
+            clock.promise(until)
+        target = clock.watermark if until is None else until
+        if target is None:
+            return {}
+        answers = emit(self.shard, target)
+        self.shard.forget()
+        return answers
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """All state: a description that JSON can hold, and named arrays."""
+        return snapshot.take(self.shard)
+
+    def restore(self, description: dict[str, Any], arrays: Arrays, queries: dict[str, Query]) -> None:
+        """State from a snapshot, into an operator without queries."""
+        snapshot.put(self.shard, description, arrays, queries)
+
+    def check(self) -> None:
+        """Assert every invariant of the state."""
+        self.shard.check()

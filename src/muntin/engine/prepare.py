@@ -1,0 +1,94 @@
+"""From a record batch to what synopses take in: every expression evaluated once, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.engine.keys import Dictionary, KeyDictionary
+from muntin.errors import MuntinError, SchemaError
+from muntin.expression import Expression
+from muntin.synopsis.contract import Batch, Column, Ints, storage
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the groups of a stream need of each event."""
+
+    arguments: frozenset[Expression]
+    predicates: frozenset[Expression]
+    keys: frozenset[tuple[Expression, ...]]
+
+
+def prepare(batch: pa.RecordBatch, at: Ints, wanted: Wanted, texts: Mapping[Expression, Dictionary],
+            keys: Mapping[tuple[Expression, ...], KeyDictionary]) -> Batch:  # fmt: skip
+    """Evaluate what is wanted, then encode and sort by time.
+
+    Everything that can fail comes before the first dictionary changes.
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    parts = {part for some in wanted.keys for part in some}
+    evaluated = {
+        expression: _evaluate(expression, columns)
+        for expression in wanted.arguments | wanted.predicates | parts
+    }
+    order = None if _ascends(at) else np.argsort(at, kind="stable")
+
+    def sorted_by_time(array: np.ndarray) -> np.ndarray:
+        return array if order is None else array[order]
+
+    return Batch(
+        sorted_by_time(at),
+        {some: sorted_by_time(keys[some].encode([evaluated[part] for part in some])) for some in wanted.keys},
+        {
+            argument: Column(*map(sorted_by_time, to_column(evaluated[argument], texts.get(argument))))
+            for argument in wanted.arguments
+        },
+        {
+            predicate: sorted_by_time(np.asarray(evaluated[predicate].fill_null(False)))
+            for predicate in wanted.predicates
+        },
+    )
+
+
+def to_column(array: pa.Array, text: Dictionary | None) -> Column:
+    """Values as numbers, and which of them are not NULL."""
+    valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
+    if text is not None:
+        return Column(text.encode(array), valid)
+    kind = array.type
+    if pa.types.is_date32(kind):
+        array = array.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        array = array.view(pa.int64())
+    elif pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    if array.null_count:
+        array = array.fill_null(0)
+    return Column(np.asarray(array).astype(storage(kind), copy=False), valid)
+
+
+def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:
+    """Arguments whose values must be kept as codes."""
+    return [
+        each for each in arguments if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)
+    ]
+
+
+def _evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:
+    try:
+        array = expression.evaluate(columns)
+    except MuntinError:
+        raise
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"{expression} cannot be computed for this batch: {str(error).splitlines()[0]}"
+        ) from None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _ascends(at: Ints) -> bool:
+    return bool(np.all(at[1:] >= at[:-1]))

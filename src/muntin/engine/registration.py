@@ -1,0 +1,17 @@
+"""A query at work: its plan, and how far its answers have been given out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muntin.query import Query
+
+
+@dataclass
+class Registration:
+    """`emitted_to`: windows that closed up to this instant are no longer owed (None: none closed)."""
+
+    query: Query
+    emitted_to: int | None
+    emitted: int = 0  # rows given out by advance
+    missed: int = 0  # windows that closed but had to be forgotten before advance asked for them

@@ -1,0 +1,89 @@
+"""A shard to a description and arrays, and back. Nothing executable: queries travel as their text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.engine.registration import Registration
+from muntin.engine.shard import Shard
+from muntin.plan import WindowGroup
+from muntin.query import Query
+from muntin.synopsis.contract import Arrays
+
+
+def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `put` needs: plan, clock and registrations as plain data, the rest as named arrays."""
+    registrations = {
+        name: {
+            "text": each.query.text,
+            "emitted_to": each.emitted_to,
+            "emitted": each.emitted,
+            "missed": each.missed,
+            "calls": [number for number, _ in shard.manager.placements[name].calls],
+            "presence": [number for number, _ in shard.manager.placements[name].presence],
+        }
+        for name, each in shard.registrations.items()
+    }
+    groups = [
+        {"number": group.number, "synopsis": group.synopsis, "rule": group.rule}
+        for group in shard.manager.groups.values()
+    ]
+    arrays: dict[str, Any] = {}
+    for prefix, holder in _holders(shard):
+        arrays |= {f"{prefix}/{name}": array for name, array in holder.snapshot().items()}
+    for keys, dictionary in shard.keys.items():
+        arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
+    arrays |= {f"text {argument}": dictionary.values for argument, dictionary in shard.texts.items()}
+    return {"clock": shard.clock.state(), "groups": groups, "registrations": registrations}, arrays
+
+
+def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
+    """Fill a shard that has no queries yet; `queries` are those of the description, parsed again."""
+    registrations = description["registrations"]
+    first_query: dict[int, Query] = {}
+    for name, each in registrations.items():
+        for number in each["calls"] + each["presence"]:
+            first_query.setdefault(number, queries[name])
+    groups = [
+        WindowGroup(
+            group["number"],
+            group["synopsis"],
+            group["rule"],
+            first_query[group["number"]].where,
+            tuple(key.expression for key in first_query[group["number"]].keys),
+        )
+        for group in description["groups"]
+    ]
+    shard.manager.adopt(
+        groups,
+        {name: (queries[name], each["calls"], each["presence"]) for name, each in registrations.items()},
+    )
+    shard.registrations = {
+        name: Registration(queries[name], each["emitted_to"], each["emitted"], each["missed"])
+        for name, each in registrations.items()
+    }
+    shard.note_emitted()
+    shard.fit(set(shard.manager.groups))
+    shard.clock.restore(description["clock"])
+    for prefix, holder in _holders(shard):
+        holder.restore(_under(arrays, prefix))
+    for keys, dictionary in shard.keys.items():
+        found = _under(arrays, f"keys {_text(keys)}")
+        dictionary.restore([found[str(i)] for i in range(len(found))])
+    for argument, text in shard.texts.items():
+        text.values = arrays[f"text {argument}"]
+
+
+def _holders(shard: Shard) -> list[tuple[str, Any]]:
+    """Everything that can snapshot itself, under a name that a restored shard gives it too."""
+    groups = [(f"group {number}", synopsis) for number, synopsis in shard.synopses.items()]
+    rings = [(f"ring {where or ''} by {_text(keys)}", ring) for (where, keys), ring in shard.rings.items()]
+    return groups + rings
+
+
+def _under(arrays: Arrays, prefix: str) -> dict[str, Any]:
+    return {name[len(prefix) + 1 :]: array for name, array in arrays.items() if name.startswith(prefix + "/")}
+
+
+def _text(keys: tuple[Any, ...]) -> str:
+    return ", ".join(str(key) for key in keys)

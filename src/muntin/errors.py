@@ -1,0 +1,74 @@
+"""Errors that name the problem and the nearest thing that works.
+
+Every error muntin raises on purpose is a `MuntinError`; its first line says what is wrong, and
+the call that raised it has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class MuntinError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class SqlError(MuntinError):
+    """A statement that cannot be accepted, with the place in its text.
+
+    >>> print(SqlError("unknown column 'prize'; did you mean 'price'?", "SELECT prize", 1, 8, 5))
+    unknown column 'prize'; did you mean 'price'? (line 1, column 8)
+      SELECT prize
+             ^^^^^
+    """
+
+    def __init__(self, message: str, text: str = "", line: int = 0, column: int = 0, width: int = 1):
+        self.message = message
+        self.line = line  # 1-based; 0 when the place is unknown
+        self.column = column  # 1-based
+        super().__init__(message + _excerpt(text, line, column, width))
+
+
+class SchemaError(MuntinError):
+    """A batch that does not fit its stream: a missing column, a wrong type, a NULL time."""
+
+
+class NotFound(MuntinError):
+    """A stream, query or file that is not there."""
+
+
+class NameTaken(MuntinError):
+    """A name that is already in use."""
+
+
+class WindowTooLarge(MuntinError):
+    """A look-up at an instant whose window the state no longer (or not yet) covers."""
+
+
+class CheckpointError(MuntinError):
+    """A checkpoint that cannot be written, is damaged, or has another format version."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the closest known one, else all of them.
+
+    >>> nearest("prize", ["price", "shares"])
+    "; did you mean 'price'?"
+    >>> nearest("x", ["price", "shares"])
+    '; there are: price, shares'
+    """
+    names = list(known)
+    if close := get_close_matches(name, names, n=1):
+        return f"; did you mean '{close[0]}'?"
+    return f"; there are: {', '.join(names)}" if names else "; there is none"
+
+
+def _excerpt(text: str, line: int, column: int, width: int) -> str:
+    if line < 1:
+        return ""
+    place = f" (line {line}, column {column})"
+    lines = text.splitlines()
+    if line > len(lines):
+        return place
+    return f"{place}\n  {lines[line - 1]}\n  {' ' * (column - 1)}{'^' * max(width, 1)}"

@@ -1,0 +1,63 @@
+"""How every kernel is compiled: the one place with JIT options.
+
+* `nogil`: shards run on threads. Serial kernels only; parallelism comes from shards.
+* no fastmath: answers must be bit-equal between runtimes, and NaN and infinities are values.
+* `cache`: compiled code is kept in a directory of our own, keyed by a hash of the sources of all
+  kernels (Numba itself does not notice when a function called from another file changed) and by
+  Numba's version. `MUNTIN_CACHE_DIR` moves it; `MUNTIN_CACHE_DIR=off` turns it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def _load_division_runtime() -> None:
+    # LLVM 20 (numba 0.62 to 0.68) may turn `while t >= edge: edge += step` into a 128-bit division
+    # whose run-time function __udivti3 the JIT cannot find: the process then dies with a
+    # segmentation fault. libgcc_s has it. macOS has it in libSystem, always loaded; on Windows the
+    # kernels are untested. tests/kernels/test_jit.py runs such a loop in a child process.
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL("libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
+
+
+def _cache_directory() -> Path | None:
+    chosen = os.environ.get("MUNTIN_CACHE_DIR")
+    if chosen == "off":
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    directory = Path(chosen or os.path.join(home, "muntin")) / "kernels" / digest.hexdigest()[:16]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK) else None
+
+
+_load_division_runtime()
+CACHE = _cache_directory()
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` on first use for the types it is called with."""
+    if CACHE is None:
+        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(CACHE)  # read by Numba while it decorates; others keep their setting
+    try:
+        return cast(Function, numba.njit(nogil=True, error_model="numpy", cache=True)(function))
+    finally:
+        numba.config.CACHE_DIR = before

@@ -1,0 +1,57 @@
+"""What a query asks of shared state, before it is decided which state serves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from muntin.aggregate import AGGREGATES
+from muntin.errors import MuntinError
+from muntin.expression import Expression
+from muntin.query import Call, Input, Query
+from muntin.synopsis.contract import Need
+from muntin.window import Window
+
+PRESENCE = Need(Input(None), "count")  # whether a key has an event in the window at all
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Components of one input over one window, for one filtered stream and set of keys."""
+
+    where: Expression | None
+    keys: tuple[Expression, ...]
+    window: Window
+    needs: frozenset[Need]
+    query_slide: int = 0  # of the instants at which it is looked up
+    hint: str | None = None
+
+
+def demands_of(query: Query) -> tuple[tuple[Demand, ...], tuple[Demand, ...]]:
+    """Demands of the query's calls, in order, and of the windows that decide which keys it has."""
+    windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
+    calls = tuple(_demand(query, call.window, _needs_of(call)) for call in query.calls)
+    return calls, tuple(_demand(query, window, frozenset([PRESENCE])) for window in windows)
+
+
+def _demand(query: Query, window: Window, needs: frozenset[Need]) -> Demand:
+    keys = tuple(key.expression for key in query.keys)
+    return Demand(query.where, keys, _with_slide(window, query), needs, query.slide, query.hint)
+
+
+def _needs_of(call: Call) -> frozenset[Need]:
+    return frozenset(Need(call.input, component) for component in AGGREGATES[call.function].components)
+
+
+def _with_slide(window: Window, query: Query) -> Window:
+    # A window without SLIDE in a query with one is only ever looked up at the query's instants, so
+    # its edges fall on a grid too.
+    if query.window is None or window.unit != query.window.unit:
+        return window
+    if not window.slide:
+        return replace(window, slide=query.window.slide)
+    if window.is_time or not query.window.slide or window.slide % query.window.slide == 0:
+        return window
+    # Among ROWS windows the query's count is rounded first; again to a divisor changes nothing.
+    if query.window.slide % window.slide:
+        raise MuntinError(f"the SLIDE of {window} must divide that of {query.window} after FROM, or the reverse")
+    return replace(window, slide=query.window.slide)

@@ -1,0 +1,61 @@
+"""The plan in words: who shares what, by which rule, in how many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muntin.plan.group import WindowGroup
+from muntin.synopsis.contract import Synopsis
+
+_SHOWN = 6  # names of a kind before "… and n more"
+
+
+def explain_group(group: WindowGroup, synopsis: Synopsis | None) -> str:
+    """A paragraph on one group."""
+    keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
+    where = f" where {group.where}" if group.where else ""
+    lines = [
+        f"group {group.number}: {group.synopsis}{keys}{where}",
+        f"  because  {group.rule}",
+        f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
+        f"  windows  {_some([str(window) for window in group.windows()])}",
+        f"  keeps    {_some(sorted({f'{need.component} of {need.input}' for _, need in group.uses}))}",
+    ]
+    if synopsis is not None:
+        described = synopsis.describe()
+        lines.append(f"  state    {_size(synopsis.nbytes())}{', ' + described if described else ''}")
+    return "\n".join(lines)
+
+
+def explain_stream(
+    title: str, queries: int, groups: Mapping[int, WindowGroup], synopses: Mapping[int, Synopsis], rings: str
+) -> str:
+    """All groups of a stream, after a line that sums them up."""
+    head = (
+        f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
+    )
+    parts = [head + (f"; {rings}" if rings else "")]
+    parts += [explain_group(group, synopses.get(number)) for number, group in groups.items()]
+    return "\n\n".join(parts)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _some(names: list[str]) -> str:
+    more = f", … and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _size(count: int) -> str:
+    """
+    >>> _size(1536), _size(10)
+    ('1.5 KiB', '10 bytes')
+    """
+    size, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.4g} {unit}"

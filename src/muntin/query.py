@@ -1,0 +1,106 @@
+"""A query: one standing question, parsed, checked and ready to plan.
+
+A query is a list of aggregate calls, each over a window, and expressions over their answers. The
+calls are what gets shared; the expressions (`outputs`, `having`) run on the few rows of an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.expression import Expression
+from muntin.stream import Stream
+from muntin.window import Window
+
+
+@dataclass(frozen=True)
+class Input:
+    """What an aggregate reads: a value of each event (None for COUNT(*)) of those that pass a filter.
+
+    Calls with equal inputs share partials, whatever their function and window.
+    """
+
+    argument: Expression | None
+    filter: Expression | None = None
+
+    def __str__(self) -> str:
+        kept = f" FILTER (WHERE {self.filter})" if self.filter else ""
+        return f"{self.argument or '*'}{kept}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate over one window: `SUM(shares) FILTER (WHERE side = 'ask') OVER [RANGE 2 MINUTES]`.
+
+    `argument` is None for COUNT(*). `window` is the call's own OVER window or else the query's.
+    """
+
+    function: str  # a name in muntin.aggregate.AGGREGATES
+    argument: Expression | None
+    window: Window
+    filter: Expression | None = None
+    parameters: tuple[float, ...] = ()
+
+    @property
+    def input(self) -> Input:
+        return Input(self.argument, self.filter)
+
+    def __str__(self) -> str:
+        inside = ", ".join([str(self.argument or "*"), *map(str, self.parameters)])
+        kept = f" FILTER (WHERE {self.filter})" if self.filter else ""
+        return f"{self.function.upper()}({inside}){kept} OVER {self.window}"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One GROUP BY expression and the name of its column in the answers."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Output:
+    """One SELECT item that is not a key: an expression over key names and over `$0`, `$1`, …,
+    the answers of the query's calls in order."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Query:
+    """WHERE filters events before they enter a window, FILTER those inside it; the two differ
+    for ROWS windows only (docs/decisions)."""
+
+    text: str  # as the user wrote it
+    stream: Stream
+    keys: tuple[Key, ...]
+    where: Expression | None
+    window: Window | None  # of FROM; None when every call has its own
+    calls: tuple[Call, ...]
+    outputs: tuple[Output, ...]
+    having: Expression | None = None
+    hint: str | None = None  # a synopsis asked for by name
+
+    @property
+    def slide(self) -> int:
+        """Microseconds between its instants, 0 if it can be looked up at any instant."""
+        window = self.window or self.calls[0].window
+        return window.slide if window.is_time else 0
+
+    @property
+    def moves_by_rows(self) -> bool:
+        """Whether its answers come every so many events instead of every so much time."""
+        return self.window is not None and not self.window.is_time and self.window.slide > 0
+
+    def answer_schema(self) -> pa.Schema:
+        """Columns of its answers: keys, values, then the window and whether it was covered."""
+        instant = pa.timestamp("us")
+        return pa.schema(
+            [pa.field(key.name, key.expression.type) for key in self.keys]
+            + [pa.field(output.name, output.expression.type) for output in self.outputs]
+            + [("window_start", instant), ("window_end", instant), ("complete", pa.bool_())]
+        )

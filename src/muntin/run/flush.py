@@ -1,0 +1,37 @@
+"""Closing what a finite file leaves open: every window that holds an event is emitted.
+
+A file has an end, so the watermark need not stop `DELAY` before it. Each query goes on until its own
+last window with an event has closed, and is then dropped: an un-keyed `[RANGE 1 MINUTE SLIDE 1 SECOND]`
+does not count empty seconds until a `[RANGE 30 DAYS SLIDE 1 DAY]` beside it has closed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from muntin.engine import Engine
+from muntin.query import Query
+
+
+def flush(engine: Engine, queries: Mapping[str, Query], last: int) -> Iterator[dict[str, pa.Table]]:
+    """Emit and drop the queries in the order they end, `last` being the greatest event time."""
+    ends = {name: last_instant(query, last) for name, query in queries.items()}
+    for instant in sorted(set(ends.values())):
+        yield engine.advance(until=instant)
+        for name, end in ends.items():
+            if end == instant:
+                engine.drop(name)
+
+
+def last_instant(query: Query, last: int) -> int:
+    """The last instant at which a window of `query` can hold the event at `last`.
+
+    A query that does not move by time has no window left to close: it is looked at just after `last`.
+    """
+    if not query.slide:
+        return last + 1
+    sizes = [call.window.size for call in query.calls if call.window.is_time]
+    reach = max([query.window.size] if query.window else sizes)
+    return (last + reach) // query.slide * query.slide

@@ -1,0 +1,177 @@
+"""A file of events as batches of a stream: Parquet, CSV with a header, or JSON lines.
+
+Every batch but the last has exactly `batch_rows` events, whatever the file's own blocks are: a query
+without SLIDE answers once a batch, so its answers must not depend on the format.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from muntin.errors import MuntinError, NotFound, SchemaError, nearest
+from muntin.stream import Stream
+
+SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+BLOCK_BYTES = 8 << 20  # of a text file, parsed at once
+
+
+class EventFile:
+    """One input file, opened for one stream; columns the stream does not have are left out."""
+
+    def __init__(self, path: Path, stream: Stream):
+        self.path = path
+        self.stream = stream
+        self.format, self.compression = format_of(path)
+        if not path.is_file():
+            raise NotFound(f"there is no input file '{path}'")
+        self.bytes = os.path.getsize(path)
+        self.bytes_read = 0
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The events in the order of the file; an error names the file."""
+        read = {"parquet": self._read_parquet, "csv": self._read_csv, "jsonl": self._read_jsonl}
+        try:
+            yield from even_batches(read[self.format](batch_rows), batch_rows)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError) as fault:
+            raise SchemaError(f"cannot read '{self.path}': {fault}") from fault
+        except (UnicodeDecodeError, OSError) as fault:
+            raise MuntinError(f"cannot read '{self.path}': {fault}") from fault
+
+    @property
+    def fraction(self) -> float:
+        """How much of the file has been read, in bytes."""
+        return min(1.0, self.bytes_read / self.bytes) if self.bytes else 1.0
+
+    def _read_parquet(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        with pa.parquet.ParquetFile(self.path) as file:
+            self._check_names(file.schema_arrow.names)
+            rows = max(file.metadata.num_rows, 1)
+            seen = 0
+            for batch in file.iter_batches(batch_rows, columns=self.stream.schema.names):
+                seen += batch.num_rows
+                self.bytes_read = self.bytes * seen // rows
+                yield batch.select(self.stream.schema.names)
+
+    def _read_csv(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        options = pa.csv.ReadOptions(block_size=BLOCK_BYTES)
+        with self._open() as head, pa.csv.open_csv(head, options) as peek:
+            inferred = peek.schema
+        self._check_names(inferred.names)
+        convert = pa.csv.ConvertOptions(
+            include_columns=self.stream.schema.names,
+            column_types={field.name: readable_type(field, inferred) for field in self.stream.schema},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,  # an empty text is written as ""
+        )
+        with self._open() as text, pa.csv.open_csv(text, options, convert_options=convert) as reader:
+            for batch in reader:
+                yield self._settle_times(batch)
+
+    def _read_jsonl(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self.bytes:
+            return
+        options = pa.json.ReadOptions(block_size=BLOCK_BYTES)
+        with self._open() as head, pa.json.open_json(head, options) as peek:
+            self._check_names(peek.schema.names)
+        parse = pa.json.ParseOptions(explicit_schema=self.stream.schema, unexpected_field_behavior="ignore")
+        with self._open() as text, pa.json.open_json(text, options, parse) as reader:
+            for batch in reader:
+                yield batch.select(self.stream.schema.names)
+
+    def _open(self) -> pa.NativeFile:
+        return pa.input_stream(_Counted(self), compression=self.compression)
+
+    def _check_names(self, names: list[str]) -> None:
+        for column in self.stream.schema.names:
+            if column not in names:
+                raise SchemaError(f"'{self.path}' has no column '{column}'{nearest(column, names)}")
+
+    def _settle_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Zoned and nanosecond times as the stream's own: UTC, rounded down to its unit."""
+        columns = [
+            column if column.type == field.type else column.cast(field.type, safe=False)
+            for column, field in zip(batch.columns, self.stream.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.stream.schema)
+
+
+class _Counted:
+    """A binary file that tells its `EventFile` how far it was read; just what Arrow asks of a file."""
+
+    def __init__(self, owner: EventFile):
+        self.owner = owner
+        self.raw = owner.path.open("rb")
+        owner.bytes_read = 0
+
+    @property
+    def closed(self) -> bool:
+        return self.raw.closed
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.raw.read(size)
+        self.owner.bytes_read += len(data)
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def format_of(path: Path) -> tuple[str, str | None]:
+    """Format and compression that a file's name promises.
+
+    >>> format_of(Path("trades.csv.gz"))
+    ('csv', 'gzip')
+    """
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    suffix = (path.with_suffix("") if compression else path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise MuntinError(f"cannot tell the format of '{path}': use one of {', '.join(SUFFIXES)}")
+    return SUFFIXES[suffix], compression
+
+
+def readable_type(field: pa.Field, inferred: pa.Schema) -> pa.DataType:
+    """The type to parse a CSV column as: the stream's, save for zones and nanoseconds in times."""
+    seen = inferred.field(field.name).type
+    if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(seen):
+        return pa.timestamp("ns" if seen.unit == "ns" else field.type.unit, seen.tz)
+    return field.type
+
+
+def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows cut into batches of `batch_rows`; the last may be shorter.
+
+    >>> parts = [pa.record_batch({"x": [1, 2, 3]}), pa.record_batch({"x": [4]})]
+    >>> [batch["x"].to_pylist() for batch in even_batches(parts, 2)]
+    [[1, 2], [3, 4]]
+    """
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows < batch_rows:
+            continue
+        joined = held[0] if len(held) == 1 else pa.concat_batches(held)
+        whole = rows - rows % batch_rows
+        for start in range(0, whole, batch_rows):
+            yield joined.slice(start, batch_rows)
+        held, rows = [joined.slice(whole)], rows - whole
+    if rows:
+        yield pa.concat_batches(held)

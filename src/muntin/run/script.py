@@ -1,0 +1,112 @@
+"""A script: the streams and queries that a FILE.sql declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from sqlglot import Token, TokenType
+
+from muntin.engine import Engine
+from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.query import Query
+from muntin.sql import CreateStream, Explain, RegisterQuery, Select, parse_statements
+from muntin.sql.dialect import Muntin
+from muntin.stream import Stream
+
+
+@dataclass(frozen=True)
+class Script:
+    """Streams and queries by name; a plain SELECT is called `query_1`, `query_2`, …"""
+
+    streams: dict[str, Stream]
+    queries: dict[str, Query]
+    creates: tuple[str, ...]  # texts of the CREATE STREAM statements
+
+    def stream_of_input(self, name: str | None) -> Stream:
+        """The stream called `name`, or the only one there is."""
+        if name is not None:
+            if name not in self.streams:
+                raise NotFound(f"the script has no stream '{name}'{nearest(name, self.streams)}")
+            return self.streams[name]
+        if len(self.streams) > 1:
+            raise MuntinError(f"which stream is the input? choose with --stream: {', '.join(self.streams)}")
+        if not self.streams:
+            raise NotFound("the script has no CREATE STREAM, so the columns of the input are unknown")
+        return next(iter(self.streams.values()))
+
+    def only(self, stream: Stream) -> Script:
+        """The same script with just the queries that read `stream`."""
+        queries = {name: query for name, query in self.queries.items() if query.stream == stream}
+        if not queries:
+            raise NotFound(f"the script has no query that reads stream '{stream.name}'")
+        return replace(self, queries=queries)
+
+    def start_engine(self) -> Engine:
+        """An engine with the streams and queries of the script."""
+        engine = Engine()
+        for create in self.creates:
+            engine.execute(create)
+        engine.register_many({name: query.text for name, query in self.queries.items()})
+        return engine
+
+
+def read_script(path: Path) -> Script:
+    """The script in a file; an SqlError points at the word, any other error names the file."""
+    try:
+        return parse_script(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFound(f"there is no script '{path}'") from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise MuntinError(f"cannot read the script '{path}': {fault}") from fault
+
+
+def parse_script(text: str) -> Script:
+    """The streams and queries of a text, which does nothing else.
+
+    >>> text = "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts; SELECT COUNT(*) FROM s [ROWS 5]"
+    >>> script = parse_script(text)
+    >>> list(script.streams), list(script.queries)
+    (['s'], ['query_1'])
+    """
+    streams: dict[str, Stream] = {}
+    named: dict[str, Query] = {}
+    plain: list[Query] = []
+    creates: list[str] = []
+    for statement, words in zip(parse_statements(text, {}), statement_texts(text), strict=True):
+        match statement:
+            case CreateStream(stream):
+                _refuse_taken(stream.name, streams, "streams")
+                streams[stream.name] = stream
+                creates.append(words)
+            case RegisterQuery(name, query):
+                _refuse_taken(name, named, "queries")
+                named[name] = query
+            case Select(query):
+                plain.append(query)
+            case Explain():
+                pass  # `muntin explain` is the command for it
+            case _:
+                raise MuntinError(
+                    f"a script only declares streams and queries; it cannot {words.splitlines()[0]}"
+                )
+    free = (name for number in count(1) if (name := f"query_{number}") not in named)
+    return Script(streams, named | dict(zip(free, plain, strict=False)), tuple(creates))
+
+
+def statement_texts(text: str) -> list[str]:
+    """The text of each statement, without the semicolons between them."""
+    statements: list[list[Token]] = [[]]
+    for token in Muntin().tokenize(text):
+        if token.token_type == TokenType.SEMICOLON:
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    return [text[tokens[0].start : tokens[-1].end + 1] for tokens in statements if tokens]
+
+
+def _refuse_taken(name: str, names: Iterable[str], kind: str) -> None:
+    if name in names:
+        raise NameTaken(f"two {kind} of the script are called '{name}'")

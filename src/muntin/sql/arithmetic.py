@@ -1,0 +1,202 @@
+"""Numbers: + - * / % and the numeric functions.
+
+Integers compute in 64 bits and an overflow is an error; everything else computes in DOUBLE. What
+has no value is NULL: x / 0, x % 0, the root of a negative number, the logarithm of zero or less.
+Times and intervals add and subtract too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from muntin.sql.place import misfit
+from muntin.sql.term import (
+    ADD,
+    ATOM,
+    MULTIPLY,
+    SIGN,
+    Build,
+    Builder,
+    Datum,
+    Operation,
+    Term,
+    apply,
+    common,
+    convert,
+    literal,
+)
+from muntin.sql.type_name import type_name
+
+_INSTANT, _SPAN = pa.timestamp("us"), pa.duration("us")
+_MOST_DIGITS = 18
+_LARGEST = 2**63 - 1
+
+
+def is_real(term: Term) -> bool:
+    return not pa.types.is_integer(term.type) and term.kind == "number"
+
+
+def numbers(node: exp.Expr, terms: Sequence[Term], real: bool = False) -> list[Term]:
+    """The terms as BIGINT, or as DOUBLE if one of them is (or `real` asks for it)."""
+    for term in terms:
+        if term.kind not in ("number", "null"):
+            raise misfit(node, f"{term.sql} is {type_name(term.type)}; a number is needed here")
+    kind = pa.float64() if real or any(map(is_real, terms)) else pa.int64()
+    return [convert(term, kind) for term in terms]
+
+
+def _or_null(condition: Datum, value: Datum) -> Datum:
+    """`value` where `condition` is true, else NULL."""
+    return pc.if_else(condition, value, pa.scalar(None, value.type))
+
+
+def _divide(left: Datum, right: Datum) -> Datum:
+    return pc.divide(left, _or_null(pc.not_equal(right, 0), right))
+
+
+def _remainder(left: Datum, right: Datum) -> Datum:
+    divisor = _or_null(pc.not_equal(right, 0), right)
+    if pa.types.is_floating(divisor.type):
+        return _real_remainder(left, divisor)
+    # x % -1 is 0 like x % 1, but the smallest integer over -1 would overflow on the way
+    divisor = pc.if_else(pc.equal(divisor, -1), pa.scalar(1, divisor.type), divisor)
+    return pc.subtract(left, pc.multiply(divisor, pc.divide(left, divisor)))
+
+
+def _real_remainder(left: Datum, divisor: Datum) -> Datum:
+    """By NumPy: only the newest versions of Arrow have it."""
+    with np.errstate(invalid="ignore"):
+        rest = np.fmod(_as_numpy(left), _as_numpy(divisor))
+    value = pa.array(rest) if rest.ndim else pa.scalar(float(rest))
+    return _or_null(pc.and_(pc.is_valid(left), pc.is_valid(divisor)), value)
+
+
+def _as_numpy(value: Datum) -> npt.NDArray[np.float64]:
+    """NaN where it is NULL."""
+    if isinstance(value, pa.Scalar):
+        return np.array(value.as_py() if value.is_valid else np.nan, np.float64)
+    return value.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _binary(symbol: str, strength: int, operation: Operation, real: bool = False) -> Builder:
+    def build(node: exp.Binary, build: Build) -> Term:
+        left, right = build(node.left), build(node.right)
+        sql = f"{left.within(strength)} {symbol} {right.within(strength + 1)}"
+        if {"time", "span"} & {left.kind, right.kind}:
+            return _with_time(node, sql, symbol, left, right)
+        return apply(node, sql, strength, operation, numbers(node, (left, right), real))
+
+    return build
+
+
+def _with_time(node: exp.Expr, sql: str, symbol: str, left: Term, right: Term) -> Term:
+    """Times move by intervals; the difference of two times is an interval."""
+    kinds = (left.kind, symbol, right.kind)
+    if kinds in (("span", "*", "number"), ("number", "*", "span")):
+        span, number = (left, right) if left.kind == "span" else (right, left)
+        if not is_real(number):
+            terms = (convert(span, _SPAN), convert(number, pa.int64()))
+            return apply(node, sql, MULTIPLY, pc.multiply_checked, terms)
+    elif kinds in (("span", "+", "span"), ("span", "-", "span"), ("time", "-", "time")):
+        operation = pc.add_checked if symbol == "+" else pc.subtract_checked
+        return apply(
+            node, sql, ADD, operation, [_in_microseconds(term) for term in common(node, (left, right))]
+        )
+    elif kinds in (("time", "+", "span"), ("time", "-", "span"), ("span", "+", "time")):
+        operation = pc.add_checked if symbol == "+" else pc.subtract_checked
+        return apply(node, sql, ADD, operation, [_in_microseconds(left), _in_microseconds(right)])
+    types = f"{type_name(left.type)} {symbol} {type_name(right.type)}"
+    raise misfit(
+        node, f"{types} has no meaning; a TIMESTAMP moves by an INTERVAL, such as ts + INTERVAL '5 minutes'"
+    )
+
+
+def _in_microseconds(term: Term) -> Term:
+    zone = term.type.tz if pa.types.is_timestamp(term.type) else None
+    return convert(term, _SPAN if term.kind == "span" else pa.timestamp("us", tz=zone))
+
+
+def _negate(node: exp.Neg, build: Build) -> Term:
+    if isinstance(node.this, exp.Literal) and node.this.name == str(_LARGEST + 1):
+        return literal(f"-{node.this.name}", pa.scalar(-_LARGEST - 1, pa.int64()), SIGN)
+    term = build(node.this)
+    sql = f"-{term.within(ATOM)}"
+    if term.kind == "span":
+        return apply(node, sql, SIGN, pc.negate_checked, [_in_microseconds(term)])
+    return apply(node, sql, SIGN, pc.negate_checked, numbers(node, [term]))
+
+
+def call_text(name: str, terms: Sequence[Term]) -> str:
+    return f"{name}({', '.join(term.sql for term in terms)})"
+
+
+def _function(name: str, operation: Operation, real: bool = False) -> Builder:
+    def build(node: exp.Func, build: Build) -> Term:
+        arguments = [node.this, *([node.expression] if node.args.get("expression") else [])]
+        terms = [build(argument) for argument in arguments]
+        return apply(node, call_text(name, terms), ATOM, operation, numbers(node, terms, real))
+
+    return build
+
+
+def _square_root(value: Datum) -> Datum:
+    return pc.sqrt(_or_null(pc.invert(pc.less(value, 0)), value))
+
+
+def _logarithm(value: Datum) -> Datum:
+    return pc.ln(_or_null(pc.invert(pc.less_equal(value, 0)), value))
+
+
+def _sign(value: Datum) -> Datum:
+    return pc.cast(pc.sign(value), value.type)
+
+
+def _floor(value: Datum) -> Datum:
+    return value if pa.types.is_integer(value.type) else pc.floor(value)
+
+
+def _ceiling(value: Datum) -> Datum:
+    return value if pa.types.is_integer(value.type) else pc.ceil(value)
+
+
+def _rounded(value: Datum, digits: int) -> Datum:
+    if pa.types.is_integer(value.type) and digits >= 0:
+        return value
+    return pc.round(value, ndigits=digits, round_mode="half_towards_infinity")
+
+
+def _round(node: exp.Round, build: Build) -> Term:
+    term = build(node.this)
+    digits = 0
+    sql = f"ROUND({term.sql})"
+    if node.args.get("decimals"):
+        to = build(node.args["decimals"])
+        if to.constant is None or not pa.types.is_integer(to.type) or abs(to.constant.as_py()) > _MOST_DIGITS:
+            raise misfit(node.args["decimals"], f"ROUND takes a whole number of digits up to {_MOST_DIGITS}")
+        digits, sql = to.constant.as_py(), f"ROUND({term.sql}, {to.sql})"
+    return apply(node, sql, ATOM, _rounded, numbers(node, [term]), digits)
+
+
+ARITHMETIC: dict[type[exp.Expr], Builder] = {
+    exp.Add: _binary("+", ADD, pc.add_checked),
+    exp.Sub: _binary("-", ADD, pc.subtract_checked),
+    exp.Mul: _binary("*", MULTIPLY, pc.multiply_checked),
+    exp.Div: _binary("/", MULTIPLY, _divide, real=True),
+    exp.Mod: _binary("%", MULTIPLY, _remainder),
+    exp.Neg: _negate,
+    exp.Abs: _function("ABS", pc.abs_checked),
+    exp.Ceil: _function("CEIL", _ceiling),
+    exp.Exp: _function("EXP", pc.exp, real=True),
+    exp.Floor: _function("FLOOR", _floor),
+    exp.Ln: _function("LN", _logarithm, real=True),
+    exp.Pow: _function("POWER", pc.power, real=True),
+    exp.Round: _round,
+    exp.Sign: _function("SIGN", _sign),
+    exp.Sqrt: _function("SQRT", _square_root, real=True),
+}

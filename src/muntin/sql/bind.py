@@ -1,0 +1,246 @@
+"""From a parsed SELECT to a `Query`: names looked up, types checked, aggregates taken out.
+
+SELECT and HAVING become expressions over the answers of the query's calls: each different
+aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from sqlglot import exp
+
+from muntin.aggregate import AGGREGATES
+from muntin.errors import nearest
+from muntin.expression import Expression
+from muntin.query import Call, Key, Output, Query
+from muntin.sql.call import bind_call, forbid_calls, is_call
+from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.function_name import unknown_function
+from muntin.sql.naming import Names, default_name, is_reserved
+from muntin.sql.place import Misfit, mark, misfit, place
+from muntin.sql.syntax import Item, Name, SelectSyntax
+from muntin.stream import Stream
+from muntin.window import Window
+
+
+def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
+    """The query a SELECT means over these streams, or a `Misfit`."""
+    return _Binder(select, find_stream(select.stream, streams)).query()
+
+
+def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
+    """The stream of that name; unquoted names match in any case."""
+    if name.text in streams:
+        return streams[name.text]
+    alike = [known for known in streams if known.casefold() == name.text.casefold()]
+    if len(alike) == 1 and not name.is_quoted:
+        return streams[alike[0]]
+    raise name.misfit(f"unknown stream '{name.text}'{nearest(name.text, streams)}")
+
+
+@lru_cache(maxsize=256)
+def row_scope(stream: Stream, alias: str | None = None) -> Scope:
+    """The columns of a stream; one scope per stream, so that equal expressions are compiled once."""
+    types = {field.name: field.type for field in stream.schema}
+    qualifiers = tuple(name.casefold() for name in (stream.name, alias) if name)
+    return Scope(types, f"stream '{stream.name}'", qualifiers)
+
+
+class _Binder:
+    def __init__(self, select: SelectSyntax, stream: Stream):
+        self.select = select
+        self.stream = stream
+        self.rows = row_scope(stream, select.alias.text if select.alias else None)
+        self.names = Names()
+        self.calls: dict[Call, int] = {}
+        self.call_nodes: list[exp.Expr] = []  # where each call stands first
+        self.keys: dict[str, Key] = {}  # by the canonical text of the expression
+        self.has_computed_key = False
+        self.key_items: set[int] = set()  # positions of the SELECT items that are keys
+        self.aliases: dict[str, exp.Expr] = {}  # SELECT items by folded alias, calls taken out
+
+    def query(self) -> Query:
+        select = self.select
+        where = self._where()
+        self._bind_keys()
+        outputs = self._outputs()
+        having = self._having()
+        calls = tuple(self.calls)
+        if not calls and not self.keys:
+            raise Misfit(
+                "the query has no aggregate; write for example LAST(price) or COUNT(*)", select.start
+            )
+        self._check_windows(calls)
+        return Query(select.text, self.stream, tuple(self.keys.values()), where, select.window, calls,
+                     outputs, having, select.hint)  # fmt: skip
+
+    def _where(self) -> Expression | None:
+        if self.select.where is None:
+            return None
+        forbid_calls(self.select.where, "WHERE", "use HAVING to compare aggregates")
+        return compile_expression(self.select.where, self.rows, "WHERE")
+
+    # Keys
+
+    def _bind_keys(self) -> None:
+        for tree in self.select.keys:
+            meant = self._aliased(tree) or tree
+            forbid_calls(meant, "GROUP BY", "a key is computed from one event")
+            expression = compile_expression(meant, self.rows)
+            if not expression.columns:
+                raise misfit(
+                    tree, "GROUP BY takes columns or expressions of them, not a constant or position"
+                )
+            if expression.sql in self.keys:
+                raise misfit(tree, f"{expression} stands twice in GROUP BY")
+            self.keys[expression.sql] = Key(self._key_name(expression, meant), expression)
+            self.has_computed_key |= not expression.is_column
+
+    def _aliased(self, tree: exp.Expr) -> exp.Expr | None:
+        """The SELECT item a GROUP BY name refers to, unless it is a column of the stream."""
+        if not isinstance(tree, exp.Column) or tree.table:
+            return None
+        if self.rows.find(tree.name, bool(tree.this.quoted)):
+            return None
+        fold = tree.name.casefold()
+        return next(
+            (i.tree.copy() for i in self.select.items if i.alias and i.alias.text.casefold() == fold), None
+        )
+
+    def _key_name(self, expression: Expression, tree: exp.Expr) -> str:
+        for position, item in enumerate(self.select.items):
+            if position not in self.key_items and self._is_same(item, expression):
+                self.key_items.add(position)
+                if item.alias:
+                    return self.names.take(item.alias)
+                break
+        name = expression.columns[0] if expression.is_column else f"key_{len(self.keys) + 1}"
+        if is_reserved(name):
+            raise misfit(tree, f"'{name}' is a column of every answer; give the key another name with AS")
+        return self.names.take_default(name)
+
+    def _is_same(self, item: Item, expression: Expression) -> bool:
+        if expression.is_column and not isinstance(item.tree.unnest(), exp.Column):
+            return False
+        return self._row_text(item.tree) == expression.sql
+
+    def _row_text(self, tree: exp.Expr) -> str | None:
+        """The canonical text of a tree over the stream's columns; None if it has no such meaning."""
+        if any(is_call(node) for node in tree.walk()):
+            return None
+        try:
+            return compile_expression(tree.copy(), self.rows).sql
+        except Misfit:
+            return None
+
+    # Answers
+
+    def _outputs(self) -> tuple[Output, ...]:
+        items = [
+            (position, item)
+            for position, item in enumerate(self.select.items)
+            if position not in self.key_items
+        ]
+        named = {position: self.names.take(item.alias) for position, item in items if item.alias}
+        trees = []
+        for position, item in items:
+            wanted = default_name(item.tree, position + 1)
+            tree = self._over_answers(item.tree)
+            if item.alias:
+                self.aliases.setdefault(item.alias.text.casefold(), tree)
+            trees.append((named.get(position) or self.names.take_default(wanted), tree))
+        return tuple(Output(name, self._compile_answer(tree)) for name, tree in trees)
+
+    def _having(self) -> Expression | None:
+        if self.select.having is None:
+            return None
+        tree = self._over_answers(self.select.having, aliases_too=True)
+        return self._compile_answer(tree, "HAVING")
+
+    def _compile_answer(self, tree: exp.Expr, condition_of: str | None = None) -> Expression:
+        try:
+            return compile_expression(tree, self._answer_scope(), condition_of)
+        except Misfit as fault:  # `$0` means nothing to the user: show the call
+            calls = list(self.calls)
+            shown = re.sub(r"\$(\d+)", lambda number: str(calls[int(number[1])]), fault.message)
+            raise Misfit(shown, fault.span) from None
+
+    def _answer_scope(self) -> Scope:
+        types = {key.name: key.expression.type for key in self.keys.values()}
+        for call, number in self.calls.items():
+            types[f"${number}"] = AGGREGATES[call.function].answer_type(
+                call.argument.type if call.argument else None
+            )
+        return Scope(types, "the answer")
+
+    def _over_answers(self, node: exp.Expr, aliases_too: bool = False) -> exp.Expr:
+        """The tree with calls, keys and (in HAVING) aliases replaced by columns of the answer."""
+        if is_call(node):
+            call = bind_call(node, self.rows, self.select.window)
+            if call not in self.calls:
+                self.calls[call] = len(self.calls)
+                self.call_nodes.append(node)
+            return _answer_column(f"${self.calls[call]}", node)
+        if isinstance(node, exp.Anonymous):
+            raise unknown_function(node)
+        if isinstance(node, exp.Column):
+            return self._key_or_alias(node, aliases_too)
+        if self.has_computed_key and (key := self.keys.get(self._row_text(node) or "")):
+            return _answer_column(key.name, node)
+        for name, part in list(node.args.items()):
+            if isinstance(part, exp.Expr):
+                node.set(name, self._over_answers(part, aliases_too))
+            elif isinstance(part, list):
+                node.set(
+                    name, [self._over_answers(p, aliases_too) if isinstance(p, exp.Expr) else p for p in part]
+                )
+        return node
+
+    def _key_or_alias(self, node: exp.Column, aliases_too: bool) -> exp.Expr:
+        """What a name means in an answer: a key's column, else (in HAVING) an alias."""
+        is_quoted = isinstance(node.this, exp.Identifier) and bool(node.this.quoted)
+        column = None if node.table else self.rows.find(node.name, is_quoted)
+        if column is None and node.table:
+            column = self.rows.resolve(node)
+        for key in self.keys.values():
+            if key.expression.is_column and key.expression.columns == (column,):
+                return _answer_column(key.name, node)
+        fold = node.name.casefold()
+        if not node.table and (aliases_too or column is None):
+            for key in self.keys.values():
+                if key.name == node.name or (not is_quoted and key.name.casefold() == fold):
+                    return _answer_column(key.name, node)
+        if not node.table and aliases_too and fold in self.aliases:
+            return exp.Paren(this=self.aliases[fold].copy())
+        name = self.rows.resolve(node)
+        raise misfit(node, f"'{name}' is neither a key nor inside an aggregate; write LAST({name}) "
+                           "or add it to GROUP BY")  # fmt: skip
+
+    # Windows
+
+    def _check_windows(self, calls: tuple[Call, ...]) -> None:
+        window = self.select.window
+        if window is None and not calls:
+            raise self.select.stream.misfit("the query needs a window: FROM stream [RANGE 5 MINUTES]")
+        first = calls[0].window if calls else None
+        for call, node in zip(calls, self.call_nodes, strict=True):
+            if window is None and first is not None and _moves(call.window) != _moves(first):
+                raise misfit(node, f"the OVER windows {first} and {call.window} disagree on SLIDE; "
+                                   "give all of them the same, or a window after FROM")  # fmt: skip
+            if window is not None and window.slide and not window.is_time and call.window.is_time:
+                raise misfit(node, f"a query over {window} moves by events; it cannot use the time window "
+                                   f"{call.window}")  # fmt: skip
+
+
+def _moves(window: Window) -> tuple[int, str]:
+    return window.slide, window.unit if window.slide else ""
+
+
+def _answer_column(name: str, instead_of: exp.Expr) -> exp.Column:
+    node = exp.column(name, quoted=True)
+    if found := place(instead_of):
+        mark(node, *found)
+    return node

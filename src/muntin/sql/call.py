@@ -1,0 +1,98 @@
+"""Aggregate calls: from `SUM(x) FILTER (WHERE …) OVER [RANGE …]` to a `Call`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.query import Call
+from muntin.sql.expression_parser import Over
+from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.function_name import AGGREGATE_NAMES, SYNONYMS, unknown_function
+from muntin.sql.place import misfit
+from muntin.sql.type_name import type_name
+from muntin.window import Window
+
+
+def is_call(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate call (or has FILTER or OVER, which only those may have)."""
+    return isinstance(node, Over) or (
+        isinstance(node, exp.Anonymous) and node.name.upper() in AGGREGATE_NAMES
+    )
+
+
+def forbid_calls(tree: exp.Expr, where: str, instead: str) -> None:
+    """A fault at the first aggregate in a tree that must not have any."""
+    for node in tree.walk():
+        if is_call(node):
+            raise misfit(node, f"an aggregate cannot stand in {where}; {instead}")
+
+
+def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
+    """The call a node means, over its own window or else the `default`."""
+    over = node if isinstance(node, Over) else None
+    function = over.this if over is not None else node
+    if not isinstance(function, exp.Anonymous):
+        raise misfit(node, "FILTER and OVER follow an aggregate, such as SUM(x)")
+    if not is_call(function):
+        raise unknown_function(function)
+    name, arguments, parameters = _arguments(function)
+    for tree in arguments:
+        forbid_calls(tree, "the argument of another", "nest queries by registering the inner one")
+    argument = compile_expression(arguments[0], rows) if arguments else None
+    try:
+        AGGREGATES[name].answer_type(argument.type if argument else None)
+    except TypeError as error:
+        given = f", and {argument} is {type_name(argument.type)}" if argument else ""
+        raise misfit(node, f"{function.name.upper()} {error}{given}") from None
+    kept = None
+    if over is not None and (condition := over.args.get("filter")) is not None:
+        forbid_calls(condition, "FILTER", "compare aggregates in HAVING")
+        kept = compile_expression(condition, rows, "FILTER")
+    window = (over.args.get("window") if over is not None else None) or default
+    if window is None:
+        raise misfit(
+            node, f"{function.name.upper()} needs a window: FROM stream [RANGE 5 MINUTES], or OVER [RANGE …]"
+        )
+    return Call(name, argument, window, kept, parameters)
+
+
+def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[float, ...]]:
+    """The aggregate's name, its argument (none for a star) and its constant parameters."""
+    written, given = function.name.upper(), function.expressions
+    name, implied = SYNONYMS.get(written.lower(), (written.lower(), ()))
+    aggregate = AGGREGATES[name]
+    if given and isinstance(given[0], exp.Star):
+        if not aggregate.takes_star or len(given) > 1:
+            raise misfit(function, f"{written}(*) is not supported; write {written}(column)")
+        return name, [], ()
+    wanted = aggregate.parameters[len(implied) :]
+    if len(given) != 1 + len(wanted):
+        form = f"{written}({', '.join(['x', *wanted])})" + (
+            f" or {written}(*)" if aggregate.takes_star else ""
+        )
+        raise misfit(function, f"{written} takes {_count(1 + len(wanted))}: write {form}")
+    if isinstance(given[0], exp.Distinct):
+        if name != "count" or len(given[0].expressions) != 1:
+            raise misfit(function, "DISTINCT stands only in COUNT(DISTINCT x)")
+        return "count_distinct", given[0].expressions, ()
+    return name, given[:1], implied + _parameters(aggregate, wanted, given[1:])
+
+
+def _parameters(aggregate: Aggregate, words: tuple[str, ...], nodes: list[exp.Expr]) -> tuple[float, ...]:
+    values = []
+    for word, node in zip(words, nodes, strict=True):
+        number = node.this if isinstance(node, exp.Neg) else node
+        if not (isinstance(number, exp.Literal) and not number.is_string):
+            raise misfit(node, f"{word} must be a constant number, such as 0.99")
+        values.append(-float(number.name) if isinstance(node, exp.Neg) else float(number.name))
+    if values:
+        try:
+            aggregate.check_parameters(tuple(values))
+        except ValueError as error:
+            raise misfit(nodes[0], str(error)) from None
+    return tuple(values)
+
+
+def _count(arguments: int) -> str:
+    return "1 argument" if arguments == 1 else f"{arguments} arguments"

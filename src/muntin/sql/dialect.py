@@ -1,0 +1,78 @@
+"""muntin's SQL as a sqlglot dialect: the base language, with windows in brackets.
+
+    CREATE STREAM trades (…) TIMESTAMP BY ts        FROM trades [RANGE 5 MINUTES]
+    REGISTER QUERY busy AS SELECT …                 SUM(x) FILTER (WHERE …) OVER [ROWS 100]
+
+The grammar is in layers, each a file: `window_clause`, `expression_parser`, `statement_parser`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import Token, Tokenizer, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import TokenError
+
+from muntin.sql.place import Misfit
+from muntin.sql.statement_parser import StatementParser
+from muntin.sql.syntax import StatementSyntax
+
+
+class MuntinTokenizer(Tokenizer):
+    """No statement swallows its text whole, and there are no template braces."""
+
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        word: kind
+        for word, kind in Tokenizer.KEYWORDS.items()
+        if kind not in (TokenType.COMMAND, TokenType.BLOCK_START, TokenType.BLOCK_END)
+    }
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class Muntin(Dialect):
+    """Registered with sqlglot under the name "muntin"."""
+
+    SUPPORTS_USER_DEFINED_TYPES = False
+    NORMALIZE_NOT_NULL = False  # keep x IS NOT NULL as it is written
+
+    Tokenizer = MuntinTokenizer
+    Parser = StatementParser
+
+
+_DIALECT = Muntin()
+
+
+def read_script(text: str) -> list[StatementSyntax]:
+    """The statements of a text, not yet looked up; a `Misfit` at the first fault."""
+    return StatementParser(dialect=_DIALECT).script(_tokenize(text), text)
+
+
+def read_expression(text: str) -> exp.Expr:
+    """The tree of a text that is one expression."""
+    return StatementParser(dialect=_DIALECT).lone_expression(_tokenize(text), text)
+
+
+def _tokenize(text: str) -> list[Token]:
+    try:
+        return _DIALECT.tokenize(text)
+    except TokenError as error:
+        raise _unclosed(text) from error
+
+
+def _unclosed(text: str) -> Misfit:
+    """Where the string, quoted name or comment begins that never ends."""
+    closing = {"'": "'", '"': '"', "/*": "*/", "--": "\n"}
+    names = {"'": "string", '"': "quoted name", "/*": "comment"}
+    at = 0
+    while at < len(text):
+        opening = next((mark for mark in closing if text.startswith(mark, at)), None)
+        if opening is None:
+            at += 1
+            continue
+        end = text.find(closing[opening], at + len(opening))
+        if end < 0 and opening in names:
+            return Misfit(f"the {names[opening]} that begins here is not closed; add {closing[opening]}",
+                          (at, len(text)))  # fmt: skip
+        at = len(text) if end < 0 else end + len(closing[opening])
+    return Misfit("the text cannot be read as SQL", (0, len(text)))

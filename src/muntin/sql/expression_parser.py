@@ -1,0 +1,148 @@
+"""Expressions: sqlglot's base language, with `FILTER (WHERE …) OVER [RANGE …]` after a call.
+
+Base SQL reads brackets as arrays and subscripts; here they hold windows and nothing else. The
+functions known here are those that compute a value per row; all other calls, aggregates among
+them, stay `exp.Anonymous` for the binder to look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.parser import IsPredicatePrecedence, Parser
+
+from muntin.sql.function_name import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
+from muntin.sql.place import Misfit, mark
+from muntin.sql.type_name import unknown_type
+from muntin.sql.window_clause import WindowParser
+
+
+class Over(exp.Expression):
+    """An aggregate call with its own FILTER condition, its own OVER window, or both."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "filter": False, "window": False}
+
+
+def _closed(parse: Callable[[Any], exp.Expr]) -> Callable[[Any], exp.Expr]:
+    """`parse`, insisting on the closing parenthesis that sqlglot lets such functions leave out."""
+
+    def parse_closed(parser: ExpressionParser) -> exp.Expr:
+        node = parse(parser)
+        if parser._curr.token_type != TokenType.R_PAREN:
+            parser.fault(f"expected ')', found {parser.found()}")
+        return node
+
+    return parse_closed
+
+
+class ExpressionParser(WindowParser):
+    """Expressions of the base language; every operand is marked with its place."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {name: Parser.FUNCTIONS[name] for name in PLAIN_FUNCTIONS}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: _closed(Parser.FUNCTION_PARSERS[name]) for name in SPECIAL_FUNCTIONS
+    } | {"CEILING": _closed(Parser.FUNCTION_PARSERS["CEIL"])}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW  # x > 0 IS TRUE is (x > 0) IS TRUE
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+
+    def condition(self) -> exp.Expr:
+        """A whole expression, or a fault where one should begin."""
+        before = self._prev
+        node = self._parse_disjunction()
+        if node is None:
+            self.fault(f"expected an expression after '{before.text}', found {self.found()}")
+        return node
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        if message.startswith("Required "):
+            # sqlglot names the node that lacks an operand; the user wants the word before the gap
+            self.fault(f"expected an expression after '{self._prev.text}', found {self.found()}")
+        if message == "Expected TYPE after CAST":
+            self.fault(unknown_type(self._curr.text) if self._curr else message)
+        if message.startswith("Expecting "):
+            self.fault(f"expected '{message.removeprefix('Expecting ')}', found {self.found()}")
+        self.fault(message[:1].lower() + message[1:], token)
+
+    def _parse_unary(self) -> exp.Expr | None:
+        first = self._curr
+        node = super()._parse_unary()
+        if node is not None:
+            mark(node, first.start, self._prev.end + 1)
+        return node
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        first = self._curr
+        node = super()._parse_types(*args, **kwargs)
+        if node is not None:
+            mark(node, first.start, self._prev.end + 1)
+        return node
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        name = self._curr
+        try:
+            return super()._parse_function_call(*args, **kwargs)
+        except Misfit as fault:
+            fault.span = fault.span or (name.start, name.end + 1)
+            raise
+
+    def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+        if args is not None and list(expression.error_messages(args)):
+            name = expression.sql_name() if isinstance(expression, exp.Func) else expression.key.upper()
+            raise Misfit(f"{name} does not take {len(args)} argument{'' if len(args) == 1 else 's'}", None)
+        return super().validate_expression(expression)
+
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+        """What may follow a call: FILTER (WHERE …), then OVER [window]."""
+        kept = window = None
+        if self._match(TokenType.FILTER):
+            if not (self._match(TokenType.L_PAREN) and self._match(TokenType.WHERE)):
+                self.fault("FILTER reads FILTER (WHERE condition)", self._prev)
+            kept = self.condition()
+            if not self._match(TokenType.R_PAREN):
+                self.fault(f"expected ')' after FILTER (WHERE …, found {self.found()}")
+        if self._match(TokenType.OVER):
+            if self._curr.token_type != TokenType.L_BRACKET:
+                self.fault("OVER takes a window in brackets: OVER [RANGE 5 MINUTES] or OVER [ROWS 100]")
+            window = self.window_clause()
+            if self._match(TokenType.FILTER):
+                self.fault("FILTER stands before OVER: SUM(x) FILTER (WHERE …) OVER […]", self._prev)
+        if self.word("WITHIN", "GROUP"):
+            self.fault(
+                "WITHIN GROUP is not supported; write QUANTILE(x, 0.99)", self._tokens[self._index - 2]
+            )
+        return Over(this=this, filter=kept, window=window) if kept is not None or window else this
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        if self._curr.token_type == TokenType.L_BRACKET:
+            self.fault("a window in brackets belongs after the stream in FROM or after OVER")
+        return this
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.VALUES):
+            self.fault("subqueries are not supported; register the inner query under a name of its own")
+        return None
+
+    def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.fault(f"BETWEEN reads x BETWEEN low AND high; expected AND, found {self.found()}")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_case(self) -> exp.Expr | None:
+        start = self._prev
+        subject = None if self._curr.token_type == TokenType.WHEN else self.condition()
+        branches = []
+        while self._match(TokenType.WHEN):
+            when = self.condition()
+            if not self._match(TokenType.THEN):
+                self.fault(f"expected THEN after WHEN …, found {self.found()}")
+            branches.append(exp.If(this=when, true=self.condition()))
+        if not branches:
+            self.fault(f"expected WHEN after CASE, found {self.found()}")
+        default = self.condition() if self._match(TokenType.ELSE) else None
+        if not self._match(TokenType.END):
+            self.fault("CASE is not closed; add END", start)
+        return exp.Case(this=subject, ifs=branches, default=default)

@@ -1,0 +1,179 @@
+"""From a sqlglot tree to an `Expression` that runs on Arrow columns.
+
+Each class of node has a builder, in the file of its subject (arithmetic, comparison, logic, text,
+times, casts); this file has the leaves and the assembly. Nothing is evaluated as Python, and
+nothing runs per row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from math import isinf
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+from sqlglot import exp
+
+from muntin.errors import MuntinError, nearest
+from muntin.expression import Columns, Expression
+from muntin.sql.arithmetic import ARITHMETIC
+from muntin.sql.casts import CASTS
+from muntin.sql.comparison import COMPARISON
+from muntin.sql.function_name import unknown_function
+from muntin.sql.logic import LOGIC, as_array, truth
+from muntin.sql.place import misfit
+from muntin.sql.refusal import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS
+from muntin.sql.term import Build, Builder, Term, column, literal, reason
+from muntin.sql.text import TEXT
+from muntin.sql.times import TIMES
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
+_LONG = 2**63
+
+
+class Scope:
+    """The names an expression may use, and the expressions already compiled over them.
+
+    `owner` is what the names belong to, for errors; a qualifier in `qualifiers` may precede them.
+    """
+
+    def __init__(self, types: Mapping[str, pa.DataType], owner: str, qualifiers: tuple[str, ...] = ()):
+        self.types = dict(types)
+        self.owner = owner
+        self.qualifiers = qualifiers
+        self._by_fold: dict[str, list[str]] = {}
+        for name in self.types:
+            self._by_fold.setdefault(name.casefold(), []).append(name)
+        # by canonical text, so that equal ones share `evaluate`; weak, so that it forgets dropped queries
+        self.compiled: WeakValueDictionary[str, Expression] = WeakValueDictionary()
+
+    def find(self, name: str, is_quoted: bool) -> str | None:
+        """The declared spelling; unquoted names match in any case if just one does."""
+        if name in self.types:
+            return name
+        alike = [] if is_quoted else self._by_fold.get(name.casefold(), [])
+        return alike[0] if len(alike) == 1 else None
+
+    def resolve(self, node: exp.Column) -> str:
+        """The column a node means, or a fault with the nearest name."""
+        if node.table and (node.args.get("db") or node.table.casefold() not in self.qualifiers):
+            raise misfit(node, f"unknown qualifier '{node.table}'{nearest(node.table, self.qualifiers)}")
+        if not isinstance(node.this, exp.Identifier):
+            raise misfit(node, EXPRESSION_REFUSALS["Star"])
+        name = self.find(node.name, bool(node.this.quoted))
+        if name is None:
+            raise misfit(node, f"{self.owner} has no column '{node.name}'{nearest(node.name, self.types)}")
+        return name
+
+
+def compile_expression(tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:
+    """Compile a tree over the names of a scope; `condition_of` asks for a BOOLEAN and says for what.
+
+    >>> from sqlglot import parse_one
+    >>> scope = Scope({"price": pa.float64()}, "stream 'trades'")
+    >>> cheap = compile_expression(parse_one("PRICE*2  <(10)"), scope)
+    >>> cheap.sql, cheap.evaluate({"price": pa.array([4.0, 6.0, None])}).to_pylist()
+    ('price * 2 < 10', [True, False, None])
+    """
+    tree = tree.unnest()
+    if isinstance(tree, exp.Column) and not condition_of:
+        known = scope.compiled.get(quoted(scope.resolve(tree)))
+        if known is not None:
+            return known
+    term = _compile(scope, tree)
+    if condition_of:
+        term = truth(tree, term, condition_of)
+    known = scope.compiled.get(term.sql)
+    if known is None or known.type != term.type:
+        columns = tuple(sorted(term.columns))
+        known = Expression(term.sql, term.type, columns, _evaluator(term), tree)  # type: ignore[arg-type]
+        scope.compiled[term.sql] = known
+    return known
+
+
+def _evaluator(term: Term) -> partial[pa.Array]:
+    return partial(_evaluate, term)
+
+
+def _evaluate(term: Term, columns: Columns) -> pa.Array:
+    try:
+        value = term.run(columns)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise MuntinError(f"{term.sql}: {reason(error)}") from error
+    return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
+
+
+def _compile(scope: Scope, tree: exp.Expr) -> Term:
+    def build(node: exp.Expr) -> Term:
+        if isinstance(node, exp.Column):
+            name = scope.resolve(node)
+            node.this.set("this", name)  # in place, to keep its mark
+            node.this.set("quoted", not _PLAIN_NAME.fullmatch(name))
+            node.set("table", None)
+            return column(name, quoted(name), scope.types[name])
+        builder = _BUILDERS.get(type(node))
+        if builder is None:
+            raise _refused(node)
+        if any(node.args.get(extra) for extra in ARGUMENT_REFUSALS.get(type(node).__name__, ())):
+            raise misfit(node, f"{type(node).__name__.upper()} does not take that argument")
+        return builder(node, build)
+
+    return build(tree)
+
+
+def quoted(name: str) -> str:
+    """A name as it must be written in canonical text."""
+    return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _refused(node: exp.Expr) -> Exception:
+    if isinstance(node, exp.Anonymous):
+        return unknown_function(node)
+    return misfit(
+        node, EXPRESSION_REFUSALS.get(type(node).__name__, "this is not supported in an expression")
+    )
+
+
+def _literal(node: exp.Literal, build: Build) -> Term:
+    if node.is_string:
+        return literal("'" + node.name.replace("'", "''") + "'", pa.scalar(node.name))
+    try:
+        if node.name.isdigit():
+            number = int(node.name)
+            if number >= _LONG:
+                raise misfit(node, f"{node.name} does not fit 64 bits; write {node.name}.0 for a DOUBLE")
+            return literal(str(number), pa.scalar(number, pa.int64()))
+        real = float(node.name)
+        if isinf(real):
+            raise misfit(node, f"{node.name} does not fit a DOUBLE")
+    except ValueError:
+        raise misfit(node, f"'{node.name}' is not a number") from None
+    return literal(repr(real), pa.scalar(real))
+
+
+def _boolean(node: exp.Boolean, build: Build) -> Term:
+    return literal("TRUE" if node.this else "FALSE", pa.scalar(bool(node.this)))
+
+
+def _null(node: exp.Null, build: Build) -> Term:
+    return literal("NULL", pa.scalar(None))
+
+
+def _paren(node: exp.Paren, build: Build) -> Term:
+    return build(node.this)  # operands get the parentheses they need back from `Term.within`
+
+
+_BUILDERS: dict[type[exp.Expr], Builder] = {
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Paren: _paren,
+    **ARITHMETIC,
+    **COMPARISON,
+    **LOGIC,
+    **TEXT,
+    **TIMES,
+    **CASTS,
+}

@@ -1,0 +1,163 @@
+"""Statements: what a text asks for, checked and ready to carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.errors import SchemaError, nearest
+from muntin.expression import Expression
+from muntin.query import Query
+from muntin.sql.bind import bind_select
+from muntin.sql.dialect import read_expression, read_script
+from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.place import Misfit, pointing_into
+from muntin.sql.refusal import STATEMENTS
+from muntin.sql.syntax import (
+    CreateStreamSyntax,
+    DropSyntax,
+    ExplainSyntax,
+    Name,
+    RegisterSyntax,
+    SelectSyntax,
+    StatementSyntax,
+)
+from muntin.sql.type_name import arrow_type
+from muntin.stream import Stream
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """`CREATE STREAM trades (…) TIMESTAMP BY ts DELAY 5 SECONDS`."""
+
+    stream: Stream
+
+
+@dataclass(frozen=True)
+class DropStream:
+    """`DROP STREAM trades`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RegisterQuery:
+    """`REGISTER QUERY busy AS SELECT …`."""
+
+    name: str
+    query: Query
+
+
+@dataclass(frozen=True)
+class DropQuery:
+    """`DROP QUERY busy`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    """Of one registered query, of a query not registered, or (both None) of everything."""
+
+    name: str | None = None
+    query: Query | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query to answer once, without a name."""
+
+    query: Query
+
+
+Statement = CreateStream | DropStream | RegisterQuery | DropQuery | Explain | Select
+
+
+def parse_query(text: str, streams: Mapping[str, Stream]) -> Query:
+    """The query of one SELECT, or an `SqlError` at the word that is wrong.
+
+    >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("shares", pa.int64())]), "ts")
+    >>> query = parse_query("SELECT SUM(shares) FROM trades [RANGE 5 MINUTES]", {"trades": trades})
+    >>> str(query.calls[0]), query.outputs[0].name
+    ('SUM(shares) OVER [RANGE 5 MINUTES]', 'sum_shares')
+    """
+    with pointing_into(text):
+        statements = _read(text)
+        if not isinstance(statements[0], SelectSyntax):
+            raise Misfit("expected one SELECT; statements of other kinds go to engine.execute", _first(text))
+        if len(statements) > 1:
+            raise Misfit(
+                "expected one SELECT, found several statements; they go to engine.execute", _first(text)
+            )
+        return bind_select(statements[0], streams)
+
+
+def parse_statements(text: str, streams: Mapping[str, Stream]) -> list[Statement]:
+    """The statements of a script; later ones see the streams that earlier ones create or drop."""
+    with pointing_into(text):
+        known = dict(streams)
+        return [_bind(syntax, known) for syntax in _read(text)]
+
+
+def _read(text: str) -> list[StatementSyntax]:
+    statements = read_script(text)
+    if not statements:
+        raise Misfit(f"the text has no statement; begin with {STATEMENTS}", (0, 0))
+    return statements
+
+
+def parse_expression(text: str, columns: Mapping[str, pa.DataType]) -> Expression:
+    """One expression over columns of these types; canonical text parses back to itself.
+
+    >>> parse_expression("X  + (1)", {"x": pa.int64()}).sql
+    'x + 1'
+    """
+    with pointing_into(text):
+        return compile_expression(read_expression(text), Scope(columns, "the batch"))
+
+
+def _first(text: str) -> tuple[int, int]:
+    start = len(text) - len(text.lstrip())
+    word = text[start:].split(maxsplit=1)[:1]
+    return start, start + len(word[0] if word else "")
+
+
+def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
+    match syntax:
+        case SelectSyntax():
+            return Select(bind_select(syntax, streams))
+        case RegisterSyntax(name, select):
+            return RegisterQuery(name.text, bind_select(select, streams))
+        case ExplainSyntax(name, select):
+            return Explain(name.text if name else None, bind_select(select, streams) if select else None)
+        case CreateStreamSyntax():
+            stream = _create(syntax)
+            streams[stream.name] = stream
+            return CreateStream(stream)
+        case DropSyntax("QUERY", name):
+            return DropQuery(name.text)
+        case DropSyntax(_, name):
+            streams.pop(name.text, None)
+            return DropStream(name.text)
+
+
+def _create(syntax: CreateStreamSyntax) -> Stream:
+    fields: list[pa.Field] = []
+    for column in syntax.columns:
+        if column.name.text.casefold() in {field.name.casefold() for field in fields}:
+            raise column.name.misfit(f"two columns are called '{column.name.text}'")
+        fields.append(pa.field(column.name.text, arrow_type(column.type)))
+    time = _declared(syntax.time, [field.name for field in fields])
+    try:
+        return Stream(syntax.name.text, pa.schema(fields), time, syntax.delay)
+    except SchemaError as error:
+        raise syntax.time.misfit(str(error)) from None
+
+
+def _declared(name: Name, known: list[str]) -> str:
+    for column in known:
+        if column == name.text or (not name.is_quoted and column.casefold() == name.text.casefold()):
+            return column
+    raise name.misfit(f"the stream has no column '{name.text}'{nearest(name.text, known)}")

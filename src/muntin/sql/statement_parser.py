@@ -1,0 +1,234 @@
+"""Statements: CREATE STREAM, SELECT, REGISTER QUERY, EXPLAIN and DROP, clause by clause.
+
+The clauses are read here and not by sqlglot's own SELECT parser, which accepts the clauses of
+every dialect: so whatever is left out can be refused at its first word.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import Token, TokenType, exp
+
+from muntin.errors import nearest
+from muntin.sql.expression_parser import ExpressionParser
+from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
+from muntin.sql.syntax import (
+    ColumnSyntax,
+    CreateStreamSyntax,
+    DropSyntax,
+    ExplainSyntax,
+    Item,
+    Name,
+    RegisterSyntax,
+    SelectSyntax,
+    StatementSyntax,
+)
+from muntin.sql.type_name import unknown_type
+from muntin.window import Window
+
+_HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
+_CLAUSES = ("WHERE", "GROUP BY", "HAVING")
+
+
+class StatementParser(ExpressionParser):
+    """Reads a script, statement by statement."""
+
+    def script(self, tokens: list[Token], text: str) -> list[StatementSyntax]:
+        """All statements of the text, which are separated by semicolons."""
+        self.reset()
+        self.sql = text
+        chunks: list[list[Token]] = [[]]
+        for token in tokens:
+            if token.token_type == TokenType.SEMICOLON:
+                chunks.append([])
+            else:
+                chunks[-1].append(token)
+        self._chunks = [chunk for chunk in chunks if chunk]
+        statements = []
+        while self._chunk_index < len(self._chunks):
+            self._advance_chunk()
+            statements.append(self._statement())
+            if self._curr:
+                self.fault(f"unexpected {self.found()} after the end of the statement")
+        return statements
+
+    def lone_expression(self, tokens: list[Token], text: str) -> exp.Expr:
+        """The expression that is the whole text."""
+        self.reset()
+        self.sql = text
+        self._chunks = [tokens]
+        self._advance_chunk()
+        tree = self.condition()
+        if self._curr:
+            self.fault(f"unexpected {self.found()} after the end of the expression")
+        return tree
+
+    def _statement(self) -> StatementSyntax:
+        if self._curr.token_type == TokenType.SELECT:
+            return self._select()
+        if self.word("CREATE"):
+            return self._create()
+        if self.word("DROP"):
+            return self._drop()
+        if self.word("REGISTER"):
+            return self._register()
+        if self.word("EXPLAIN"):
+            return self._explain()
+        word = self._curr.text.upper()
+        hint = nearest(word, ["SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN"])
+        known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
+        self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
+
+    def _create(self) -> CreateStreamSyntax:
+        if not self.word("STREAM"):
+            if self.word("MATERIALIZED", "VIEW"):
+                self.fault(
+                    "CREATE MATERIALIZED VIEW is not supported yet; write REGISTER QUERY name AS", self._prev
+                )
+            self.fault(f"expected STREAM after CREATE, found {self.found()}")
+        name = self.name("a stream name")
+        self._expect(TokenType.L_PAREN, "'(' and the columns")
+        columns = [self._column_definition()]
+        while self._match(TokenType.COMMA):
+            columns.append(self._column_definition())
+        self._expect(TokenType.R_PAREN, "',' or ')'")
+        if not self.word("TIMESTAMP", "BY"):
+            self.fault(f"CREATE STREAM needs TIMESTAMP BY and the time column, found {self.found()}")
+        time = self.name("the time column")
+        delay = 0
+        if self.word("DELAY"):
+            at = self._curr
+            delay = self.duration()
+            if delay < 0:
+                self.fault("DELAY cannot be negative", at)
+        return CreateStreamSyntax(name, tuple(columns), time, delay)
+
+    def _column_definition(self) -> ColumnSyntax:
+        name = self.name("a column name")
+        at = self._curr
+        kind = self._parse_types(schema=True)
+        if kind is None:
+            if at.token_type == TokenType.VAR:
+                self.fault(unknown_type(at.text), at)
+            self.fault(f"column '{name.text}' needs a type, such as DOUBLE; found {self.found()}", at)
+        if self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            self.fault(f"expected ',' or ')' after a column's type, found {self.found()}")
+        return ColumnSyntax(name, kind)
+
+    def _drop(self) -> DropSyntax:
+        kind = self._curr.text.upper()
+        if not (self.word("STREAM") or self.word("QUERY")):
+            self.fault(f"expected STREAM or QUERY after DROP, found {self.found()}")
+        return DropSyntax(kind, self.name(f"a {kind.lower()} name"))
+
+    def _register(self) -> RegisterSyntax:
+        if not self.word("QUERY"):
+            self.fault(f"expected QUERY after REGISTER, found {self.found()}")
+        name = self.name("a query name")
+        if not self.word("AS"):
+            self.fault(f"expected AS and a SELECT after the query's name, found {self.found()}")
+        return RegisterSyntax(name, self._select())
+
+    def _explain(self) -> ExplainSyntax:
+        if not self._curr:
+            return ExplainSyntax(None, None)
+        if self.word("QUERY"):
+            return ExplainSyntax(self.name("a query name"), None)
+        if self._curr.token_type != TokenType.SELECT:
+            self.fault(f"expected QUERY name or SELECT after EXPLAIN, found {self.found()}")
+        return ExplainSyntax(None, self._select())
+
+    def _select(self) -> SelectSyntax:
+        start = self._curr
+        if not self._match(TokenType.SELECT):
+            self.fault(f"expected SELECT, found {self.found()}")
+        hint = self._hint()
+        if self._curr.token_type == TokenType.DISTINCT:
+            self.fault("SELECT DISTINCT is not supported; list the columns in GROUP BY")
+        items = [self._item()]
+        while self._match(TokenType.COMMA):
+            items.append(self._item())
+        if self._curr.token_type != TokenType.FROM:
+            self._refuse_misspelling("FROM")
+        self._expect(TokenType.FROM, "',' or FROM")
+        stream, window, alias = self._source()
+        where = keys = having = None
+        if self._match(TokenType.WHERE):
+            where = self.condition()
+        if self._match(TokenType.GROUP_BY):
+            keys = [self.condition()]
+            while self._match(TokenType.COMMA):
+                keys.append(self.condition())
+        if self._match(TokenType.HAVING):
+            having = self.condition()
+        self._end_of_select()
+        text = self.sql[start.start : self._prev.end + 1]
+        return SelectSyntax(text, (start.start, start.end + 1), tuple(items), stream, alias, window,
+                            where, tuple(keys or ()), having, hint)  # fmt: skip
+
+    def _hint(self) -> str | None:
+        token = self._curr
+        if not self._match(TokenType.HINT):
+            return None
+        if not (hint := _HINT.fullmatch(token.comments[0] if token.comments else "")):
+            self.fault("the only hint is /*+ SYNOPSIS(name) */", token)
+        return hint[1].lower()
+
+    def _item(self) -> Item:
+        if self._curr.token_type == TokenType.STAR:
+            self.fault("SELECT * is not supported; name the keys and aggregates")
+        tree = self.condition()
+        if self._match(TokenType.ALIAS):
+            return Item(tree, self.name("a name after AS"))
+        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        return Item(tree, self.name("a name") if is_name else None)
+
+    def _source(self) -> tuple[Name, Window | None, Name | None]:
+        if self._curr.token_type == TokenType.L_PAREN:
+            self.fault("subqueries are not supported; register the inner query under a name of its own")
+        stream = self.name("a stream name")
+        window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
+        has_as = self._match(TokenType.ALIAS)
+        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        alias = self.name("a name after AS") if has_as or is_name else None
+        return stream, window, alias
+
+    def _end_of_select(self) -> None:
+        if not self._curr:
+            return
+        word = " ".join(self._curr.text.upper().split())
+        if word in CLAUSE_REFUSALS:
+            self.fault(CLAUSE_REFUSALS[word])
+        if self._curr.token_type == TokenType.L_BRACKET:
+            self.fault("the window stands directly after the stream: FROM stream [RANGE …]")
+        if word in _CLAUSES:
+            self.fault(f"{word} is out of order; the order is FROM, WHERE, GROUP BY, HAVING")
+        self._refuse_misspelling("WHERE", "GROUP", "HAVING")
+        self.fault(f"unexpected {self.found()}")
+
+    def _refuse_misspelling(self, *words: str) -> None:
+        """A fault at this token or the one before (which was read as an alias) if it resembles a word."""
+        for token in (self._curr, self._prev):
+            if token.token_type == TokenType.VAR and "mean" in (hint := nearest(token.text.upper(), words)):
+                self.fault(f"unexpected '{token.text}'{hint}", token)
+
+    def name(self, wanted: str) -> Name:
+        """A name, quoted or not; reserved words must be quoted."""
+        token = self._curr
+        if token.token_type != TokenType.IDENTIFIER and token.token_type not in self.ID_VAR_TOKENS:
+            hint = (
+                f'; to use it as a name, quote it: "{token.text}"'
+                if token and token.text.isidentifier()
+                else ""
+            )
+            self.fault(f"expected {wanted}, found {self.found()}{hint}")
+        self._advance()
+        is_quoted = token.token_type == TokenType.IDENTIFIER
+        if not token.text:
+            self.fault("a name cannot be empty", token)
+        return Name(token.text, is_quoted, (token.start, token.end + 1))
+
+    def _expect(self, kind: TokenType, wanted: str) -> None:
+        if not self._match(kind):
+            self.fault(f"expected {wanted}, found {self.found()}")

@@ -1,0 +1,92 @@
+"""What the parser hands to the binder: statements as written, nothing looked up yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from muntin.sql.place import Misfit, Span
+from muntin.window import Window
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name as written; a quoted one must match exactly, an unquoted one in any case."""
+
+    text: str
+    is_quoted: bool
+    span: Span
+
+    def misfit(self, message: str) -> Misfit:
+        """A fault of this name, to be raised."""
+        return Misfit(message, self.span)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One SELECT item."""
+
+    tree: exp.Expr
+    alias: Name | None
+
+
+@dataclass(frozen=True)
+class SelectSyntax:
+    """A SELECT, clause by clause."""
+
+    text: str  # the characters of the statement
+    start: Span  # of the word SELECT
+    items: tuple[Item, ...]
+    stream: Name
+    alias: Name | None  # of the stream
+    window: Window | None
+    where: exp.Expr | None
+    keys: tuple[exp.Expr, ...]
+    having: exp.Expr | None
+    hint: str | None
+
+
+@dataclass(frozen=True)
+class ColumnSyntax:
+    """One column of CREATE STREAM."""
+
+    name: Name
+    type: exp.Expr
+
+
+@dataclass(frozen=True)
+class CreateStreamSyntax:
+    """CREATE STREAM, its types not yet looked up."""
+
+    name: Name
+    columns: tuple[ColumnSyntax, ...]
+    time: Name
+    delay: int
+
+
+@dataclass(frozen=True)
+class RegisterSyntax:
+    """REGISTER QUERY name AS SELECT …"""
+
+    name: Name
+    select: SelectSyntax
+
+
+@dataclass(frozen=True)
+class DropSyntax:
+    """DROP STREAM or DROP QUERY."""
+
+    kind: str  # "STREAM" or "QUERY"
+    name: Name
+
+
+@dataclass(frozen=True)
+class ExplainSyntax:
+    """`EXPLAIN`, `EXPLAIN QUERY name` or `EXPLAIN SELECT …`."""
+
+    name: Name | None
+    select: SelectSyntax | None
+
+
+StatementSyntax = SelectSyntax | CreateStreamSyntax | RegisterSyntax | DropSyntax | ExplainSyntax

@@ -1,0 +1,60 @@
+"""SQL's names for Arrow's types, both ways."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from sqlglot import exp
+
+from muntin.errors import nearest
+from muntin.sql.place import misfit
+
+_INSTANT = pa.timestamp("us")
+_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(),
+    "BIGINT": pa.int64(), "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINT": pa.uint32(),
+    "UBIGINT": pa.uint64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "VARCHAR": pa.string(),
+    "TEXT": pa.string(), "CHAR": pa.string(),
+    "TIMESTAMP": _INSTANT, "TIMESTAMPNTZ": _INSTANT, "DATETIME": _INSTANT, "DATE": pa.date32(),
+    "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"), "TIMESTAMP_S": pa.timestamp("s"),
+    "TIMESTAMP_MS": pa.timestamp("ms"), "TIMESTAMP_NS": pa.timestamp("ns"),
+}  # fmt: skip
+_OFFERED = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "VARCHAR", "TIMESTAMP", "DATE")
+_NAMES = {kind: name for name, kind in reversed(_TYPES.items())} | {
+    pa.int32(): "INTEGER", pa.float32(): "REAL", pa.string(): "VARCHAR", _INSTANT: "TIMESTAMP",
+    pa.null(): "NULL",
+}  # fmt: skip
+
+
+def arrow_type(node: exp.Expr) -> pa.DataType:
+    """The Arrow type a declaration or CAST names; a fault with the nearest name if there is none.
+
+    >>> arrow_type(exp.DataType.build("BIGINT"))
+    DataType(int64)
+    """
+    kind = node.this if isinstance(node, exp.DataType) else None
+    name = kind.name if isinstance(kind, exp.DataType.Type) else str(node)
+    has_size = bool(node.args.get("expressions"))
+    if name == "DECIMAL":
+        raise misfit(node, "DECIMAL is not supported; use BIGINT for exact numbers or DOUBLE")
+    if name in _TYPES and (not has_size or _TYPES[name] == pa.string()):
+        return _TYPES[name]
+    written = str(node.args.get("kind") or name).upper()
+    if has_size:
+        raise misfit(node, f"type {written} takes no size here; write {written}")
+    raise misfit(node, unknown_type(written))
+
+
+def unknown_type(name: str) -> str:
+    """What to say about a name that is no type."""
+    return f"unknown type '{name}'{nearest(name.upper(), _OFFERED)}"
+
+
+def type_name(kind: pa.DataType) -> str:
+    """What SQL calls an Arrow type, for errors and canonical text.
+
+    >>> type_name(pa.float64()), type_name(pa.duration("us"))
+    ('DOUBLE', 'INTERVAL')
+    """
+    if pa.types.is_duration(kind):
+        return "INTERVAL"
+    return _NAMES.get(kind) or ("TIMESTAMP" if pa.types.is_timestamp(kind) else str(kind).upper())

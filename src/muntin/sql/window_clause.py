@@ -1,0 +1,197 @@
+"""The window clause: `[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE]` or `[ROWS 100 SLIDE 10]`.
+
+The same clause stands after a stream in FROM and after OVER; both become a `Window`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NoReturn
+
+from sqlglot import Token, TokenType
+from sqlglot.parser import Parser
+
+from muntin.errors import nearest
+from muntin.sql.place import Misfit
+from muntin.window import Window
+
+UNITS = {
+    "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000, "DAY": 86_400_000_000, "WEEK": 604_800_000_000,
+}  # fmt: skip
+_LONGEST = 2**62  # so that the sum of two durations still fits 64 bits
+_DECIMAL = re.compile(r"\d{1,30}(\.\d{0,30})?")
+_PART = re.compile(r"\s*([+-]?\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*([A-Za-z]+)")
+
+
+def unit_length(word: str) -> int | None:
+    """Microseconds in a unit of fixed length, in any case, singular or plural.
+
+    >>> unit_length("minutes"), unit_length("MONTH")
+    (60000000, None)
+    """
+    return UNITS.get(word.upper().removesuffix("S"))
+
+
+def unit_fault(word: str) -> str:
+    """Why a word is no unit, and which one was meant."""
+    if word.upper().removesuffix("S") in ("MONTH", "QUARTER", "YEAR"):
+        return f"a {word.upper().removesuffix('S')} has no fixed length; use DAYS"
+    return f"unknown unit '{word}'{nearest(word.upper(), [unit + 'S' for unit in UNITS])}"
+
+
+def duration_of(text: str) -> int:
+    """Microseconds of a text such as `1 hour 30 minutes`; ValueError says what is wrong with it.
+
+    >>> duration_of("1 hour 30 minutes")
+    5400000000
+    """
+    total, end = Fraction(0), 0
+    while part := _PART.match(text, end):
+        unit = unit_length(part[2])
+        if unit is None:
+            raise ValueError(unit_fault(part[2]))
+        total, end = total + Fraction(part[1]) * unit, part.end()
+    if not end or text[end:].strip():
+        raise ValueError(f"'{text}' is not a length of time such as '5 minutes'")
+    return whole(total)
+
+
+def whole(microseconds: Fraction) -> int:
+    if microseconds.denominator != 1:
+        raise ValueError("a length of time must be a whole number of microseconds")
+    if abs(microseconds) > _LONGEST:
+        raise ValueError("a length of time must fit 64 bits of microseconds")
+    return int(microseconds)
+
+
+class WindowParser(Parser):
+    """Reads the window clause and durations; each method starts at the current token."""
+
+    def window_clause(self) -> Window:
+        """`[` … `]`, checked; a fault points at the word that is wrong."""
+        opening = self._curr
+        self._advance()
+        kind = self._curr
+        if self.word("RANGE"):
+            window = self._window_of("time", kind)
+        elif self.word("ROWS"):
+            window = self._window_of("rows", kind)
+        else:
+            self.fault(f"expected RANGE or ROWS, found {self.found()}", kind)
+        if not self._match(TokenType.R_BRACKET):
+            if not self._curr:
+                self.fault("the window clause is not closed; add ]", opening)
+            self.fault(
+                f"unexpected {self.found()} in a window clause; it reads "
+                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE] or [ROWS 100 TO 5 SLIDE 10]"
+            )
+        return window
+
+    def _window_of(self, unit: str, kind: Token) -> Window:
+        length = self.duration if unit == "time" else self._row_count
+        at = self._curr
+        size = length()
+        if size < 1:
+            self.fault("a window needs a size above zero", at)
+        to = slide = 0
+        if self.word("TO"):
+            at = self._curr
+            to = length()
+            if to < 0:
+                self.fault("TO cannot be negative", at)
+            if to > size:
+                self.fault(
+                    f"TO lies before the start of the window; it must not exceed {kind.text.upper()}", at
+                )
+        if self.word("SLIDE"):
+            at = self._curr
+            slide = length()
+            if slide < 1:
+                self.fault(
+                    "SLIDE must be above zero; leave it out for a window that moves with every event", at
+                )
+        return Window("time" if unit == "time" else "rows", size, to, slide)
+
+    def duration(self) -> int:
+        """`5 MINUTES`, `1.5 SECONDS`, `1 HOUR 30 MINUTES` or `INTERVAL '5 minutes'`, in microseconds."""
+        start = self._curr
+        self._match(TokenType.INTERVAL)
+        quoted = self._curr
+        if quoted.token_type == TokenType.STRING and unit_length(self._next.text) is None:
+            self._advance()
+            return self._whole(lambda: duration_of(quoted.text), quoted, quoted)
+        total = self._duration_part()
+        while self._curr.token_type == TokenType.NUMBER:
+            total += self._duration_part()
+        return self._whole(lambda: whole(total), start, self._prev)
+
+    def _duration_part(self) -> Fraction:
+        number = self._number("a length of time such as 5 MINUTES")
+        unit = self._curr
+        if (
+            not unit
+            or unit.token_type in (TokenType.R_BRACKET, TokenType.NUMBER)
+            or self._at_word("TO", "SLIDE")
+        ):
+            self.fault(f"{self._prev.text} needs a unit, such as {self._prev.text} SECONDS", self._prev)
+        length = unit_length(unit.text)
+        if length is None:
+            if self._at_word("ROW", "ROWS"):
+                self.fault("RANGE counts time; write [ROWS …] to count events", unit)
+            self.fault(unit_fault(unit.text), unit)
+        self._advance()
+        return number * length
+
+    def _row_count(self) -> int:
+        number = self._number("a number of events")
+        if number.denominator != 1:
+            self.fault("ROWS counts events: it takes a whole number", self._prev)
+        if unit_length(self._curr.text) is not None:
+            self.fault("ROWS counts events; write [RANGE …] for a length of time", self._curr)
+        if number > _LONGEST:
+            self.fault("a number of events must fit 64 bits", self._prev)
+        return int(number)
+
+    def _number(self, wanted: str) -> Fraction:
+        is_negative = self._match(TokenType.DASH)
+        dot = self._match(TokenType.DOT)
+        if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING):
+            self.fault(f"expected {wanted}, found {self.found()}")
+        if not _DECIMAL.fullmatch(self._curr.text):  # no exponents: 1e999999999 would not end
+            self.fault(f"'{self._curr.text}' is not a plain number such as 5 or 1.5")
+        number = Fraction(("0." if dot else "") + self._curr.text)
+        self._advance()
+        return -number if is_negative else number
+
+    def _whole(self, read: Callable[[], int], first: Token, last: Token) -> int:
+        try:
+            return read()
+        except ValueError as error:
+            raise Misfit(str(error), (first.start, last.end + 1)) from None
+
+    def word(self, *words: str) -> bool:
+        """Step over the next tokens if they are these words, unquoted and in any case."""
+        ahead = self._tokens[self._index : self._index + len(words)]
+        if len(ahead) < len(words) or not all(_is_word(*pair) for pair in zip(ahead, words, strict=True)):
+            return False
+        self._advance(len(words))
+        return True
+
+    def _at_word(self, *words: str) -> bool:
+        return any(_is_word(self._curr, word) for word in words)
+
+    def found(self) -> str:
+        """The current token as it should be named in an error."""
+        return f"'{self._curr.text}'" if self._curr else "the end of the text"
+
+    def fault(self, message: str, token: Token | None = None) -> NoReturn:
+        """Refuse a token (the current one; at the end of the text, the last one)."""
+        token = token or self._curr or self._prev
+        raise Misfit(message, (token.start, token.end + 1) if token else None)
+
+
+def _is_word(token: Token, word: str) -> bool:
+    return token.text.upper() == word and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)

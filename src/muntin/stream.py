@@ -1,0 +1,48 @@
+"""A stream: an unbounded sequence of events with a schema and a time column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.errors import SchemaError, nearest
+from muntin.window import span
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What `CREATE STREAM` declares.
+
+    `time` names the column with the event time (a timestamp, or a BIGINT of microseconds);
+    events may come up to `delay` microseconds out of order without being late.
+
+    >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("price", pa.float64())]), "ts")
+    >>> trades.column("prize")
+    Traceback (most recent call last):
+    muntin.errors.SchemaError: stream 'trades' has no column 'prize'; did you mean 'price'?
+    """
+
+    name: str
+    schema: pa.Schema
+    time: str
+    delay: int = 0
+
+    def __post_init__(self) -> None:
+        kind = self.column(self.time).type
+        if not (pa.types.is_timestamp(kind) or kind == pa.int64()):
+            raise SchemaError(f"time column '{self.time}' must be TIMESTAMP or BIGINT, not {kind}")
+        if self.delay < 0:
+            raise SchemaError(f"the DELAY of stream '{self.name}' cannot be negative")
+
+    def column(self, name: str) -> pa.Field:
+        """The field called `name`, or an error with the nearest name."""
+        position = self.schema.get_field_index(name)
+        if position < 0:
+            raise SchemaError(
+                f"stream '{self.name}' has no column '{name}'{nearest(name, self.schema.names)}"
+            )
+        return self.schema.field(position)
+
+    def __str__(self) -> str:
+        return f"{self.name} (TIMESTAMP BY {self.time} DELAY {span(self.delay)})"

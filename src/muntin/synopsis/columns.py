@@ -1,0 +1,100 @@
+"""Columns: parallel arrays that grow at one end and are forgotten at the other.
+
+What rings and slices are stored in. Elements keep their *number* for life, counted from the first
+ever appended, while the arrays move beneath them: `dropped` is the number of the first one still
+here. Appending and dropping cost O(1) amortised per element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from muntin.synopsis.contract import Arrays, Bools
+
+_SMALLEST = 1024
+
+
+class Columns:
+    """
+    >>> columns = Columns({"x": np.dtype(np.int64)})
+    >>> columns.extend({"x": np.array([5, 6, 7])})
+    >>> columns.drop_first(1)
+    >>> columns["x"], columns.dropped, len(columns)
+    (array([6, 7]), 1, 2)
+    """
+
+    def __init__(self, dtypes: Mapping[str, np.dtype]):
+        self.dropped = 0
+        self._arrays: Arrays = {name: np.empty(_SMALLEST, dtype) for name, dtype in dtypes.items()}
+        self._capacity = _SMALLEST
+        self._head = 0
+        self._tail = 0
+
+    def __len__(self) -> int:
+        return self._tail - self._head
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """What is stored of a column, as a view; element 0 has the number `dropped`."""
+        return self._arrays[name][self._head : self._tail]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def names(self) -> list[str]:
+        return list(self._arrays)
+
+    def add(self, name: str, dtype: np.dtype, fill: object) -> None:
+        """One more column, `fill` in all elements so far."""
+        self._arrays[name] = np.full(self._capacity, fill, dtype)
+
+    def remove(self, name: str) -> None:
+        del self._arrays[name]
+
+    def extend(self, more: Mapping[str, np.ndarray]) -> None:
+        """Append elements; `more` has an array for every column."""
+        count = len(next(iter(more.values())))
+        if self._tail + count > self._capacity:
+            self._move(max(_SMALLEST, 2 * (len(self) + count)))
+        for name, array in self._arrays.items():
+            array[self._tail : self._tail + count] = more[name]
+        self._tail += count
+
+    def truncate(self, count: int) -> None:
+        """Keep only the first `count` elements."""
+        self._tail = self._head + count
+
+    def drop_first(self, count: int) -> None:
+        """Forget the `count` oldest elements."""
+        self._head += count
+        self.dropped += count
+        if len(self) < self._head:
+            self._move(max(_SMALLEST, 2 * len(self)))
+
+    def retain(self, kept: Bools) -> None:
+        """Forget what is not `kept`, wherever it is; the numbers of the rest change. O(n)."""
+        left = {name: self[name][kept] for name in self._arrays}
+        self.dropped += len(self) - int(kept.sum())
+        self.replace(left)
+
+    def replace(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """These elements in place of all that are here."""
+        self._arrays = {name: arrays[name].copy() for name in self._arrays}
+        self._head, self._tail = 0, len(next(iter(arrays.values())))
+        self._capacity = self._tail
+
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._arrays.values())
+
+    def check(self) -> None:
+        # the stored part lies inside the arrays, which all have the same capacity
+        assert 0 <= self._head <= self._tail <= self._capacity
+        assert all(len(array) == self._capacity for array in self._arrays.values())
+
+    def _move(self, capacity: int) -> None:
+        for name, array in self._arrays.items():
+            moved = np.empty(capacity, array.dtype)
+            moved[: len(self)] = array[self._head : self._tail]
+            self._arrays[name] = moved
+        self._head, self._tail, self._capacity = 0, len(self), capacity

@@ -1,0 +1,185 @@
+"""rescan_rows: keep the last events of each key, recompute tuple windows from them.
+
+| | |
+|---|---|
+| Full name | rescan over ROWS windows |
+| Answers | every aggregate, ROWS windows, suffix or historical, per key or over the whole stream |
+| Insert | O(1) per event, the ring's own cost |
+| Lookup | O(n) for the n events kept (O(n log n) after an insertion), all keys at once |
+| Space | O(keys * longest window); keys are never forgotten, their last events may matter for ever |
+| Shares | events, whatever the window, aggregate or filter |
+| Reference | Arasu & Widom, VLDB 2004, section 2 (tuple-based windows) |
+
+Events are brought in order of (key, time), so that every window of every key is one range; a
+window is then folded like in `rescan`. Positions count from the first event this ring saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.errors import WindowTooLarge
+from muntin.expression import Expression
+from muntin.synopsis.contract import LONG_AGO, Arrays, Found, Ints, Need
+from muntin.synopsis.rescan import RingSynopsis, TextOrder
+from muntin.synopsis.ring import EventRing, key_column
+from muntin.window import Window
+
+_FEW = 1024  # not worth compacting below
+
+
+class _Order(NamedTuple):
+    """Events sorted by slot: slot s owns `events[offset[s]:offset[s + 1]]`, ring indexes ascending."""
+
+    events: Ints
+    offset: Ints
+
+
+class Moves(NamedTuple):
+    """Windows that closed by count: the slot of each and how many events it had seen, as they closed."""
+
+    slot: Ints
+    seen: Ints
+
+
+class RescanRows(RingSynopsis):
+    """ROWS windows over a ring of its own (`keys` or WHERE given) or the stream's."""
+
+    name = "rescan_rows"
+
+    def __init__(
+        self, ring: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        super().__init__(ring, where, keys, text_order)
+        self._dropped = np.zeros(0, np.int64)  # events of each key that left; un-keyed: the ring knows
+        self._compact_at = _FEW
+
+    def advance(self, kept_from: int) -> None:
+        """Keyed: drop each key's events beyond its longest window; O(1) amortised per event."""
+        if not self.keys:
+            self.kept_from = kept_from
+        elif len(self.ring) >= self._compact_at:
+            ids: Ints = self.ring[key_column(self.keys)]
+            order = _by_slot(ids, int(ids.max(initial=-1)) + 1)
+            settled = np.bincount(ids[: self.ring.find(kept_from)], minlength=len(order.offset) - 1)
+            rank = np.arange(len(ids)) - np.repeat(order.offset[:-1], np.diff(order.offset))
+            spared = rank >= np.repeat(settled - self.reach(), np.diff(order.offset))
+            kept = np.zeros(len(ids), np.bool_)
+            kept[order.events[spared]] = True
+            lost = np.bincount(ids[~kept], minlength=len(self._dropped))
+            lost[: len(self._dropped)] += self._dropped
+            self._dropped = lost
+            self.ring.retain(kept)
+            self.kept_from = kept_from
+            self._compact_at = max(_FEW, 2 * len(self.ring))
+
+    def first_needed(self) -> int:
+        return max(0, self.ring.find(self.kept_from) - self.reach())
+
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+    ) -> Found:
+        slot = self._slots(slice(0, len(self.ring)), keys)
+        order, dropped = self._ordered(slot, width), self._dropped_of(keys, width)
+        counts = [
+            np.bincount(slot[:before][slot[:before] >= 0], minlength=width) + dropped
+            for before in np.searchsorted(self.ring.at, instants)
+        ]
+        count = np.concatenate(counts) if counts else np.zeros(0, np.int64)
+        slots = np.tile(np.arange(width), len(instants))
+        if window.slide:
+            count = count - count % window.slide
+        asked_at = np.repeat(instants, width)
+        return self._at_counts(window, slots, count, asked_at, wanted, order, dropped)
+
+    def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
+        """Partials of `window` for given keys when they had given numbers of events."""
+        slot = self._slots(slice(0, len(self.ring)), None)
+        order, dropped = self._ordered(slot, width), self._dropped_of(None, width)
+        count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
+        forever = np.full(len(count), 2**63 - 1)
+        return self._at_counts(window, moves.slot, count, forever, wanted, order, dropped)
+
+    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of a key's events passed a multiple of `slide` by events in [after, until)."""
+        slot = self._slots(slice(0, len(self.ring)), None)
+        order, dropped = self._ordered(slot, width), self._dropped_of(None, width)
+        had, has = (
+            np.bincount(slot[: self.ring.find(instant)], minlength=width) + dropped
+            for instant in (LONG_AGO if after is None else after, until)
+        )
+        steps = has // slide - had // slide
+        keys = np.repeat(np.arange(width), steps)
+        nth = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
+        count = (np.repeat(had // slide, steps) + nth + 1) * slide
+        closed_by = order.events[order.offset[keys] + count - dropped[keys] - 1]
+        closing = np.argsort(closed_by, kind="stable")
+        return Moves(keys[closing], count[closing])
+
+    def describe(self) -> str:
+        return f"{len(self.ring):,} events"
+
+    def snapshot(self) -> Arrays:
+        return super().snapshot() | {"dropped": self._dropped}
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._dropped = arrays["dropped"].astype(np.int64)
+
+    def check(self) -> None:
+        super().check()
+        # what the keys lost is what the ring lost
+        assert not self.keys or int(self._dropped.sum()) == self.ring.dropped
+
+    def _at_counts(self, window: Window, slots: Ints, count: Ints, asked_at: Ints, wanted: Sequence[Need],
+                   order: _Order, dropped: Ints) -> Found:  # fmt: skip
+        stored = np.diff(order.offset)[slots]
+        gone = dropped[slots]
+        begin = count - window.size - gone  # index among the key's stored events; negative: not stored
+        hi = np.clip(count - window.to - gone, 0, stored)
+        lo = np.minimum(np.clip(begin, 0, None), hi)
+        lost = (begin < 0) & (gone > 0)
+        if bool(np.any(lost & (asked_at < self.kept_from))):
+            raise WindowTooLarge(f"{window} was asked for at an instant whose events have been dropped")
+        if self.ring.began_at != LONG_AGO:
+            lost |= begin < 0
+        lo, hi = lo + order.offset[slots], hi + order.offset[slots]
+        everything = slice(0, len(self.ring))
+        at: Ints = self.ring.at[order.events]
+        one_slot = np.zeros(len(at), np.int64)
+        partials = {}
+        for need in wanted:
+            value, valid = self._column(need.input, everything)
+            partials[need] = self._fold(
+                need, lo, hi, 1, one_slot, at, value[order.events], valid[order.events]
+            )
+        held = hi > lo
+        start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
+        start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
+        complete = ~lost & (~held | (start >= self.known_from(wanted)))
+        return Found(partials, start, end, complete, 1)
+
+    def _ordered(self, slot: Ints, width: int) -> _Order:
+        if not self.keys:
+            return _Order(np.arange(len(slot)), np.array([0, len(slot)]))
+        return _by_slot(slot, width)
+
+    def _dropped_of(self, keys: Ints | None, width: int) -> Ints:
+        dropped = np.zeros(width, np.int64)
+        if not self.keys:
+            dropped[0] = self.ring.dropped
+        elif keys is None:
+            dropped[: len(self._dropped)] = self._dropped
+        else:
+            asked = np.flatnonzero(keys[: len(self._dropped)] >= 0)
+            dropped[keys[asked]] = self._dropped[asked]
+        return dropped
+
+
+def _by_slot(slot: Ints, width: int) -> _Order:
+    index = np.argsort(slot, kind="stable")
+    offset = np.searchsorted(slot[index], np.arange(width + 1))
+    return _Order(index, offset)

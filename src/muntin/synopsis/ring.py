@@ -1,0 +1,160 @@
+"""The ring: the recent events of a stream, in order of time, as columns.
+
+Synopses that need single events read it and hold positions into it, so that events are stored once
+however many groups there are. Memory follows what is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from muntin.expression import Expression
+from muntin.synopsis.columns import Columns
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, storage
+
+_TIME = np.dtype(np.int64)
+_FLAG = np.dtype(np.bool_)
+
+
+class EventRing:
+    """Events that pass `where`, ordered by time, then arrival.
+
+    Columns are named `at`, `value <sql>`, `valid <sql>`, `mask <sql>` and `key <sql>`. One that was
+    added while the stream ran is known only from `known_from[column]` on.
+    """
+
+    def __init__(self, where: Expression | None = None):
+        self.where = where
+        self.began_at = LONG_AGO  # instant from which all events are here; later if created late
+        self.forgotten_before = LONG_AGO  # just after the last event dropped at the front
+        self.known_from: dict[str, int] = {"at": LONG_AGO}
+        self._columns = Columns({"at": _TIME})
+        self._source: dict[str, tuple[str, Any]] = {"at": ("at", None)}  # where a batch has a column
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """The stored part of a column, as a view; index 0 is the oldest event kept."""
+        return self._columns[column]
+
+    @property
+    def at(self) -> Ints:
+        return self._columns["at"]
+
+    @property
+    def dropped(self) -> int:
+        """How many events have been forgotten, or came before the ring was there."""
+        return self._columns.dropped
+
+    def begin_at(self, now: int, events: int) -> None:
+        """The ring comes when `events` have passed already, all before `now`."""
+        self.began_at = now
+        self._columns.dropped = events
+
+    def find(self, instant: int) -> int:
+        """Index of the first event with time >= `instant`; O(log n)."""
+        return int(np.searchsorted(self.at, instant))
+
+    def keep(
+        self,
+        arguments: Iterable[Expression],
+        predicates: Iterable[Expression],
+        keys: Iterable[tuple[Expression, ...]],
+        now: int | None,
+    ) -> None:
+        """Have exactly these columns; a new one is known from `now` on."""
+        source: dict[str, tuple[str, Any]] = {"at": ("at", None)}
+        dtypes: dict[str, np.dtype[Any]] = {"at": _TIME}
+        for argument in arguments:
+            source[f"value {argument.sql}"] = ("value", argument)
+            dtypes[f"value {argument.sql}"] = storage(argument.type)
+            source[f"valid {argument.sql}"] = ("valid", argument)
+            dtypes[f"valid {argument.sql}"] = _FLAG
+        for predicate in predicates:
+            source[f"mask {predicate.sql}"] = ("mask", predicate)
+            dtypes[f"mask {predicate.sql}"] = _FLAG
+        for ids in keys:
+            source[key_column(ids)] = ("key", ids)
+            dtypes[key_column(ids)] = _TIME
+        for name in set(self._columns.names()) - source.keys():
+            self._columns.remove(name)
+            del self.known_from[name]
+        for name in source:
+            if name not in self._columns:
+                # an event whose key was not looked at belongs to no key
+                self._columns.add(name, dtypes[name], -1 if source[name][0] == "key" else 0)
+                self.known_from[name] = LONG_AGO if now is None else now
+        self._source = source
+
+    def insert(self, batch: Batch) -> None:
+        """Append a batch, merging what is out of order; O(batch + events later than its first)."""
+        batch = batch.passing(self.where)
+        if not len(batch):
+            return
+        at = self.at
+        in_order = not len(at) or at[-1] <= batch.at[0]
+        arrivals = {name: self._arriving(batch, name) for name in self._columns.names()}
+        if in_order:
+            self._columns.extend(arrivals)
+            return
+        first_moved = int(np.searchsorted(at, batch.at[0], side="right"))
+        merged = {name: np.concatenate([self[name][first_moved:], new]) for name, new in arrivals.items()}
+        order = np.argsort(merged["at"], kind="stable")  # ties keep the order of arrival
+        self._columns.truncate(first_moved)
+        self._columns.extend({name: array[order] for name, array in merged.items()})
+
+    def drop_first(self, count: int) -> None:
+        """Forget the `count` oldest events; O(1) amortised per event."""
+        if count > 0:
+            self.forgotten_before = int(self.at[count - 1]) + 1
+            self._columns.drop_first(count)
+
+    def retain(self, kept: Bools) -> None:
+        """Forget events that are not `kept`, wherever they are; O(n)."""
+        self._columns.retain(kept)
+
+    def nbytes(self) -> int:
+        return self._columns.nbytes()
+
+    def snapshot(self) -> Arrays:
+        arrays: Arrays = {"meta": np.array([self.began_at, self.dropped, self.forgotten_before], np.int64)}
+        for name in self._columns.names():
+            arrays[f"known {name}"] = np.array([self.known_from[name]], np.int64)
+            arrays[f"column {name}"] = self[name].copy()
+        return arrays
+
+    def restore(self, arrays: Arrays) -> None:
+        names = self._columns.names()
+        self.began_at, self._columns.dropped, self.forgotten_before = (
+            int(number) for number in arrays["meta"]
+        )
+        self.known_from = {name: int(arrays[f"known {name}"][0]) for name in names}
+        self._columns.replace({name: arrays[f"column {name}"] for name in names})
+
+    def check(self) -> None:
+        self._columns.check()
+        # events are in order of time, and none is older than what was forgotten
+        assert bool(np.all(self.at[1:] >= self.at[:-1]))
+        assert not len(self) or self.at[0] >= self.forgotten_before - 1
+        # of every column it is known where it comes from and since when
+        assert set(self.known_from) == set(self._columns.names()) == self._source.keys()
+
+    def _arriving(self, batch: Batch, name: str) -> np.ndarray:
+        kind, of = self._source[name]
+        if kind == "at":
+            return batch.at
+        if kind == "key":
+            return batch.key(of)
+        if kind == "mask":
+            return batch.masks[of]
+        column = batch.columns[of]
+        return column.value if kind == "value" else column.valid
+
+
+def key_column(keys: tuple[Expression, ...]) -> str:
+    """Name of the column with the ids of these keys."""
+    return "key " + ", ".join(key.sql for key in keys)

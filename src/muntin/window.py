@@ -1,0 +1,81 @@
+"""A window: which part of the stream a query looks at.
+
+Time windows are half-open on event time: at instant `t` the window `[RANGE size TO to]` holds the
+events with `t - size <= ts < t - to`. Tuple windows `[ROWS size TO to]` hold the positions
+`m - size + 1 .. m - to` of the `m` events before the instant. With a slide the instant (or `m`) is
+first rounded down to a multiple of the slide, counted from the epoch (or from the first event).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["time", "rows"]
+
+_SPANS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000),
+          ("SECOND", 1_000_000), ("MILLISECOND", 1_000), ("MICROSECOND", 1))  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """`size`, `to` and `slide` in microseconds (unit "time") or in events (unit "rows").
+
+    `slide` is 0 for a window that moves with every event.
+
+    >>> Window("time", 300_000_000, slide=60_000_000)
+    [RANGE 5 MINUTES SLIDE 1 MINUTE]
+    >>> Window("rows", 10_000, to=500).ends
+    'historical'
+    >>> Window("time", 0)
+    Traceback (most recent call last):
+    ValueError: a window needs a size of at least 1
+    """
+
+    unit: Unit
+    size: int
+    to: int = 0
+    slide: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError("a window needs a size of at least 1")
+        if self.to < 0 or self.slide < 0:
+            raise ValueError("TO and SLIDE of a window cannot be negative")
+        if self.to > self.size:
+            raise ValueError("TO lies before the start of the window: it must not exceed its size")
+
+    @property
+    def ends(self) -> Literal["suffix", "historical"]:
+        """A suffix window ends now, a historical one in the past."""
+        return "historical" if self.to else "suffix"
+
+    @property
+    def is_time(self) -> bool:
+        return self.unit == "time"
+
+    def settle(self, instant: int) -> int:
+        """The instant (or count of events) this window stands at when looked up at `instant`."""
+        return instant - instant % self.slide if self.slide else instant
+
+    def __str__(self) -> str:
+        word = "RANGE" if self.is_time else "ROWS"
+        show = span if self.is_time else str
+        to = f" TO {show(self.to)}" if self.to else ""
+        slide = f" SLIDE {show(self.slide)}" if self.slide else ""
+        return f"[{word} {show(self.size)}{to}{slide}]"
+
+    __repr__ = __str__
+
+
+def span(microseconds: int) -> str:
+    """A length of time in the largest unit that divides it.
+
+    >>> span(90_000_000), span(60_000_000)
+    ('90 SECONDS', '1 MINUTE')
+    """
+    for name, unit in _SPANS:
+        if microseconds % unit == 0:
+            many = microseconds // unit
+            return f"{many} {name}{'' if many == 1 else 'S'}"
+    raise AssertionError("every integer is a whole number of microseconds")

@@ -1,0 +1,139 @@
+"""The aggregates of the oracle: exact arithmetic over a plain list of values without NULL.
+
+Floats are summed as fractions and rounded once. Each answer carries its *slack*: how far a careful
+implementation in doubles may lie from it, beside a relative error of 1e-9 (see `answers.is_close`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+EPSILON = 2.0**-52
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The answer of one aggregate, and the slack it allows."""
+
+    value: Any
+    slack: float = 0.0
+
+
+NOTHING = Measured(None)
+
+
+def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
+    if function in ("count", "count_distinct"):
+        return pa.int64()
+    assert argument is not None
+    if function == "sum":
+        return pa.float64() if pa.types.is_floating(argument) else pa.int64()
+    if function in ("min", "max", "first", "last", "quantile"):
+        return argument
+    return pa.float64()
+
+
+def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: tuple[float, ...]) -> Measured:
+    """The answer over `values`, in stream order and without NULL."""
+    if function == "count":
+        return Measured(len(values))
+    if function == "count_distinct":
+        return Measured(len({_nan_is_one(value) for value in values}))
+    if function == "quantile":
+        return _quantile(values, parameters[0])
+    if not values:
+        return NOTHING
+    if function == "first":
+        return Measured(values[0])
+    if function == "last":
+        return Measured(values[-1])
+    if function == "min":
+        return Measured(min(values, key=_nan_is_greatest))
+    if function == "max":
+        return Measured(max(values, key=_nan_is_greatest))
+    if function == "sum":
+        return _sum(values) if pa.types.is_floating(kind) else _sum_of_integers(values)
+    if function == "avg":
+        return _avg(values)
+    return _spread(function, values)
+
+
+def _sum_of_integers(values: list[int]) -> Measured:
+    total = sum(values)
+    if not -(2**63) <= total < 2**63:
+        raise OverflowError("SUM does not fit 64 bits")
+    return Measured(total)
+
+
+def _sum(values: list[float]) -> Measured:
+    """NaN if there is a NaN or both infinities; else the infinity; else exact, rounded once."""
+    wild = [value for value in values if not math.isfinite(value)]
+    if wild:
+        return Measured(wild[0] if len(set(wild)) == 1 and not math.isnan(wild[0]) else math.nan)
+    return Measured(_rounded(sum(map(Fraction, values))), 1e-20 * math.fsum(map(abs, values)))
+
+
+def _avg(values: list[Any]) -> Measured:
+    total = _sum([float(value) for value in values])
+    mean = _exact_mean(values)
+    return total if mean is None else Measured(_rounded(mean), total.slack / len(values))
+
+
+def _exact_mean(values: list[Any]) -> Fraction | None:
+    """None if a value is not finite."""
+    if not all(math.isfinite(value) for value in values):
+        return None
+    return sum(map(Fraction, values)) / len(values)
+
+
+def _spread(function: str, values: list[Any]) -> Measured:
+    """Variances and their roots. A value that is not finite makes them NaN.
+
+    The mean of n doubles is known to some n ulps of the values, which costs a variance the mixed
+    and the square term below (Chan, Golub & LeVeque 1983, as bounds for the updating algorithm).
+    """
+    spare = 1 if function.endswith("samp") else 0
+    n = len(values)
+    if n <= spare:
+        return NOTHING
+    mean = _exact_mean(values)
+    if mean is None:
+        return Measured(math.nan)
+    variance = _rounded(sum((Fraction(value) - mean) ** 2 for value in values) / (n - spare))
+    square = _rounded(sum(Fraction(value) ** 2 for value in values) / (n - spare))
+    error = 4 * n * EPSILON
+    if math.isinf(square):  # squares beyond the doubles: infinity or anything is as good as the exact answer
+        return Measured(variance if function.startswith("var") else math.sqrt(variance), math.inf)
+    slack = error * math.sqrt(variance) * math.sqrt(square) + error**2 * square
+    if function.startswith("var"):
+        return Measured(variance, slack)
+    root = math.sqrt(variance)
+    return Measured(root, slack / root if root > math.sqrt(slack) else math.sqrt(slack))
+
+
+def _quantile(values: list[Any], phi: float) -> Measured:
+    """The value of rank ceil(phi * n), phi being the decimal that was written."""
+    ordered = sorted(value for value in values if value == value)
+    if not ordered:
+        return NOTHING
+    return Measured(ordered[math.ceil(Fraction(str(phi)) * len(ordered)) - 1])
+
+
+def _rounded(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _nan_is_one(value: Any) -> Any:
+    return "NaN" if value != value else (value,)
+
+
+def _nan_is_greatest(value: Any) -> Any:
+    return (value != value, 0.0 if value != value else value)

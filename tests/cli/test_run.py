@@ -1,0 +1,159 @@
+"""`muntin run`: the same answers as the engine gives, whatever the formats."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+import pytest
+
+from muntin import Engine
+from muntin.run.script import parse_script
+from tests.cli.conftest import EVENTS, SCRIPT
+
+BATCH_ROWS = 3_000
+QUERIES = ["busy", "query_1", "query_2"]
+
+
+@pytest.fixture(scope="module")
+def expected(trades) -> dict[str, pa.Table]:
+    """What an engine emits when it is driven by hand, up to the watermark."""
+    engine = parse_script(SCRIPT).start_engine()
+    tables: dict[str, list[pa.Table]] = {name: [] for name in engine.queries}
+    for batch in trades.combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
+        engine.push("trades", batch)
+        for name, table in engine.advance().items():
+            tables[name].append(table)
+    return {name: pa.concat_tables(parts) for name, parts in tables.items()}
+
+
+def run(muntin, script, input, out, *options):
+    done = muntin("run", script, "--input", input, "--out", out, "--batch-rows", BATCH_ROWS, *options)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+def test_same_answers_from_every_format(muntin, script, inputs, tmp_path, expected, format):
+    out = tmp_path / "answers"
+    done = run(muntin, script, inputs[format], f"{out}/", "--no-flush")
+    assert sorted(path.name for path in out.iterdir()) == [f"{name}.parquet" for name in QUERIES]
+    for name, table in expected.items():
+        assert pa.parquet.read_table(out / f"{name}.parquet").equals(table), name
+    assert f"{EVENTS:,} events (" in done.output
+    assert " late" in done.output
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_text_files_hold_the_typed_answers(muntin, script, inputs, tmp_path, expected, format):
+    out = tmp_path / "answers"
+    run(muntin, script, inputs["parquet"], out, "--no-flush", "--format", format)
+    read = {"csv": pa.csv.read_csv, "jsonl": pa.json.read_json}[format]
+    for name, table in expected.items():
+        assert read(out / f"{name}.{format}").cast(table.schema, safe=False).equals(table), name
+
+
+def test_one_query_in_one_file_is_typed(muntin, script, inputs, tmp_path, expected):
+    script.write_text(SCRIPT.partition("SELECT COUNT(*)")[0])
+    out = tmp_path / "busy.parquet"
+    run(muntin, script, inputs["parquet"], out, "--no-flush")
+    assert pa.parquet.read_table(out).equals(expected["busy"])
+
+
+def test_several_queries_in_one_file_are_long(muntin, script, inputs, tmp_path, expected):
+    out = tmp_path / "answers.parquet"
+    run(muntin, script, inputs["parquet"], out, "--no-flush")
+    long = pa.parquet.read_table(out)
+    busy = long.filter((pc.field("query") == "busy") & (pc.field("column") == "volume"))
+    assert [json.loads(key) for key in busy["key"].to_pylist()] == expected["busy"].select(
+        ["symbol"]
+    ).to_pylist()
+    assert busy["value"].to_pylist() == expected["busy"]["volume"].to_pylist()
+    assert busy["window_end"].equals(expected["busy"]["window_end"])
+    latest = long.filter(pc.field("column") == "latest")
+    assert latest["text"].to_pylist() == expected["query_1"]["latest"].to_pylist()
+    assert latest["key"].null_count == latest["value"].null_count == len(latest)
+    two = long.filter(pc.field("query") == "query_2")
+    assert (
+        json.loads(two["key"][0].as_py()) == expected["query_2"].select(["exchange", "side"]).to_pylist()[0]
+    )
+
+
+def test_flush_emits_every_window_that_holds_an_event(muntin, inputs, tmp_path, trades):
+    script = tmp_path / "counts.sql"
+    script.write_text(
+        SCRIPT.partition(";")[0] + ";"
+        "REGISTER QUERY short AS SELECT COUNT(*) AS n FROM trades [RANGE 1 SECOND SLIDE 1 SECOND];"
+        "REGISTER QUERY long AS SELECT COUNT(*) AS n FROM trades [RANGE 60 SECONDS SLIDE 20 SECONDS];"
+    )
+    done = run(muntin, script, inputs["csv"], tmp_path / "flushed")
+    counts = {
+        name: pa.parquet.read_table(tmp_path / "flushed" / f"{name}.parquet") for name in ("short", "long")
+    }
+    late = int(done.output.split("(")[1].split(" late")[0].replace(",", ""))
+    assert 0 < late < 100
+    assert pc.sum(counts["short"]["n"]).as_py() == EVENTS - late  # tumbling: each event once
+    assert pc.sum(counts["long"]["n"]).as_py() == 3 * (EVENTS - late)  # each event in three windows
+    last = pc.max(trades["ts"]).as_py()
+    for table in counts.values():
+        assert table["n"][-1].as_py() > 0
+        assert table["window_start"][-1].as_py() <= last  # and none after the last event
+
+
+def test_no_flush_stops_at_the_watermark(muntin, script, inputs, tmp_path, expected):
+    run(muntin, script, inputs["parquet"], tmp_path / "all")
+    flushed = pa.parquet.read_table(tmp_path / "all" / "busy.parquet")
+    assert flushed.slice(0, len(expected["busy"])).equals(expected["busy"])
+    assert len(flushed) > len(expected["busy"])
+
+
+def test_batches_do_not_change_answers_of_sliding_windows(muntin, script, inputs, tmp_path):
+    tables = []
+    for rows in (777, 100_000):
+        out = tmp_path / str(rows)
+        done = muntin("run", script, "--input", inputs["csv"], "--out", out, "--batch-rows", rows)
+        assert done.exit_code == 0, done.output
+        tables.append(pa.parquet.read_table(out / "busy.parquet"))
+    assert tables[0].equals(tables[1])
+
+
+def test_times_with_a_zone_are_read(muntin, tmp_path):
+    (tmp_path / "zoned.csv").write_text("ts,v\n2024-01-02T10:00:00+01:00,1\n2024-01-02T10:00:30Z,2\n")
+    script = tmp_path / "q.sql"
+    script.write_text(
+        "CREATE STREAM s (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts;"
+        "SELECT SUM(v) AS total FROM s [ROWS 1 SLIDE 1]"
+    )
+    run(muntin, script, tmp_path / "zoned.csv", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [
+        "1,2024-01-02 09:00:00.000000,2024-01-02 09:00:00.000001,true",
+        "2,2024-01-02 10:00:30.000000,2024-01-02 10:00:30.000001,true",
+    ]
+
+
+def test_other_streams_are_left_out(muntin, script, inputs, tmp_path):
+    script.write_text(
+        SCRIPT + "CREATE STREAM quotes (ts TIMESTAMP) TIMESTAMP BY ts; SELECT COUNT(*) FROM quotes [ROWS 1];"
+    )
+    ambiguous = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "out")
+    assert ambiguous.exit_code == 2
+    assert "--stream: trades, quotes" in ambiguous.output
+    done = run(muntin, script, inputs["csv"], tmp_path / "out", "--stream", "trades")
+    assert "1 queries read other streams" in done.output
+
+
+def test_explain_prints_the_plan(muntin, script):
+    done = muntin("explain", script)
+    assert done.exit_code == 0
+    assert "3 queries" in done.output
+    assert done.output.strip() == parse_script(SCRIPT).start_engine().explain()
+
+
+def test_embedded_engine_is_the_only_one_so_far(muntin, script, inputs, tmp_path):
+    assert isinstance(parse_script(SCRIPT).start_engine(), Engine)
+    done = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "o", "--engine", "spark")
+    assert done.exit_code == 2

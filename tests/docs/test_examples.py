@@ -1,0 +1,45 @@
+"""The code on the pages runs, and the SQL on them is accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+import muntin
+from muntin.testing import TradeStream
+from tests.docs.markdown import ROOT, blocks, pages
+
+README = ROOT / "README.md"
+WITH_PYTHON = [page for page in pages() if any(blocks(page, "python"))]
+SQL_BLOCKS = [block for page in pages() for block in blocks(page, "sql")]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(page, "python"):
+        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+    printed = capsys.readouterr().out
+    for block in blocks(page, "text"):
+        assert block.text in printed, f"{block.place} is not what the code prints"
+
+
+def test_the_readme_engine_takes_the_readme_queries():
+    names: dict[str, object] = {}
+    for block in blocks(README, "python"):
+        exec(block.text, names)
+    engine = names["engine"]
+    assert isinstance(engine, muntin.Engine)
+    assert engine.lookup("busy").num_rows > 0
+    for block in blocks(README, "sql"):
+        engine.execute(block.text)
+    for name in ("downward_momentum", "volatility_surge"):
+        assert engine.lookup(name).column_names[0] == "symbol"
+
+
+@pytest.mark.parametrize("block", SQL_BLOCKS, ids=lambda block: block.place)
+def test_sql_blocks_are_accepted(block):
+    engine = muntin.Engine()
+    if "CREATE STREAM" not in block.text:
+        engine.execute(TradeStream().create_statement)
+    engine.execute(block.text)

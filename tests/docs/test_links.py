@@ -1,0 +1,33 @@
+"""Every relative link leads somewhere, and every page can be reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import ROOT, anchors, links, pages
+
+
+def relative(page: Path) -> list[str]:
+    return [target for target in links(page) if "://" not in target]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_resolve(page):
+    for target in relative(page):
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{target} leads nowhere"
+        assert not fragment or fragment in anchors(file), f"{target}: no such heading"
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    reached, todo = set(), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        todo += [(page.parent / target.partition("#")[0]).resolve() for target in relative(page)]
+    assert set(pages()) - reached - {ROOT / "CHANGELOG.md"} == set()

@@ -1,0 +1,403 @@
+"""The oracle: docs/concepts/semantics.md, word for word, with lists and loops.
+
+It keeps every accepted event and recomputes everything at every look-up, so nothing in it can go
+stale, and it is slow in the square of its input. It shares no code with the engine but the parsed
+`Query` and its row expressions (which have a second opinion of their own); windows, watermark,
+lateness, emission and aggregates are written again here, to be read beside semantics.md.
+
+>>> reference = ReferenceEngine()
+>>> reference.execute("CREATE STREAM s (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts")
+>>> reference.register("SELECT SUM(v) AS total FROM s [ROWS 2]", name="pair")
+>>> reference.push("s", {"ts": [1, 2, 3], "v": [10, 20, 30]})
+>>> reference.lookup("pair").rows[0]["total"]
+50
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from aggregates import NOTHING, Measured, aggregate, answer_type
+from muntin.expression import Expression
+from muntin.query import Call, Query
+from muntin.sql import parse_query
+from muntin.stream import Stream
+from muntin.window import Window
+
+EPOCH = datetime(1970, 1, 1)
+Key = tuple[Any, ...]
+
+_TYPES = {
+    "TIMESTAMP": pa.timestamp("us"), "BIGINT": pa.int64(), "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(),
+}  # fmt: skip
+_UNITS = {
+    "MICROSECOND": 1, "MILLISECOND": 10**3, "SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6,
+    "DAY": 86_400 * 10**6,
+}  # fmt: skip
+_CREATE = re.compile(
+    r"CREATE STREAM (\w+) \((.*)\) TIMESTAMP BY (\w+)(?: DELAY (\d+) ([A-Z]+?)S?)?\s*;?\s*$", re.S | re.I
+)
+
+
+@dataclass
+class Event:
+    """One accepted event. `values` are its columns and, by their text, expressions over them."""
+
+    at: int
+    arrival: int
+    values: dict[str, Any]
+
+
+@dataclass
+class Answer:
+    """Rows of an answer, and how far each number may lie from the exact one (`aggregates.Measured`).
+
+    `complete` of a row is True where it must be, and None where it depends on what an engine
+    happened to keep: the query came while the stream ran, and the window may reach back further.
+    """
+
+    query: Query
+    saw_all: bool  # whether the query was there before the first event
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    slack: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def keys(self) -> list[str]:
+        return [key.name for key in self.query.keys]
+
+
+@dataclass
+class _Row:
+    """An answer before its SELECT list: one key at one instant."""
+
+    key: Key
+    calls: list[Measured]
+    start: int | None
+    end: int | None
+    reach: int | None  # where the earliest of its windows starts; None if one of them counts events
+
+
+@dataclass
+class _Log:
+    """A stream and all it accepted. `greatest` and `watermark` are None before the first event."""
+
+    stream: Stream
+    events: list[Event] = field(default_factory=list)
+    arrived: int = 0
+    late: int = 0
+    greatest: int | None = None
+    watermark: int | None = None
+
+    @property
+    def in_order(self) -> list[Event]:
+        return sorted(self.events, key=lambda event: (event.at, event.arrival))
+
+
+@dataclass
+class _Standing:
+    """A registered query, and where it is in emitting."""
+
+    query: Query
+    reached: int | None  # it emitted all that closed up to here
+    since: int | None  # greatest event time when it came; None if it saw the whole stream
+
+
+class ReferenceEngine:
+    """The public face of `muntin.Engine`, as far as answers go; times come in as `microseconds` reads them."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, _Log] = {}
+        self.standing: dict[str, _Standing] = {}
+
+    def execute(self, sql: str) -> None:
+        """CREATE STREAM, the one statement a reference needs."""
+        stream = declared(sql)
+        self.logs[stream.name] = _Log(stream)
+
+    def register(self, sql: str | Query, *, name: str) -> None:
+        streams = {log.stream.name: log.stream for log in self.logs.values()}
+        query = parse_query(sql, streams) if isinstance(sql, str) else sql
+        log = self.logs[query.stream.name]
+        self.standing[name] = _Standing(query, log.watermark, log.greatest)
+
+    def drop(self, name: str) -> None:
+        del self.standing[name]
+
+    def push(self, stream: str, batch: Mapping[str, Sequence[Any]]) -> None:
+        """Accept the events that are not late, one by one."""
+        log = self.logs[stream]
+        for values in zip(*batch.values(), strict=True):
+            row = dict(zip(batch, values, strict=True))
+            row[log.stream.time] = at = microseconds(row[log.stream.time])
+            log.arrived += 1
+            if log.watermark is not None and at < log.watermark:
+                log.late += 1
+                continue
+            log.events.append(Event(at, log.arrived, row))
+            log.greatest = _later(log.greatest, at)
+            log.watermark = _later(log.watermark, log.greatest - log.stream.delay)
+
+    def nothing(self, name: str) -> Answer:
+        """An answer of the query without rows."""
+        return self._answer(self.standing[name], [])
+
+    def late(self, stream: str) -> int:
+        return self.logs[stream].late
+
+    def watermark(self, stream: str) -> int | None:
+        return self.logs[stream].watermark
+
+    def lookup(self, name: str, key: Any = None, at: Any = None) -> Answer:
+        """The answer as of `at`: one row, or one per key."""
+        standing = self.standing[name]
+        query, log = standing.query, self.logs[standing.query.stream.name]
+        instant = microseconds(at) if at is not None else None if log.greatest is None else log.greatest + 1
+        events = self._passing(query, log)
+        by_key = _by_key(query, events) if key is None else _only(key, _by_key(query, events))
+        rows = [row for key, own in by_key.items() if (row := self._row(query, key, own, instant))]
+        return self._answer(standing, rows)
+
+    def advance(self, until: Any = None) -> dict[str, Answer]:
+        """Every window that closed since the last call; a query without rows is left out."""
+        for log in self.logs.values():
+            if until is not None:
+                log.watermark = _later(log.watermark, microseconds(until))
+        answers = {}
+        for name, standing in self.standing.items():
+            log = self.logs[standing.query.stream.name]
+            reached = log.watermark if until is None else microseconds(until)
+            if reached is None or (standing.reached is not None and reached <= standing.reached):
+                continue
+            if rows := self._closed(standing, log, reached):
+                answers[name] = self._answer(standing, rows)
+            standing.reached = reached
+        return {name: answer for name, answer in answers.items() if answer.rows}
+
+    def _closed(self, standing: _Standing, log: _Log, reached: int) -> list[_Row]:
+        """The rows of the windows that closed after `standing.reached` and up to `reached`."""
+        query = standing.query
+        if not log.events:
+            return []
+        events = self._passing(query, log)
+        by_key = _by_key(query, events)
+        if _moves_by_rows(query):
+            return self._closed_counts(standing, by_key, reached)
+        first = min(event.at for event in log.events)
+        slide = _slide(query)
+        if slide:
+            begin = first if standing.reached is None else max(first, standing.reached)
+            instants = list(range((begin // slide + 1) * slide, reached + 1, slide))
+        else:
+            instants = [reached] if reached > first else []
+        return [
+            row
+            for instant in instants
+            for key, own in by_key.items()
+            if (row := self._row(query, key, own, instant))
+        ]
+
+    def _closed_counts(self, standing: _Standing, by_key: dict[Key, list[Event]], reached: int) -> list[_Row]:
+        """[ROWS … SLIDE s]: a row for each event that made its key's count a multiple of s."""
+        slide = standing.query.window.slide  # type: ignore[union-attr]
+        found = []
+        for key, events in by_key.items():
+            for count in range(slide, len(events) + 1, slide):
+                last = events[count - 1]
+                is_new = standing.reached is None or last.at >= standing.reached
+                if is_new and last.at < reached:
+                    row = self._row(standing.query, key, events, last.at + 1, count)
+                    if row:
+                        found.append((last.at, last.arrival, row))
+        return [row for _at, _arrival, row in sorted(found, key=lambda each: each[:2])]
+
+    def _row(
+        self, query: Query, key: Key, events: list[Event], instant: int | None, count: int | None = None
+    ) -> _Row | None:
+        """The answer of one key at one instant; None if it has no event in the window.
+
+        `count` is how many of its events a [ROWS … SLIDE] query stands at.
+        """
+        if instant is None:  # before the first event
+            return None if query.keys else _Row(key, [_measure(call, []) for call in query.calls], None, None, None)
+        instant = _floor(instant, _slide(query))
+        if count is None and _moves_by_rows(query):
+            count = _floor(sum(event.at < instant for event in events), query.window.slide)
+        windows = [query.window] if query.window is not None else [call.window for call in query.calls]
+        inside = [_inside(window, events, instant, count) for window in windows]
+        if query.keys and not any(inside):
+            return None
+        calls = [_measure(call, _inside(call.window, events, instant, count)) for call in query.calls]
+        return _Row(key, calls, *_bounds(query, inside[0], instant), _reach(query, instant))
+
+    def _passing(self, query: Query, log: _Log) -> list[Event]:
+        """The stream's events that WHERE lets into windows, in order, with all the query reads of them."""
+        expressions = [key.expression for key in query.keys]
+        expressions += [each for call in query.calls for each in (call.argument, call.filter) if each]
+        expressions += [query.where] if query.where else []
+        for expression in expressions:
+            _fill_in(expression, log)
+        return [e for e in log.in_order if query.where is None or e.values[query.where.sql] is True]
+
+    def _answer(self, standing: _Standing, rows: list[_Row]) -> Answer:
+        """SELECT and HAVING over the keys and the calls' answers."""
+        query = standing.query
+        answer = Answer(query, standing.since is None)
+        if not rows:
+            return answer
+        parts = {
+            key.name: pa.array([row.key[place] for row in rows], key.expression.type)
+            for place, key in enumerate(query.keys)
+        }
+        for place, call in enumerate(query.calls):
+            kind = answer_type(call.function, call.argument.type if call.argument else None)
+            parts[f"${place}"] = pa.array([row.calls[place].value for row in rows], kind)
+        kept = query.having.evaluate(parts).to_pylist() if query.having else [True] * len(rows)
+        outputs = {o.name: _listed(o.expression.evaluate(parts)) for o in query.outputs}
+        keys = {key.name: _listed(parts[key.name]) for key in query.keys}
+        for number, row in enumerate(rows):
+            if kept[number] is not True:
+                continue
+            values = {name: column[number] for name, column in {**keys, **outputs}.items()}
+            bounds = {"window_start": _datetime(row.start), "window_end": _datetime(row.end)}
+            answer.rows.append({**values, **bounds, "complete": _is_complete(standing, row) or None})
+            answer.slack.append({o.name: _slack(o.expression, row.calls) for o in query.outputs})
+        return answer
+
+
+def declared(sql: str) -> Stream:
+    """The stream of a CREATE STREAM statement."""
+    match = _CREATE.match(" ".join(sql.split()))
+    assert match, f"the reference cannot read: {sql}"
+    name, columns, time, many, unit = match.groups()
+    fields = [column.split() for column in columns.split(",")]
+    schema = pa.schema([(column, _TYPES[kind.upper()]) for column, kind in fields])
+    return Stream(name, schema, time, int(many) * _UNITS[unit.upper()] if many else 0)
+
+
+def microseconds(instant: Any) -> int:
+    """Microseconds since the epoch of an int, a datetime (naive is UTC) or an ISO string."""
+    if isinstance(instant, str):
+        instant = datetime.fromisoformat(instant)
+    if isinstance(instant, datetime):
+        if instant.tzinfo is not None:
+            instant = instant.astimezone(UTC).replace(tzinfo=None)
+        return (instant - EPOCH) // timedelta(microseconds=1)
+    return int(instant)
+
+
+def _datetime(instant: int | None) -> datetime | None:
+    return None if instant is None else EPOCH + timedelta(microseconds=instant)
+
+
+def _later(one: int | None, other: int) -> int:
+    return other if one is None else max(one, other)
+
+
+def _floor(number: int, step: int) -> int:
+    """The greatest multiple of `step` up to `number`; the number itself if there is no step."""
+    return number // step * step if step else number
+
+
+def _moves_by_rows(query: Query) -> bool:
+    return query.window is not None and not query.window.is_time and query.window.slide > 0
+
+
+def _slide(query: Query) -> int:
+    """Microseconds between the query's instants; 0 if it has any instant, or moves by events."""
+    window = query.window if query.window is not None else query.calls[0].window
+    return window.slide if window.is_time else 0
+
+
+def _by_key(query: Query, events: list[Event]) -> dict[Key, list[Event]]:
+    """Events by key, in the order in which the keys first arrived; () is the key of an un-keyed query."""
+    if not query.keys:
+        return {(): events}
+    found: dict[Key, list[Event]] = {}
+    for event in sorted(events, key=lambda event: event.arrival):
+        found.setdefault(tuple(event.values[key.expression.sql] for key in query.keys), [])
+    for event in events:
+        found[tuple(event.values[key.expression.sql] for key in query.keys)].append(event)
+    return found
+
+
+def _only(key: Any, by_key: dict[Key, list[Event]]) -> dict[Key, list[Event]]:
+    """What `key=` asks for: one key or a list of them, a tuple for several GROUP BY columns."""
+    asked = key if isinstance(key, list) else [key]
+    keys = {each if isinstance(each, tuple) else (each,) for each in asked}
+    return {key: events for key, events in by_key.items() if key in keys}
+
+
+def _inside(window: Window, events: list[Event], instant: int, count: int | None) -> list[Event]:
+    """The events of one key that a window holds at `instant`."""
+    if window.is_time:
+        t = _floor(instant, window.slide)
+        return [event for event in events if t - window.size <= event.at < t - window.to]
+    before = sum(event.at < instant for event in events)
+    m = _floor(before if count is None else count, window.slide)
+    return [e for number, e in enumerate(events, 1) if m - window.size + 1 <= number <= m - window.to]
+
+
+def _bounds(query: Query, inside: list[Event], instant: int) -> tuple[int | None, int | None]:
+    """window_start and window_end; `inside` are the events of the window after FROM."""
+    window = query.window
+    if window is None:
+        windows = [call.window for call in query.calls]
+        if not all(window.is_time for window in windows):
+            return None, instant
+        return min(instant - window.size for window in windows), instant
+    if window.is_time:
+        return instant - window.size, instant - window.to
+    return (inside[0].at, inside[-1].at + 1) if inside else (None, None)
+
+
+def _reach(query: Query, instant: int) -> int | None:
+    windows = [call.window for call in query.calls] + ([query.window] if query.window else [])
+    if not all(window.is_time for window in windows):
+        return None
+    return min(_floor(instant, window.slide) - window.size for window in windows)
+
+
+def _is_complete(standing: _Standing, row: _Row) -> bool:
+    """Whether all the row looks at came after its query."""
+    return standing.since is None or (row.reach is not None and row.reach > standing.since)
+
+
+def _measure(call: Call, events: list[Event]) -> Measured:
+    """One aggregate over the events in its window."""
+    if call.filter is not None:
+        events = [event for event in events if event.values[call.filter.sql] is True]
+    if call.argument is None:
+        return Measured(len(events))
+    values = [event.values[call.argument.sql] for event in events]
+    kind = call.argument.type
+    return aggregate(call.function, [value for value in values if value is not None], kind, call.parameters)
+
+
+def _fill_in(expression: Expression, log: _Log) -> None:
+    """Evaluate a row expression for the events that do not have its value yet, as one batch."""
+    missing = [event for event in log.events if expression.sql not in event.values]
+    if missing:
+        batch = {
+            each.name: pa.array([event.values[each.name] for event in missing], each.type)
+            for each in log.stream.schema
+        }
+        for event, value in zip(missing, _listed(expression.evaluate(batch)), strict=True):
+            event.values[expression.sql] = value
+
+
+def _listed(column: Any) -> list[Any]:
+    return column.to_pylist()
+
+
+def _slack(output: Expression, calls: list[Measured]) -> float:
+    """What the calls in an output allow it; exact for a bare call, which is what wild numbers are used in."""
+    used = [calls[int(name[1:])] for name in output.columns if name.startswith("$")]
+    return math.fsum(call.slack for call in used) if used else NOTHING.slack

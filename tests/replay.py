@@ -1,0 +1,95 @@
+"""Play a case on the engine and on the reference side by side; stop where they differ.
+
+`assert_agreement` is what the random tests call. When they differ, it shrinks the case as far as
+it goes and fails with the report and the case as text, ready to be saved under cases/.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import muntin
+from answers import assert_same_answer
+from casefile import Advance, Case, Checkpoint, Drop, Late, Lookup, Push, Register, Step, write_case
+from muntin.errors import WindowTooLarge
+from reference import ReferenceEngine
+from runtimes import as_table, checkpointed
+from shrink import smallest
+
+
+class Pair:
+    """An engine and its reference, given the same steps."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.engine = muntin.Engine()
+        self.reference = ReferenceEngine()
+        for sql in case.streams:
+            self.engine.execute(sql)
+            self.reference.execute(sql)
+
+    def take(self, step: Step) -> None:
+        """One step on both; AssertionError where the answers differ."""
+        match step:
+            case Register(name, sql):
+                self.engine.register(sql, name=name)
+                self.reference.register(self.engine.queries[name], name=name)
+            case Push(stream, batch):
+                self.engine.push(stream, as_table(batch, self.reference.logs[stream].stream))
+                self.reference.push(stream, batch)
+                late = self.engine.stats()["streams"][stream]["late"]
+                assert late == self.reference.late(stream), f"late events of {stream}"
+            case Lookup():
+                self._lookup(step)
+            case Advance(until):
+                self._advance(until)
+            case Drop(name):
+                self.engine.drop(name)
+                self.reference.drop(name)
+            case Checkpoint():
+                self.engine = checkpointed(self.engine)
+            case Late():
+                pass
+
+    def _lookup(self, step: Lookup) -> None:
+        keys = None if step.keys is None else list(step.keys)
+        try:
+            actual: pa.Table = self.engine.lookup(step.query, key=keys, at=step.at)
+        except WindowTooLarge:
+            if self._must_answer(step):
+                raise
+            return
+        expected = self.reference.lookup(step.query, keys, step.at)
+        assert_same_answer(expected, actual, f"lookup {step.query} key {step.keys} at {step.at}")
+
+    def _must_answer(self, step: Lookup) -> bool:
+        """The past may be forgotten; what is not final yet may not."""
+        log = self.reference.logs[self.reference.standing[step.query].query.stream.name]
+        if log.watermark is None or log.greatest is None:
+            return True
+        return (log.greatest + 1 if step.at is None else step.at) >= log.watermark
+
+    def _advance(self, until: int | None) -> None:
+        actual = self.engine.advance(until=until)
+        expected = self.reference.advance(until)
+        for name in self.reference.standing:
+            wanted = expected.get(name) or self.reference.nothing(name)
+            assert_same_answer(wanted, actual.get(name), f"advance until {until}: {name}")
+
+
+def disagreement(case: Case) -> Exception | None:
+    """Where engine and reference part ways. Errors of the engine count."""
+    pair = Pair(case)
+    try:
+        for step in case.steps:
+            pair.take(step)
+    except Exception as error:
+        return error
+    return None
+
+
+def assert_agreement(case: Case) -> None:
+    """Fail with the smallest case found that still shows the difference."""
+    if error := disagreement(case):
+        small = smallest(case, lambda each: type(disagreement(each)) is type(error))
+        raise AssertionError(f"{case.title}\n{disagreement(small)!r}\n\n{write_case(small)}") from error

@@ -1,0 +1,343 @@
+"""What is refused: each text has » before the word the error must point at."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from muntin.errors import SqlError
+from muntin.sql import parse_query, parse_statements
+
+WINDOW_FAULTS = [
+    ("[»]", "expected RANGE or ROWS, found ']'"),
+    ("[»5 MINUTES]", "expected RANGE or ROWS, found '5'"),
+    ("[RANGE »]", "expected a length of time such as 5 MINUTES, found ']'"),
+    ("[RANGE »unbounded]", "expected a length of time"),
+    ("[RANGE »5]", "5 needs a unit, such as 5 SECONDS"),
+    ("[RANGE »5 TO 1 MINUTE]", "5 needs a unit"),
+    ("[RANGE 5 »MINUTS]", "unknown unit 'MINUTS'; did you mean 'MINUTES'?"),
+    ("[RANGE 5 »PARSECS]", "unknown unit 'PARSECS'; there are: MICROSECONDS"),
+    ("[RANGE 2 »MONTHS]", "a MONTH has no fixed length; use DAYS"),
+    ("[RANGE 5 »ROWS]", "RANGE counts time; write [ROWS …]"),
+    ("[RANGE »0 SECONDS]", "a window needs a size above zero"),
+    ("[RANGE »-5 SECONDS]", "a window needs a size above zero"),
+    ("[RANGE »0.0000001 SECONDS]", "a whole number of microseconds"),
+    ("[RANGE »99999999999 WEEKS]", "must fit 64 bits"),
+    ("[RANGE »1e999999999 SECONDS]", "'1e999999999' is not a plain number"),
+    ("[RANGE INTERVAL »'soon']", "'soon' is not a length of time such as '5 minutes'"),
+    ("[RANGE INTERVAL »'1 year']", "a YEAR has no fixed length"),
+    ("[RANGE 5 SECONDS TO »6 SECONDS]", "TO lies before the start of the window; it must not exceed RANGE"),
+    ("[RANGE 5 SECONDS TO »-1 SECOND]", "TO cannot be negative"),
+    ("[RANGE 5 SECONDS SLIDE »0 SECONDS]", "SLIDE must be above zero"),
+    ("[RANGE 5 SECONDS SLIDE »-1 SECOND]", "SLIDE must be above zero"),
+    ("[RANGE 5 SECONDS SLIDE »]", "expected a length of time"),
+    ("[RANGE 5 MINUTES», SLIDE 1 MINUTE]", "unexpected ',' in a window clause; it reads [RANGE"),
+    ("[RANGE 5 MINUTES SLIDE 1 MINUTE »TO 1 MINUTE]", "unexpected 'TO' in a window clause"),
+    ("[ROWS »x]", "expected a number of events, found 'x'"),
+    ("[ROWS »1.5]", "ROWS counts events: it takes a whole number"),
+    ("[ROWS 5 »SECONDS]", "ROWS counts events; write [RANGE …]"),
+    ("[ROWS »0]", "a window needs a size above zero"),
+    ("[ROWS 5 TO »6]", "must not exceed ROWS"),
+    ("[ROWS 5 SLIDE »0]", "SLIDE must be above zero"),
+    ("»[RANGE 5 MINUTES", "the window clause is not closed; add ]"),
+]
+
+# In place of the expression after LAST( … ) in WHERE.
+CONDITION_FAULTS = [
+    ("»prize > 3", "stream 'trades' has no column 'prize'; did you mean 'price'?"),
+    ('»"PRICE" > 3', "has no column 'PRICE'"),
+    ("»x.price > 3", "unknown qualifier 'x'; there are: trades"),
+    ("»symbol > 3", "symbol (VARCHAR) and 3 (BIGINT) cannot be compared or mixed; use CAST"),
+    ("»price = 'high'", "price (DOUBLE) and 'high' (VARCHAR) cannot be compared"),
+    ("»ts > 5", "ts (TIMESTAMP) and 5 (BIGINT) cannot be compared"),
+    ("»ts > 'yesterday'", "'yesterday' is not a TIMESTAMP"),
+    ("»shares", "WHERE needs a condition, and shares is BIGINT"),
+    ("»price AND TRUE", "AND needs a condition, and price is DOUBLE"),
+    ("NOT »shares", "NOT needs a condition, and shares is BIGINT"),
+    ("price »>", "expected an expression after '>', found the end of the text"),
+    ("price > »GROUP BY symbol", "expected an expression after '>', found 'GROUP BY'"),
+    ("price > 3 AND »)", "expected an expression after 'AND', found ')'"),
+    ("price > 3»)", "unexpected ')'"),
+    ("(price > »3", "expected ')', found the end of the text"),
+    ("price BETWEEN 1», 2", "BETWEEN reads x BETWEEN low AND high"),
+    ("symbol LIKE »exchange", "LIKE takes a pattern in quotes"),
+    ("»price LIKE 'a'", "LIKE takes text, and price is DOUBLE"),
+    ("symbol = »'abc", "the string that begins here is not closed; add '"),
+    ('symbol = »"abc', 'the quoted name that begins here is not closed; add "'),
+    ("price > 3 »/* why", "the comment that begins here is not closed; add */"),
+    ("»SUM(shares) > 3", "an aggregate cannot stand in WHERE; use HAVING"),
+    ("price > (»SELECT 1)", "subqueries are not supported; register the inner query"),
+    ("symbol IN (»SELECT 1)", "subqueries are not supported"),
+    ("»price IN ()", "IN takes a list of values"),
+    ("»NOW() > ts", "unknown function 'NOW'; use a window"),
+    ("»ABSS(price) > 1", "unknown function 'ABSS'; did you mean 'ABS'?"),
+    ("»ABS(price, 2) > 1", "ABS does not take 2 arguments"),
+    ("»FLOOR(price, 1) > 1", "FLOOR does not take that argument"),
+    ("CAST(price AS »MONEYS) > 1", "unknown type 'MONEYS'; there are: BOOLEAN"),
+    ("CAST(price AS »BIGNIT) > 1", "unknown type 'BIGNIT'; did you mean 'BIGINT'?"),
+    ("CAST(price AS »DECIMAL(10, 2)) > 1", "DECIMAL is not supported; use BIGINT"),
+    ("»CAST(price AS TIMESTAMP) > ts", "price is DOUBLE; it cannot become TIMESTAMP"),
+    ("»CAST('x' AS BIGINT) = 1", "CAST('x' AS BIGINT): Failed to parse string"),
+    ("»symbol + 1 > 2", "symbol is VARCHAR; a number is needed here"),
+    ("»ts + 5 > ts", "TIMESTAMP + BIGINT has no meaning; a TIMESTAMP moves by an INTERVAL"),
+    ("»symbol || price = 'a'", "price is DOUBLE; write CAST(price AS VARCHAR)"),
+    ("ts > ts - »INTERVAL '1 month'", "a MONTH has no fixed length"),
+    ("»EXTRACT(hours FROM ts) = 1", "EXTRACT does not know 'hours'; did you mean 'hour'?"),
+    ("EXTRACT(hour FROM »price) = 1", "price is DOUBLE; a TIMESTAMP or DATE is needed"),
+    ("»DATE_TRUNC('hours', ts) = ts", "DATE_TRUNC does not know 'hours'"),
+    ("»price ^ 2 > 1", "^ is not supported; write POWER(a, b)"),
+    ("»price IS 5", "IS takes NULL, TRUE or FALSE"),
+    ("price = »?", "parameters are not supported; put the value into the text"),
+    ("price = »:limit", "parameters are not supported"),
+    ("shares > »99999999999999999999", "does not fit 64 bits; write 99999999999999999999.0"),
+    ("»9223372036854775807 + 1 > 0", "an integer exceeds 64 bits"),
+    ("»CASE WHEN TRUE THEN 'a' ELSE 1 END = 'a'", "'a' (VARCHAR) and 1 (BIGINT) cannot be compared or mixed"),
+    ("CASE WHEN TRUE »ELSE 1 END = 1", "expected THEN after WHEN"),
+    ("CASE price »THEN 1 END = 1", "expected WHEN after CASE"),
+    ("»CASE WHEN TRUE THEN 1", "CASE is not closed; add END"),
+    ("SUBSTRING(symbol, »0) = 'a'", "SUBSTRING takes a constant start of at least 1"),
+    ("ROUND(price, »shares) = 1", "ROUND takes a whole number of digits"),
+    ("price > 3 »[RANGE 5 MINUTES]", "a window in brackets belongs after the stream in FROM or after OVER"),
+    ("price > 3 »GRUOP BY symbol", "unexpected 'GRUOP'; did you mean 'GROUP'?"),
+]
+
+# After `FROM trades [ROWS 5]`.
+CLAUSE_FAULTS = [
+    ("»JOIN b ON TRUE", "JOIN is not supported yet; a query reads one stream"),
+    ("»LEFT JOIN b ON TRUE", "JOIN is not supported yet"),
+    ("», b", "a query reads one stream"),
+    ("»ORDER BY 1", "ORDER BY is not supported: answers are ordered by the first appearance of their key"),
+    ("»LIMIT 3", "LIMIT is not supported; keep fewer keys with HAVING"),
+    ("»UNION SELECT 1", "UNION is not supported"),
+    ("»QUALIFY 1", "QUALIFY is not supported; write the condition in HAVING"),
+    ("»WINDOW w AS (x)", "named windows are not supported"),
+    ("»[ROWS 5]", "the window stands directly after the stream"),
+    ("»GRUOP BY symbol", "unexpected 'GRUOP'; did you mean 'GROUP'?"),
+    ("GROUP BY symbol »WHERE TRUE", "WHERE is out of order; the order is FROM, WHERE, GROUP BY, HAVING"),
+    ("GROUP BY »1", "GROUP BY takes columns or expressions of them, not a constant or position"),
+    ("GROUP BY »MAX(price)", "an aggregate cannot stand in GROUP BY"),
+    ("GROUP BY symbol, »symbol", "symbol stands twice in GROUP BY"),
+    ("GROUP BY »simbol", "has no column 'simbol'; did you mean 'symbol'?"),
+    (
+        "HAVING »price > 3",
+        "'price' is neither a key nor inside an aggregate; write LAST(price) or add it to GROUP BY",
+    ),
+    ("HAVING »MAX(shares)", "HAVING needs a condition, and MAX(shares) OVER [ROWS 5] is BIGINT"),
+    ("HAVING »MAX(symbol) > 3", "MAX(symbol) OVER [ROWS 5] (VARCHAR) and 3 (BIGINT) cannot be compared"),
+    ("HAVING »$0 > 3", "has no column '$0'"),
+]
+
+# Between SELECT and `FROM trades [ROWS 5]`.
+ITEM_FAULTS = [
+    ("»*", "SELECT * is not supported; name the keys and aggregates"),
+    ("»DISTINCT symbol", "SELECT DISTINCT is not supported; list the columns in GROUP BY"),
+    ("»price", "'price' is neither a key nor inside an aggregate; write LAST(price)"),
+    ("MAX(price), »FROM", "expected an expression after ',', found 'FROM'"),
+    ("MAX(price) + »FROM", "expected an expression after '+', found 'FROM'"),
+    ("MAX(price)»)", "expected ',' or FROM, found ')'"),
+    ("MAX(price »FROM", "expected ')', found 'FROM'"),
+    ("FLOOR(MAX(price) »FROM", "expected ')', found 'FROM'"),
+    ("MAX(price) AS »FROM", "expected a name after AS, found 'FROM'; to use it as a name, quote it"),
+    ('MAX(price) AS »""', "a name cannot be empty"),
+    ("MAX(price) AS »complete", "'complete' is a column of every answer; choose another name"),
+    ("MAX(price) AS »Window_End", "is a column of every answer"),
+    ('MAX(price) AS »"$0"', "is a column of every answer"),
+    ("MAX(price) AS a, MIN(price) AS »A", "two columns of the answer are called 'A'"),
+    ("»SUM(symbol)", "SUM takes a number, and symbol is VARCHAR"),
+    ("»SUM(*)", "SUM(*) is not supported; write SUM(column)"),
+    ("»SUM(price, 2)", "SUM takes 1 argument: write SUM(x)"),
+    ("»COUNT()", "COUNT takes 1 argument: write COUNT(x) or COUNT(*)"),
+    ("»SUM(DISTINCT price)", "DISTINCT stands only in COUNT(DISTINCT x)"),
+    ("»QUANTILE(price)", "QUANTILE takes 2 arguments: write QUANTILE(x, phi)"),
+    ("QUANTILE(price, »2)", "phi must lie in (0, 1]"),
+    ("QUANTILE(price, »-0.5)", "phi must lie in (0, 1]"),
+    ("QUANTILE(price, »shares)", "phi must be a constant number"),
+    ("SUM(»MAX(price))", "an aggregate cannot stand in the argument of another"),
+    ("SUM(price) FILTER (WHERE »MAX(price) > 3)", "an aggregate cannot stand in FILTER"),
+    ("SUM(price) FILTER (WHERE »price)", "FILTER needs a condition, and price is DOUBLE"),
+    ("SUM(price) FILTER »(price > 3)", "FILTER reads FILTER (WHERE condition)"),
+    ("SUM(price) OVER [ROWS 5] »FILTER (WHERE TRUE)", "FILTER stands before OVER"),
+    ("»SUMM(price)", "unknown function 'SUMM'; did you mean 'SUM'?"),
+    ("»FIRST_VALUE(price)", "unknown function 'FIRST_VALUE'; use FIRST(x)"),
+    ("»FOO(price) OVER [ROWS 5]", "unknown function 'FOO'"),
+    ("»ABS(price) OVER [ROWS 5]", "FILTER and OVER follow an aggregate"),
+    ("SUM(price) OVER »(PARTITION BY symbol)", "OVER takes a window in brackets: OVER [RANGE 5 MINUTES]"),
+    ("SUM(price) OVER »w", "OVER takes a window in brackets"),
+    ("SUM(price) OVER [»RANG 5 MINUTES]", "expected RANGE or ROWS, found 'RANG'"),
+    (
+        "QUANTILE(0.5) »WITHIN GROUP (ORDER BY price)",
+        "WITHIN GROUP is not supported; write QUANTILE(x, 0.99)",
+    ),
+    ("MAX(price) »[1]", "a window in brackets belongs after the stream in FROM or after OVER"),
+    ("SUM(»price ORDER BY ts)", "ORDER BY inside an aggregate is not supported"),
+    ("MAX(price), »(MAX(price), 1)", "rows of values are not supported"),
+    ("»/*+ FASTER */ MAX(price)", "the only hint is /*+ SYNOPSIS(name) */"),
+    ("MAX(price) »FORM trades", "unexpected 'FORM'; did you mean 'FROM'?"),
+]
+
+# Whole texts.
+QUERY_FAULTS = [
+    ("»", "the text has no statement; begin with CREATE STREAM"),
+    ("» ; -- nothing", "the text has no statement"),
+    ("»SELEKT 1", "unknown statement 'SELEKT'; did you mean 'SELECT'?"),
+    ("»SELECT", "expected an expression after 'SELECT', found the end of the text"),
+    ("SELECT »1", "expected ',' or FROM, found the end of the text"),
+    ("»SELECT 1 FROM trades [ROWS 5]", "the query has no aggregate"),
+    ("SELECT MAX(price) »FROM", "expected a stream name, found the end of the text"),
+    ("SELECT MAX(price) FROM »(SELECT 1)", "subqueries are not supported"),
+    ("SELECT MAX(price) FROM »trade [ROWS 5]", "unknown stream 'trade'; did you mean 'trades'?"),
+    ("SELECT MAX(price) FROM »WHERE", "expected a stream name, found 'WHERE'"),
+    ("SELECT MAX(price) FROM a».trades [ROWS 5]", "a stream has no schema; write its name alone"),
+    (
+        "SELECT MAX(price) FROM trades »RANGE 5 MINUTES",
+        "a window stands in brackets: write [RANGE 5 MINUTES]",
+    ),
+    (
+        "SELECT »MAX(price) FROM trades",
+        "MAX needs a window: FROM stream [RANGE 5 MINUTES], or OVER [RANGE …]",
+    ),
+    ("SELECT symbol FROM »trades GROUP BY symbol", "the query needs a window"),
+    (
+        "SELECT symbol, MAX(price) AS »symbol FROM trades [ROWS 5] GROUP BY symbol",
+        "two columns of the answer",
+    ),
+    (
+        "SELECT MAX(price) OVER [RANGE 1 DAY], »MIN(price) OVER [RANGE 1 DAY SLIDE 1 HOUR] FROM trades",
+        "the OVER windows [RANGE 1 DAY] and [RANGE 1 DAY SLIDE 1 HOUR] disagree on SLIDE",
+    ),
+    (
+        "SELECT MAX(price), »MIN(price) OVER [RANGE 1 DAY] FROM trades [ROWS 5 SLIDE 2]",
+        "a query over [ROWS 5 SLIDE 2] moves by events; it cannot use the time window [RANGE 1 DAY]",
+    ),
+    ("SELECT\n  MAX(price),\n  MIN(»prize)\nFROM trades [ROWS 5]", "did you mean 'price'?"),
+    ("»DROP QUERY x", "expected one SELECT; statements of other kinds go to engine.execute"),
+    ("»SELECT MAX(price) FROM trades [ROWS 5]; EXPLAIN", "expected one SELECT, found several statements"),
+]
+
+SCRIPT_FAULTS = [
+    ("»INSERT INTO trades VALUES (1)", "INSERT is not supported; events enter a stream with engine.push"),
+    ("»WITH a AS (SELECT 1) SELECT 2", "WITH is not supported"),
+    ("CREATE »TABLE t (x INT)", "expected STREAM after CREATE, found 'TABLE'"),
+    ("CREATE MATERIALIZED »VIEW v AS SELECT 1", "CREATE MATERIALIZED VIEW is not supported yet"),
+    ("CREATE STREAM »(ts TIMESTAMP)", "expected a stream name, found '('"),
+    ("CREATE STREAM s »TIMESTAMP BY ts", "expected '(' and the columns, found 'TIMESTAMP'"),
+    ("CREATE STREAM s (ts TIMESTAMP»)", "CREATE STREAM needs TIMESTAMP BY and the time column"),
+    (
+        "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY »tss",
+        "the stream has no column 'tss'; did you mean 'ts'?",
+    ),
+    ("CREATE STREAM s (ts VARCHAR) TIMESTAMP BY »ts", "time column 'ts' must be TIMESTAMP or BIGINT"),
+    ("CREATE STREAM s (ts TIMESTAMP, »TS INT) TIMESTAMP BY ts", "two columns are called 'TS'"),
+    ("CREATE STREAM s (ts »TIMSTAMP) TIMESTAMP BY ts", "unknown type 'TIMSTAMP'; did you mean 'TIMESTAMP'?"),
+    ("CREATE STREAM s (ts TIMESTAMP, x »JSON) TIMESTAMP BY ts", "unknown type 'JSON'"),
+    ("CREATE STREAM s (ts TIMESTAMP, x») TIMESTAMP BY ts", "column 'x' needs a type, such as DOUBLE"),
+    ("CREATE STREAM s (ts TIMESTAMP »NOT NULL) TIMESTAMP BY ts", "expected ',' or ')' after a column's type"),
+    ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts DELAY »-1 SECOND", "DELAY cannot be negative"),
+    ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts DELAY »5", "5 needs a unit"),
+    (
+        "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts »LATER",
+        "unexpected 'LATER' after the end of the statement",
+    ),
+    ("DROP »TABLE t", "expected STREAM or QUERY after DROP, found 'TABLE'"),
+    ("DROP »QUERY", "expected a query name, found the end of the text"),
+    ("REGISTER »busy AS SELECT 1", "expected QUERY after REGISTER, found 'busy'"),
+    ("REGISTER QUERY busy »SELECT 1", "expected AS and a SELECT after the query's name"),
+    ("REGISTER QUERY busy AS »EXPLAIN", "expected SELECT, found 'EXPLAIN'"),
+    ("EXPLAIN »busy", "expected QUERY name or SELECT after EXPLAIN, found 'busy'"),
+    ("EXPLAIN;\nEXPLAIN;\nSELECT MAX(»prize) FROM trades [ROWS 5]", "did you mean 'price'?"),
+]
+
+QUERIES = (
+    [(f"SELECT MAX(price) FROM trades {text}", message) for text, message in WINDOW_FAULTS]
+    + [(f"SELECT MAX(price) OVER {text} FROM trades", message) for text, message in WINDOW_FAULTS[:-1]]
+    + [
+        (f"SELECT MAX(price)\nFROM trades [ROWS 5]\nWHERE {text}", message)
+        for text, message in CONDITION_FAULTS
+    ]
+    + [(f"SELECT MAX(price) FROM trades [ROWS 5] {text}", message) for text, message in CLAUSE_FAULTS]
+    + [(f"SELECT {text} FROM trades [ROWS 5]", message) for text, message in ITEM_FAULTS]
+    + QUERY_FAULTS
+)
+
+
+def check(parse, marked, message, streams):
+    at = marked.index("»")
+    text = marked.replace("»", "")
+    with pytest.raises(SqlError) as caught:
+        parse(text, streams)
+    error = caught.value
+    assert message in error.message
+    assert str(error).splitlines()[0].startswith(error.message)
+    before = marked[:at].split("\n")
+    assert (error.line, error.column) == (len(before), len(before[-1]) + 1), str(error)
+
+
+@pytest.mark.parametrize(("marked", "message"), QUERIES)
+def test_query(marked, message, streams):
+    check(parse_query, marked, message, streams)
+
+
+@pytest.mark.parametrize(("marked", "message"), SCRIPT_FAULTS)
+def test_script(marked, message, streams):
+    check(parse_statements, marked, message, streams)
+
+
+def test_the_caret_is_under_the_whole_word(streams):
+    with pytest.raises(SqlError) as caught:
+        parse_query("SELECT MAX(price)\nFROM trades [RANGE 5 MINUTS]", streams)
+    assert str(caught.value) == (
+        "unknown unit 'MINUTS'; did you mean 'MINUTES'? (line 2, column 22)\n"
+        "  FROM trades [RANGE 5 MINUTS]\n"
+        "                       ^^^^^^"
+    )
+
+
+def test_no_streams_at_all():
+    with pytest.raises(SqlError, match="unknown stream 'trades'; there is none"):
+        parse_query("SELECT MAX(price) FROM trades [ROWS 5]", {})
+
+
+def test_nested_too_deeply(streams):
+    text = "SELECT MAX(price) FROM trades [ROWS 5] WHERE " + "(" * 5_000 + "TRUE" + ")" * 5_000
+    with pytest.raises(SqlError, match="nested too deeply"):
+        parse_query(text, streams)
+
+
+def test_damaged_texts_give_sql_errors_and_nothing_else(streams):
+    """Words of good texts, dropped, doubled, swapped or replaced at random."""
+    good = [
+        "SELECT symbol , LAST ( price ) / FIRST ( price ) - 1 AS change FROM trades [ RANGE 20 MINUTES ] "
+        "WHERE exchange = 'NASDAQ' GROUP BY symbol HAVING LAST ( price ) BETWEEN 20 AND 200 AND "
+        "SUM ( shares ) FILTER ( WHERE side = 'ask' ) OVER [ RANGE 2 MINUTES ] >= "
+        "0.7 * SUM ( shares ) OVER [ ROWS 5 ]",
+        "REGISTER QUERY q AS SELECT CASE WHEN COUNT ( * ) > 3 THEN CAST ( MAX ( price ) AS BIGINT ) "
+        "ELSE 0 END FROM trades [ RANGE 1 HOUR TO 5 MINUTES SLIDE 1 MINUTE ] "
+        "WHERE symbol IN ( 'a' , 'b' ) AND ts > "
+        "TIMESTAMP '2020-01-01' - INTERVAL '5 minutes' OR NOT price IS NULL ; EXPLAIN QUERY q ; DROP QUERY q",
+        "CREATE STREAM s ( ts TIMESTAMP , x DOUBLE ) TIMESTAMP BY ts DELAY 5 SECONDS ; DROP STREAM s",
+    ]
+    rng = random.Random(11)
+    vocabulary = [word for text in good for word in text.split()] + [
+        "'",
+        '"',
+        "]",
+        "(",
+        "NULL",
+        "DISTINCT",
+        ".",
+        ";",
+    ]
+    for _ in range(1_500):
+        words = rng.choice(good).split()
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            at = rng.randrange(len(words))
+            words[at : at + 1] = rng.choice(
+                [[], [words[at]] * 2, [rng.choice(vocabulary)], words[at : at + 2][::-1]]
+            )
+            words = words or ["SELECT"]
+        try:
+            parse_statements(" ".join(words), streams)
+        except SqlError as error:
+            assert error.line == 1, str(error)
+            assert "sqlglot" not in str(error)

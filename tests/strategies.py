@@ -1,0 +1,48 @@
+"""Hypothesis strategies: scenario.py and queries.py with Hypothesis rolling the dice, so that cases shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from casefile import Case
+from queries import Question, random_question
+from scenario import random_batches, random_case
+
+T = TypeVar("T")
+
+
+class DrawnDice:
+    """Dice that shrink: to the first option, the lowest number, and to what is unlikely not happening."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def pick(self, options: Sequence[T]) -> T:
+        return self._draw(st.sampled_from(options))
+
+    def whole(self, low: int, high: int) -> int:
+        return self._draw(st.integers(low, high))
+
+    def chance(self, percent: int) -> bool:
+        return self._draw(st.integers(0, 99)) >= 100 - percent
+
+
+@st.composite
+def cases(draw: st.DrawFn, most_events: int = 12, most_queries: int = 2) -> Case:
+    """A stream, its queries, and what is asked when."""
+    return random_case(DrawnDice(draw), "drawn by Hypothesis", most_events, most_queries)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Question:
+    return random_question(DrawnDice(draw))
+
+
+@st.composite
+def batches(draw: st.DrawFn, delay: int, most_events: int = 12) -> list[dict[str, list[Any]]]:
+    """Events of scenario.py's stream, in batches."""
+    dice = DrawnDice(draw)
+    return random_batches(dice, delay, dice.whole(1, most_events))
