@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from scenario import Dice
 
 SECOND = 1_000_000
-SIZES = tuple(seconds * SECOND for seconds in (5, 1, 2, 3, 10, 20, 60)) + (1_500_000, 1, 700_000)
-SLIDES = tuple(seconds * SECOND for seconds in (1, 2, 5, 7, 30)) + (1_500_000,)
+SIZES = (*(seconds * SECOND for seconds in (5, 1, 2, 3, 10, 20, 60)), 1_500_000, 1, 700_000)
+SLIDES = (*(seconds * SECOND for seconds in (1, 2, 5, 7, 30)), 1_500_000)
 COUNTS = (3, 1, 2, 5, 8, 13, 100)
 COUNT_SLIDES = (2, 1, 3, 5)
 
@@ -25,26 +25,30 @@ OF_NUMBERS = (
 )  # fmt: skip
 OF_OTHERS = ("COUNT({})", "FIRST({})", "LAST({})", "MIN({})", "MAX({})", "COUNT(DISTINCT {})")
 FILTERS = (
-    "n > 1", "b", "NOT b", "w = 'ask'", "k IS NOT NULL", "n IS NULL", "y < 1.5", "k <> 'a'", "n BETWEEN 0 AND 4",
-    "w IN ('ask', 'bid')", "n > 0 AND y > 0", "b OR n = 2", "x > 0.5", "n > 1000000000000", "TRUE",
+    "n > 1", "b", "NOT b", "w = 'ask'", "k IS NOT NULL", "n IS NULL", "y < 1.5", "k <> 'a'",
+    "n BETWEEN 0 AND 4", "w IN ('ask', 'bid')", "n > 0 AND y > 0", "b OR n = 2",
+    "x > 0.5", "n > 1000000000000", "TRUE",
 )  # fmt: skip
-KEYS = (("k",), ("j",), ("k", "j"), ("b",), ("j", "w"))
+KEYS = (("k",), ("j",), ("k", "j"), ("b",), ("j", "w"), ("y",), ("parity",), ("k", "parity"))
+KEY_EXPRESSIONS = {"parity": "n % 2"}  # of keys that are no columns
 
 # expressions over answers: exact, or of tame numbers, so that rounding cannot tip them
 EXPRESSIONS = (
-    "MAX(n){o} - MIN(n){o}", "SUM(n){o} + COUNT(*){o}", "SUM(y){o} / COUNT(*){o}", "LAST(n){o} / FIRST(n){o} - 1",
-    "2 * AVG(y){o}", "COALESCE(SUM(n){o}, 0)", "COUNT(*) FILTER (WHERE b){o} * 100 / COUNT(*){o}",
+    "MAX(n){o} - MIN(n){o}", "SUM(n){o} + COUNT(*){o}", "SUM(y){o} / COUNT(*){o}",
+    "LAST(n){o} / FIRST(n){o} - 1", "2 * AVG(y){o}", "COALESCE(SUM(n){o}, 0)",
+    "COUNT(*) FILTER (WHERE b){o} * 100 / COUNT(*){o}",
 )  # fmt: skip
 CONDITIONS = (
-    "COUNT(*){o} > 1", "SUM(n){o} >= 3", "MAX(n){o} - MIN(n){o} > 2", "AVG(y){o} < 1.5", "LAST(n){o} BETWEEN 0 AND 5",
-    "SUM(n) FILTER (WHERE w = 'ask'){o} >= 0.5 * SUM(n){o}", "COUNT(n){o} = 2", "MIN(y){o} IS NULL",
+    "COUNT(*){o} > 1", "SUM(n){o} >= 3", "MAX(n){o} - MIN(n){o} > 2", "AVG(y){o} < 1.5",
+    "LAST(n){o} BETWEEN 0 AND 5", "SUM(n) FILTER (WHERE w = 'ask'){o} >= 0.5 * SUM(n){o}",
+    "COUNT(n){o} = 2", "MIN(y){o} IS NULL",
     "COUNT(*){o} > 1 AND MAX(n){o} > 1", "COUNT(*){o} = 1 OR MIN(n){o} < 0", "NOT SUM(y){o} > 0",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Question:
-    """A query's text, and the columns it groups by."""
+    """A query's text, and the names of its keys."""
 
     sql: str
     keys: tuple[str, ...]
@@ -55,13 +59,13 @@ def random_question(dice: Dice) -> Question:
     keys = dice.pick(KEYS) if dice.chance(50) else ()
     window = random_window(dice) if dice.chance(90) else None
     over = OwnWindows(dice, window)
-    items = list(keys)
+    items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
     items += [f"{random_output(dice, over)} AS a{number}" for number in range(dice.whole(1, 4))]
     sql = f"SELECT {', '.join(items)} FROM s{f' {window}' if window else ''}"
     if dice.chance(30):
         sql += f" WHERE {dice.pick(FILTERS)}"
     if keys:
-        sql += f" GROUP BY {', '.join(keys)}"
+        sql += f" GROUP BY {', '.join(KEY_EXPRESSIONS.get(key, key) for key in keys)}"
     if dice.chance(25):
         sql += f" HAVING {dice.pick(CONDITIONS).replace('{o}', over.clause())}"
     return Question(sql, keys)
@@ -120,7 +124,9 @@ class OwnWindows:
 
     def _time(self) -> Window:
         size = self._dice.pick(SIZES)
-        return Window("time", size, _to(self._dice, size), self._dice.pick(SLIDES) if self._dice.chance(20) else 0)
+        return Window(
+            "time", size, _to(self._dice, size), self._dice.pick(SLIDES) if self._dice.chance(20) else 0
+        )
 
 
 def random_output(dice: Dice, over: OwnWindows) -> str:

@@ -111,7 +111,7 @@ class _Standing:
 
 
 class ReferenceEngine:
-    """The public face of `muntin.Engine`, as far as answers go; times come in as `microseconds` reads them."""
+    """The public face of `muntin.Engine`, as far as answers go; times as `microseconds` reads them."""
 
     def __init__(self) -> None:
         self.logs: dict[str, _Log] = {}
@@ -226,7 +226,11 @@ class ReferenceEngine:
         `count` is how many of its events a [ROWS … SLIDE] query stands at.
         """
         if instant is None:  # before the first event
-            return None if query.keys else _Row(key, [_measure(call, []) for call in query.calls], None, None, None)
+            return (
+                None
+                if query.keys
+                else _Row(key, [_measure(call, []) for call in query.calls], None, None, None)
+            )
         instant = _floor(instant, _slide(query))
         if count is None and _moves_by_rows(query):
             count = _floor(sum(event.at < instant for event in events), query.window.slide)

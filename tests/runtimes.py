@@ -105,7 +105,9 @@ RUNTIMES: dict[str, Callable[[], Runtime]] = {"reference": Reference, "embedded"
 
 def as_table(batch: Batch, stream: Stream) -> pa.Table:
     """A batch of Python values (times in microseconds) as Arrow, typed as the stream declares."""
-    return pa.table({name: pa.array(values, stream.schema.field(name).type) for name, values in batch.items()})
+    return pa.table(
+        {name: pa.array(values, stream.schema.field(name).type) for name, values in batch.items()}
+    )
 
 
 def checkpointed(engine: muntin.Engine) -> muntin.Engine:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
-from casefile import Advance, Case, Lookup, Push, Register, Step
+from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from muntin.window import span
 from queries import Question, random_question
 
@@ -59,7 +60,7 @@ class SeededDice:
 
 
 def random_case(dice: Dice, title: str, most_events: int = 40, most_queries: int = 4) -> Case:
-    """A stream, some queries from the start, and batches between which the queries are looked at."""
+    """A stream, some queries, and batches between which the queries are looked at, and come and go."""
     delay = dice.pick(DELAYS)
     questions = {f"q{number}": random_question(dice) for number in range(dice.whole(1, most_queries))}
     steps: list[Step] = [Register(name, question.sql) for name, question in questions.items()]
@@ -71,11 +72,27 @@ def random_case(dice: Dice, title: str, most_events: int = 40, most_queries: int
         steps.append(Push("s", batch))
         if dice.chance(40):
             steps += random_looks(dice, questions, times)
+        if dice.chance(12):
+            steps += random_changes(dice, questions)
     steps += [Lookup(name) for name in questions]
     steps.append(Advance())
     if times:
         steps.append(Advance(max(times) + dice.pick((1, SECOND, 20 * SECOND))))
     return Case(title, (random_stream(dice, delay),), tuple(steps))
+
+
+def random_changes(dice: Dice, questions: dict[str, Question]) -> list[Step]:
+    """While the stream runs: another query, one query less, or a restart from a checkpoint."""
+    change = dice.pick(("register", "register", "drop", "checkpoint"))
+    if change == "register":
+        name = f"q{1 + max(int(each[1:]) for each in questions)}"
+        questions[name] = random_question(dice)
+        return [Register(name, questions[name].sql)]
+    if change == "drop" and len(questions) > 1:
+        name = dice.pick(list(questions))
+        del questions[name]
+        return [Drop(name)]
+    return [Checkpoint()]
 
 
 def random_stream(dice: Dice, delay: int) -> str:
@@ -97,7 +114,8 @@ def random_lookup(dice: Dice, name: str, question: Question, times: list[int]) -
     """Of all keys, or of one or two, which the stream may have or not."""
     keys = None
     if question.keys and dice.chance(30):
-        picked = [tuple(dice.pick(VALUES[key]) for key in question.keys) for _ in range(dice.whole(1, 2))]
+        options = {**VALUES, "parity": (1, 0, -1, None)}
+        picked = [tuple(dice.pick(options[key]) for key in question.keys) for _ in range(dice.whole(1, 2))]
         keys = tuple(key if len(key) > 1 else key[0] for key in dict.fromkeys(picked))
     return Lookup(name, keys, random_instant(dice, times))
 
@@ -114,10 +132,7 @@ def random_batches(dice: Dice, delay: int, many: int) -> list[dict[str, list[Any
     """`many` events, cut into batches of any size, empty ones among them."""
     columns = random_events(dice, delay, many, dice.pick(STARTS), WILD if dice.chance(40) else CALM)
     edges = sorted([0, many, *(dice.whole(0, many) for _ in range(dice.whole(0, 5)))])
-    return [
-        {name: values[start:end] for name, values in columns.items()}
-        for start, end in zip(edges, edges[1:], strict=False)
-    ]
+    return [{name: values[start:end] for name, values in columns.items()} for start, end in pairwise(edges)]
 
 
 def random_events(

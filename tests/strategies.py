@@ -1,4 +1,4 @@
-"""Hypothesis strategies: scenario.py and queries.py with Hypothesis rolling the dice, so that cases shrink."""
+"""Hypothesis strategies: the random cases of scenario.py, with Hypothesis rolling the dice."""
 
 from __future__ import annotations
 

@@ -21,13 +21,20 @@ from strategies import cases
 
 PAIRS = 10_000
 CHUNK = 250
+QUICK = 1_000  # pairs that also run where the slow tests are left out
 
 
 def seeded_case(seed: int) -> Case:
     return random_case(SeededDice(seed), f"seed {seed}")
 
 
-@pytest.mark.parametrize("first", range(0, PAIRS, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=pytest.mark.slow if first >= QUICK else ())
+        for first in range(0, PAIRS, CHUNK)
+    ],
+)
 def test_pairs(first: int) -> None:
     """Every look-up and every emitted window of these seeds is what semantics.md says."""
     for seed in range(first, first + CHUNK):

@@ -10,7 +10,18 @@ import pytest
 
 from answers import is_close
 from casefile import (
-    Advance, Case, Checkpoint, Drop, Late, Lookup, Push, Register, Table, read_case, read_cell, write_case,
+    Advance,
+    Case,
+    Checkpoint,
+    Drop,
+    Late,
+    Lookup,
+    Push,
+    Register,
+    Table,
+    read_case,
+    read_cell,
+    write_case,
 )  # fmt: skip
 from muntin.sql import parse_query
 from reference import declared
@@ -64,7 +75,10 @@ def run_case(case: Case, runtime: Runtime) -> None:
 def assert_rows(expected: Table, rows: list[dict[str, Any]], schema: pa.Schema, context: str) -> None:
     """The named columns of the rows are those of the table, in its order."""
     wanted = [
-        {name: read_cell(cell, schema.field(name).type) for name, cell in zip(expected.columns, row, strict=True)}
+        {
+            name: read_cell(cell, schema.field(name).type)
+            for name, cell in zip(expected.columns, row, strict=True)
+        }
         for row in expected.rows
     ]
     got = [{name: row[name] for name in expected.columns} for row in rows]

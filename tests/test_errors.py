@@ -86,10 +86,12 @@ BAD_QUERIES = {
     "misspelt keyword": ("SELECT SUM(shares) AS s FORM trades [ROWS 5]", SqlError, ()),
     "unknown stream": ("SELECT COUNT(*) AS n FROM trade [ROWS 5]", MuntinError, ("trade", "trades")),
     "unknown column": ("SELECT SUM(share) AS s FROM trades [ROWS 5]", SqlError, ("share", "shares")),
-    "unknown column in WHERE": ("SELECT COUNT(*) AS n FROM trades [ROWS 5] WHERE prize > 1", SqlError, ("prize", "price")),
+    "unknown column in WHERE": (
+        "SELECT COUNT(*) AS n FROM trades [ROWS 5] WHERE prize > 1", SqlError, ("prize", "price")),
     "unknown column in FILTER": (
         "SELECT COUNT(*) FILTER (WHERE prize > 1) AS n FROM trades [ROWS 5]", SqlError, ("prize", "price")),
-    "unknown key": ("SELECT sym, COUNT(*) AS n FROM trades [ROWS 5] GROUP BY sym", SqlError, ("sym", "symbol")),
+    "unknown key": (
+        "SELECT sym, COUNT(*) AS n FROM trades [ROWS 5] GROUP BY sym", SqlError, ("sym", "symbol")),
     "unknown aggregate": ("SELECT SUMM(shares) AS s FROM trades [ROWS 5]", SqlError, ("SUMM",)),
     "text summed": ("SELECT SUM(symbol) AS s FROM trades [ROWS 5]", SqlError, ("SUM", "number")),
     "text in arithmetic": ("SELECT SUM(symbol + 1) AS s FROM trades [ROWS 5]", SqlError, ()),
@@ -99,20 +101,25 @@ BAD_QUERIES = {
     "window of zero": ("SELECT SUM(shares) AS s FROM trades [RANGE 0 SECONDS]", SqlError, ("size",)),
     "rows of zero": ("SELECT SUM(shares) AS s FROM trades [ROWS 0]", SqlError, ("size",)),
     "negative window": ("SELECT SUM(shares) AS s FROM trades [RANGE -5 SECONDS]", SqlError, ()),
-    "slide of zero": ("SELECT SUM(shares) AS s FROM trades [RANGE 5 SECONDS SLIDE 0 SECONDS]", SqlError, ("SLIDE",)),
-    "negative slide": ("SELECT SUM(shares) AS s FROM trades [RANGE 5 SECONDS SLIDE -1 SECONDS]", SqlError, ()),
+    "slide of zero": (
+        "SELECT SUM(shares) AS s FROM trades [RANGE 5 SECONDS SLIDE 0 SECONDS]", SqlError, ("SLIDE",)),
+    "negative slide": (
+        "SELECT SUM(shares) AS s FROM trades [RANGE 5 SECONDS SLIDE -1 SECONDS]", SqlError, ()),
     "TO beyond the size": (
         "SELECT SUM(shares) AS s FROM trades [RANGE 5 SECONDS TO 6 SECONDS]", SqlError, ("TO",)),
     "unknown unit": ("SELECT SUM(shares) AS s FROM trades [RANGE 5 FORTNIGHTS]", SqlError, ("FORTNIGHTS",)),
     "window without unit": ("SELECT SUM(shares) AS s FROM trades [RANGE 5]", SqlError, ()),
     "unclosed window": ("SELECT SUM(shares) AS s FROM trades [RANGE 5 SECONDS", SqlError, ()),
-    "column outside GROUP BY": ("SELECT price, COUNT(*) AS n FROM trades [ROWS 5] GROUP BY symbol", SqlError, ("price",)),
-    "aggregate in WHERE": ("SELECT COUNT(*) AS n FROM trades [ROWS 5] WHERE SUM(shares) > 1", SqlError, ("WHERE",)),
+    "column outside GROUP BY": (
+        "SELECT price, COUNT(*) AS n FROM trades [ROWS 5] GROUP BY symbol", SqlError, ("price",)),
+    "aggregate in WHERE": (
+        "SELECT COUNT(*) AS n FROM trades [ROWS 5] WHERE SUM(shares) > 1", SqlError, ("WHERE",)),
     "nested aggregate": ("SELECT SUM(MAX(shares)) AS s FROM trades [ROWS 5]", SqlError, ()),
     "phi out of range": ("SELECT QUANTILE(price, 1.5) AS q FROM trades [ROWS 5]", SqlError, ("phi",)),
     "phi not constant": ("SELECT QUANTILE(price, shares) AS q FROM trades [ROWS 5]", SqlError, ()),
     "too many arguments": ("SELECT SUM(price, shares) AS s FROM trades [ROWS 5]", SqlError, ("SUM",)),
-    "two outputs of one name": ("SELECT SUM(price) AS s, MAX(price) AS s FROM trades [ROWS 5]", SqlError, ("s",)),
+    "two outputs of one name": (
+        "SELECT SUM(price) AS s, MAX(price) AS s FROM trades [ROWS 5]", SqlError, ("s",)),
     "ROWS SLIDE with time in OVER": (
         "SELECT SUM(shares) OVER [RANGE 5 SECONDS] AS s FROM trades [ROWS 4 SLIDE 2]", MuntinError, ()),
     "OVER windows that disagree on the slide": (
@@ -142,12 +149,14 @@ BAD_STATEMENTS = {
     "no TIMESTAMP BY": ("CREATE STREAM s (ts TIMESTAMP)", SqlError, ("TIMESTAMP BY",)),
     "unknown type": ("CREATE STREAM s (ts TIMESTAMP, v WIBBLE) TIMESTAMP BY ts", SqlError, ("WIBBLE",)),
     "negative delay": ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts DELAY -5 SECONDS", MuntinError, ()),
-    "column twice": ("CREATE STREAM s (ts TIMESTAMP, v BIGINT, v BIGINT) TIMESTAMP BY ts", MuntinError, ("v",)),
+    "column twice": (
+        "CREATE STREAM s (ts TIMESTAMP, v BIGINT, v BIGINT) TIMESTAMP BY ts", MuntinError, ("v",)),
     "stream name taken": (STREAM, NameTaken, ("trades",)),
     "drop of an unknown query": ("DROP QUERY volumes", NotFound, ("volumes", "volume")),
     "drop of a stream in use": ("DROP STREAM trades", MuntinError, ("trades", "volume")),
     "unknown statement": ("TRUNCATE trades", SqlError, ()),
-    "second of two statements": ("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts; DROP QUERY nobody", NotFound, ("nobody",)),
+    "second of two statements": (
+        "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts; DROP QUERY nobody", NotFound, ("nobody",)),
 }  # fmt: skip
 
 
@@ -204,10 +213,13 @@ CALLS: dict[str, tuple[Action, type[MuntinError], tuple[str, ...]]] = {
     "explain of an unknown query": (lambda engine: engine.explain("volumes"), NotFound, ("volumes",)),
     "name taken": (lambda engine: engine.register(QUERIES["total"], name="volume"), NameTaken, ("volume",)),
     "key of an un-keyed query": (lambda engine: engine.lookup("total", key="A"), MuntinError, ("key",)),
-    "key of two columns for one": (lambda engine: engine.lookup("volume", key=("A", "B")), MuntinError, ("key",)),
+    "key of two columns for one": (
+        lambda engine: engine.lookup("volume", key=("A", "B")), MuntinError, ("key",)),
     "key of a wrong type": (lambda engine: engine.lookup("volume", key=3.5), MuntinError, ()),
-    "instant that is none": (lambda engine: engine.lookup("volume", at="yesterday"), MuntinError, ("yesterday",)),
-    "instant of a wrong type": (lambda engine: engine.lookup("volume", at=object()), MuntinError, ("instant",)),
+    "instant that is none": (
+        lambda engine: engine.lookup("volume", at="yesterday"), MuntinError, ("yesterday",)),
+    "instant of a wrong type": (
+        lambda engine: engine.lookup("volume", at=object()), MuntinError, ("instant",)),
     "advance to no instant": (lambda engine: engine.advance(until="soon"), MuntinError, ("soon",)),
 }  # fmt: skip
 
@@ -342,7 +354,9 @@ def test_damaged_checkpoint(checkpoint: Path) -> None:
 
 def test_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
     """The engine goes on, and an older checkpoint stays as it was."""
-    assert_refused(lambda engine: engine.checkpoint(tmp_path / "no" / "such" / "folder" / "file"), CheckpointError)
+    assert_refused(
+        lambda engine: engine.checkpoint(tmp_path / "no" / "such" / "folder" / "file"), CheckpointError
+    )
 
 
 def test_checkpoint_restores_what_was_observed(checkpoint: Path) -> None:

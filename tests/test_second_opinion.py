@@ -21,7 +21,9 @@ import muntin
 from answers import is_close
 from muntin.window import Window
 
-MINUTE, HOUR, DAY = 60 * 10**6, 3600 * 10**6, 86_400 * 10**6
+pytestmark = pytest.mark.slow
+
+HOUR, DAY = 3600 * 10**6, 86_400 * 10**6
 STREAM = (
     "CREATE STREAM flights (ts TIMESTAMP, carrier VARCHAR, origin VARCHAR, dest VARCHAR, tailnum VARCHAR, "
     "flight BIGINT, distance BIGINT, dep_delay DOUBLE, arr_delay DOUBLE, air_time DOUBLE) TIMESTAMP BY ts"
@@ -76,7 +78,8 @@ class Opinion:
     def muntin(self) -> str:
         items = [*self.keys, *(f"{ALL[name][0]} AS {name}" for name in self.values)]
         grouped = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
-        return f"SELECT {', '.join(items)} FROM flights {self.window} WHERE {self.where}{grouped} HAVING {self.having}"
+        source = f"flights {self.window} WHERE {self.where}"
+        return f"SELECT {', '.join(items)} FROM {source}{grouped} HAVING {self.having}"
 
     @property
     def items(self) -> str:
@@ -92,8 +95,9 @@ class Opinion:
         grouped = f"GROUP BY {', '.join(self.keys)}" if self.keys else ""
         if window.is_time:
             t = instant - instant % slide if slide else instant
-            inside = f"epoch_us(ts) >= {t - window.size} AND epoch_us(ts) < {t - window.to}"
-            bounds = f"make_timestamp({t - window.size}) AS window_start, make_timestamp({t - window.to}) AS window_end"
+            start, end = t - window.size, t - window.to
+            inside = f"epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
+            bounds = f"make_timestamp({start}) AS window_start, make_timestamp({end}) AS window_end"
         else:
             m = f"(m - m % {slide})" if slide else "m"
             inside = f"number > {m} - {window.size} AND number <= {m} - {window.to}"
@@ -124,7 +128,8 @@ class Opinion:
     def counted(self) -> str:
         """DuckDB's list of all [ROWS … SLIDE] windows that closed before the last event's time."""
         window = self.window
-        over = f"OVER ({self.partition}ORDER BY ts, seq ROWS BETWEEN {window.size - 1} PRECEDING AND {window.to} PRECEDING)"
+        rows = f"ROWS BETWEEN {window.size - 1} PRECEDING AND {window.to} PRECEDING"
+        over = f"OVER ({self.partition}ORDER BY ts, seq {rows})"
         values = ", ".join(f"{ALL[name][1] or ALL[name][0]} {over} AS {name}" for name in self.values)
         kept = ", ".join([*self.keys, *self.values])
         return f"""
@@ -211,7 +216,18 @@ def load_flights() -> pa.Table:
     frame["ts"] = (hour + pd.to_timedelta(frame["minute"], unit="m")).astype("datetime64[us]")
     frame = frame.sort_values("ts", kind="stable", ignore_index=True)
     frame["seq"] = frame.index
-    columns = ["ts", "carrier", "origin", "dest", "tailnum", "flight", "distance", "dep_delay", "arr_delay", "air_time"]
+    columns = [
+        "ts",
+        "carrier",
+        "origin",
+        "dest",
+        "tailnum",
+        "flight",
+        "distance",
+        "dep_delay",
+        "arr_delay",
+        "air_time",
+    ]
     return pa.Table.from_pandas(frame[[*columns, "seq"]], preserve_index=False)
 
 
@@ -238,7 +254,9 @@ def assert_same_rows(opinion: Opinion, result: duckdb.DuckDBPyRelation, answer: 
     ours = sorted(rows_of(answer, columns), key=lambda row: place(row, opinion.keys))
     assert [place(row, opinion.keys) for row in ours] == [place(row, opinion.keys) for row in theirs]
     for one, other in zip(theirs, ours, strict=True):
-        wrong = {name: (one[name], other[name]) for name in columns if not is_close(one[name], other[name], 1e-9)}
+        wrong = {
+            name: (one[name], other[name]) for name in columns if not is_close(one[name], other[name], 1e-9)
+        }
         assert not wrong, f"{place(one, opinion.keys)}: (DuckDB, muntin) {wrong}"
 
 
@@ -247,4 +265,8 @@ def rows_of(table: pa.Table, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def place(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Any, ...]:
-    return (row["window_end"] or datetime.min, *(row[key] for key in keys), row["window_start"] or datetime.min)
+    return (
+        row["window_end"] or datetime.min,
+        *(row[key] for key in keys),
+        row["window_start"] or datetime.min,
+    )

@@ -27,6 +27,8 @@ SECOND = 1_000_000
 EXCHANGES = ("NASDAQ", "NYSE", "ARCA")
 SIDES = ("ask", "bid")  # towards which price the trade went
 BLOCK = 1 << 16  # events drawn at once; fixed, so that the batching changes nothing
+FALL_PER_SECOND = 5e-4  # of the price of a falling symbol
+MOODS_PER_SECOND = 0.25  # of event time, one symbol each; they last one to four minutes
 _SLOTS = 1 << 20  # resolution of the table that turns a random number into a symbol
 
 Floats = npt.NDArray[np.float64]
@@ -108,13 +110,13 @@ class _Market:
         self.random = np.random.default_rng(stream.seed)
         many = stream.symbols
         share = (1.0 + np.arange(many)) ** -stream.skew
-        share /= share.sum()
-        edges = np.minimum(np.round(np.cumsum(share) * _SLOTS), _SLOTS).astype(np.int64)
+        self.share: Floats = share / share.sum()
+        edges = np.minimum(np.round(np.cumsum(self.share) * _SLOTS), _SLOTS).astype(np.int64)
         self.symbol_of_slot: Ids = np.searchsorted(edges, np.arange(_SLOTS), "right").astype(np.uint16)
         np.minimum(self.symbol_of_slot, many - 1, out=self.symbol_of_slot)
         self.log_price: Floats = np.clip(self.random.normal(4.0, 0.7, many), 1.0, 6.5)
         # Per trade, such that every symbol moves by about 1 % in 20 minutes however often it trades.
-        self.step: Floats = np.minimum(3e-4 / np.sqrt(share * stream.rate), 3e-3)
+        self.step: Floats = np.minimum(3e-4 / np.sqrt(self.share * stream.rate), 3e-3)
         self.drift: Floats = np.zeros(many)
         self.towards_ask: Floats = np.full(many, 0.5)
         self.lots: Floats = np.ones(many)
@@ -149,11 +151,13 @@ class _Market:
     def _change_moods(self) -> None:
         over = np.flatnonzero(self.mood_ends == self.blocks)
         self.drift[over], self.towards_ask[over], self.lots[over] = 0.0, 0.5, 1.0
-        starting = self.random.integers(0, self.stream.symbols, self.random.poisson(3))
-        for symbol in starting:
-            self.mood_ends[symbol] = self.blocks + self.random.integers(8, 30)
+        seconds = BLOCK / self.stream.rate
+        span = seconds if self.blocks else 120.0  # the stream begins in the middle of things
+        for luck in self.random.random(self.random.poisson(MOODS_PER_SECOND * span)):
+            symbol = int(luck**2 * self.stream.symbols)  # rather a busy one
+            self.mood_ends[symbol] = self.blocks + 1 + int(self.random.uniform(60, 240) / seconds)
             if self.random.random() < 0.5:
-                self.drift[symbol] = -0.1 * self.step[symbol]
+                self.drift[symbol] = -FALL_PER_SECOND / (self.share[symbol] * self.stream.rate)
                 self.towards_ask[symbol] = 0.85
             else:
                 self.lots[symbol] = 8.0

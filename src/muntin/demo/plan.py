@@ -6,7 +6,9 @@ import re
 
 from muntin.engine import Engine
 
-_GROUP = re.compile(r"^group \d+: (?P<what>[^\n]*)$.*?^  queries  (?P<queries>[\d,]+)", re.MULTILINE | re.DOTALL)
+_GROUP = re.compile(
+    r"^group \d+: (?P<what>[^\n]*)$.*?^  queries  (?P<queries>[\d,]+)", re.MULTILINE | re.DOTALL
+)
 SHOWN = 4
 
 

@@ -16,7 +16,7 @@ from muntin.aggregate import AGGREGATES
 from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import Call, Key, Output, Query
-from muntin.sql.call import bind_call, forbid_calls, is_call
+from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.function_name import unknown_function
 from muntin.sql.naming import Names, default_name, is_reserved
@@ -129,7 +129,7 @@ class _Binder:
 
     def _row_text(self, tree: exp.Expr) -> str | None:
         """The canonical text of a tree over the stream's columns; None if it has no such meaning."""
-        if any(is_call(node) for node in tree.walk()):
+        if any(calls_in(tree)):
             return None
         try:
             return compile_expression(tree.copy(), self.rows).sql
@@ -152,17 +152,18 @@ class _Binder:
             if item.alias:
                 self.aliases.setdefault(item.alias.text.casefold(), tree)
             trees.append((named.get(position) or self.names.take_default(wanted), tree))
-        return tuple(Output(name, self._compile_answer(tree)) for name, tree in trees)
+        scope = self._answer_scope()
+        return tuple(Output(name, self._compile_answer(tree, scope)) for name, tree in trees)
 
     def _having(self) -> Expression | None:
         if self.select.having is None:
             return None
         tree = self._over_answers(self.select.having, aliases_too=True)
-        return self._compile_answer(tree, "HAVING")
+        return self._compile_answer(tree, self._answer_scope(), "HAVING")
 
-    def _compile_answer(self, tree: exp.Expr, condition_of: str | None = None) -> Expression:
+    def _compile_answer(self, tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:
         try:
-            return compile_expression(tree, self._answer_scope(), condition_of)
+            return compile_expression(tree, scope, condition_of)
         except Misfit as fault:  # `$0` means nothing to the user: show the call
             calls = list(self.calls)
             shown = re.sub(r"\$(\d+)", lambda number: str(calls[int(number[1])]), fault.message)

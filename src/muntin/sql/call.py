@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from muntin.aggregate import AGGREGATES, Aggregate
@@ -21,11 +23,16 @@ def is_call(node: exp.Expr) -> bool:
     )
 
 
+def calls_in(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregate calls of a tree."""
+    if not isinstance(tree, exp.Column | exp.Literal):  # by far the most common, and walking is slow
+        yield from filter(is_call, tree.walk())
+
+
 def forbid_calls(tree: exp.Expr, where: str, instead: str) -> None:
     """A fault at the first aggregate in a tree that must not have any."""
-    for node in tree.walk():
-        if is_call(node):
-            raise misfit(node, f"an aggregate cannot stand in {where}; {instead}")
+    if found := next(calls_in(tree), None):
+        raise misfit(found, f"an aggregate cannot stand in {where}; {instead}")
 
 
 def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:

@@ -1,0 +1,74 @@
+"""Compiling kernels does not kill the process, and compiled code is found again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+# LLVM turns the inner loop into a 128-bit division; without libgcc_s the child dies of a
+# segmentation fault (return code -11) with numba 0.62 to 0.68.
+EDGES = """
+import numpy as np
+from muntin.kernels.jit import kernel
+
+@kernel
+def fold_edges(at, step, width, out):
+    edge = step
+    base = 0
+    for i in range(len(at)):
+        while at[i] >= edge:
+            edge += step
+            base += width
+        out[base] += 1
+
+out = np.zeros(40, np.int64)
+fold_edges(np.arange(0, 40, 3), 10, 10, out)
+assert out.nonzero()[0].tolist() == [0, 10, 20, 30], out
+"""
+
+
+def test_loop_over_edges_survives() -> None:
+    """The loop that needs __udivti3 compiles and counts right, in a process of its own."""
+    child = subprocess.run(
+        [sys.executable, "-c", EDGES], env=os.environ | {"MUNTIN_CACHE_DIR": "off"}, check=False
+    )
+    assert child.returncode == 0
+
+
+def run_fold(cache: Path) -> str:
+    code = "import numpy as np; from muntin.kernels.merge import merge_count as m; " \
+        "z = np.zeros(1, np.int64); m(z, z + 1, 1, z, z + 7, z); print(z[0], sum(m.stats.cache_hits.values()))"  # fmt: skip
+    child = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"MUNTIN_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return child.stdout
+
+
+def test_cache_is_used_by_the_next_process(tmp_path: Path) -> None:
+    """A second process loads what the first compiled, from the directory it was told to use."""
+    first, second = run_fold(tmp_path), run_fold(tmp_path)
+    assert first.split()[0] == second.split()[0] == "7"
+    assert (first.split()[1], second.split()[1]) == ("0", "1")
+    assert list(tmp_path.glob("kernels/*/**/*.nbi"))
+
+
+def test_concurrent_first_compiles(tmp_path: Path) -> None:
+    """Four processes that compile into one empty cache at once all get the right answer."""
+    code = "import numpy as np; from muntin.kernels.fold import fold_sum_float as f; o = np.zeros(1, np.int64); " \
+        "h = np.zeros(1); f(o, o + 1, 1, o, o, h + 2, o == 0, h, h * 0); assert h[0] == 2, h"  # fmt: skip
+    env = os.environ | {"MUNTIN_CACHE_DIR": str(tmp_path)}
+    children = [subprocess.Popen([sys.executable, "-c", code], env=env) for _ in range(4)]
+    assert [child.wait() for child in children] == [0, 0, 0, 0]
+
+
+def test_unwritable_cache_is_done_without(tmp_path: Path) -> None:
+    """Where no cache can be written, kernels are compiled each time."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert run_fold(blocked).split()[0] == "7"
