@@ -18,6 +18,7 @@ def describe_machine() -> dict[str, object]:
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "load": round(os.getloadavg()[0], 1),  # others at work on the same cores make runs slower
         "system": platform.system(),
         "python": platform.python_version(),
         **{package: _version(package) for package in PACKAGES},

@@ -64,6 +64,7 @@ def origin_text(record: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {machine[name]}" for name in ("python", "numba", "numpy", "pyarrow"))
     settings = ", ".join(f"{name} = {value}" for name, value in record["parameters"].items())
     return (
-        f"<small>{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; {versions}; "
+        f"<small>{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
+        f"average {machine['load']} when written; {versions}; "
         f"commit {record['commit']}, {record['date']}. {settings}.</small>"
     )

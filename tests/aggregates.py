@@ -75,7 +75,7 @@ def _sum(values: list[float]) -> Measured:
     wild = [value for value in values if not math.isfinite(value)]
     if wild:
         return Measured(wild[0] if len(set(wild)) == 1 and not math.isnan(wild[0]) else math.nan)
-    return Measured(_rounded(sum(map(Fraction, values))), 1e-20 * math.fsum(map(abs, values)))
+    return Measured(_rounded(sum(map(Fraction, values), Fraction())), 1e-20 * math.fsum(map(abs, values)))
 
 
 def _avg(values: list[Any]) -> Measured:
@@ -88,7 +88,7 @@ def _exact_mean(values: list[Any]) -> Fraction | None:
     """None if a value is not finite."""
     if not all(math.isfinite(value) for value in values):
         return None
-    return sum(map(Fraction, values)) / len(values)
+    return sum(map(Fraction, values), Fraction()) / len(values)
 
 
 def _spread(function: str, values: list[Any]) -> Measured:
@@ -104,8 +104,8 @@ def _spread(function: str, values: list[Any]) -> Measured:
     mean = _exact_mean(values)
     if mean is None:
         return Measured(math.nan)
-    variance = _rounded(sum((Fraction(value) - mean) ** 2 for value in values) / (n - spare))
-    square = _rounded(sum(Fraction(value) ** 2 for value in values) / (n - spare))
+    variance = _rounded(sum(((Fraction(value) - mean) ** 2 for value in values), Fraction()) / (n - spare))
+    square = _rounded(sum((Fraction(value) ** 2 for value in values), Fraction()) / (n - spare))
     error = 4 * n * EPSILON
     if math.isinf(square):  # squares beyond the doubles: infinity or anything is as good as the exact answer
         return Measured(variance if function.startswith("var") else math.sqrt(variance), math.inf)

@@ -102,7 +102,7 @@ class OwnWindows:
         self._is_rows = self._only_rows or dice.chance(25)
         self._slide = 0
         # of two counts, the slide of one must divide that of the other
-        self._count_slides = COUNT_SLIDES
+        self._count_slides: tuple[int, ...] = COUNT_SLIDES
         if window is not None and self._only_rows:
             self._count_slides = (1, window.slide, 2 * window.slide)
         if self._must and dice.chance(50):

@@ -188,7 +188,7 @@ class ReferenceEngine:
             return []
         events = self._passing(query, log)
         by_key = _by_key(query, events)
-        if _moves_by_rows(query):
+        if _count_slide(query):
             return self._closed_counts(standing, by_key, reached)
         first = min(event.at for event in log.events)
         slide = _slide(query)
@@ -206,7 +206,7 @@ class ReferenceEngine:
 
     def _closed_counts(self, standing: _Standing, by_key: dict[Key, list[Event]], reached: int) -> list[_Row]:
         """[ROWS … SLIDE s]: a row for each event that made its key's count a multiple of s."""
-        slide = standing.query.window.slide  # type: ignore[union-attr]
+        slide = _count_slide(standing.query)
         found = []
         for key, events in by_key.items():
             for count in range(slide, len(events) + 1, slide):
@@ -232,8 +232,8 @@ class ReferenceEngine:
                 else _Row(key, [_measure(call, []) for call in query.calls], None, None, None)
             )
         instant = _floor(instant, _slide(query))
-        if count is None and _moves_by_rows(query):
-            count = _floor(sum(event.at < instant for event in events), query.window.slide)
+        if count is None and _count_slide(query):
+            count = _floor(sum(event.at < instant for event in events), _count_slide(query))
         windows = [query.window] if query.window is not None else [call.window for call in query.calls]
         inside = [_inside(window, events, instant, count) for window in windows]
         if query.keys and not any(inside):
@@ -293,7 +293,8 @@ def microseconds(instant: Any) -> int:
     if isinstance(instant, datetime):
         if instant.tzinfo is not None:
             instant = instant.astimezone(UTC).replace(tzinfo=None)
-        return (instant - EPOCH) // timedelta(microseconds=1)
+        since: timedelta = instant - EPOCH
+        return since // timedelta(microseconds=1)
     return int(instant)
 
 
@@ -310,8 +311,9 @@ def _floor(number: int, step: int) -> int:
     return number // step * step if step else number
 
 
-def _moves_by_rows(query: Query) -> bool:
-    return query.window is not None and not query.window.is_time and query.window.slide > 0
+def _count_slide(query: Query) -> int:
+    """Events between the answers of a [ROWS … SLIDE] query; 0 for all others."""
+    return 0 if query.window is None or query.window.is_time else query.window.slide
 
 
 def _slide(query: Query) -> int:
@@ -398,7 +400,7 @@ def _fill_in(expression: Expression, log: _Log) -> None:
 
 
 def _listed(column: Any) -> list[Any]:
-    return column.to_pylist()
+    return list(column.to_pylist())
 
 
 def _slack(output: Expression, calls: list[Measured]) -> float:

@@ -85,7 +85,7 @@ class Embedded:
 
     def lookup(self, name: str, keys: Sequence[Any] | None, at: int | None) -> list[Row]:
         answer: pa.Table = self.engine.lookup(name, key=None if keys is None else list(keys), at=at)
-        return answer.to_pylist()
+        return list(answer.to_pylist())
 
     def advance(self, until: int | None) -> dict[str, list[Row]]:
         return {name: answer.to_pylist() for name, answer in self.engine.advance(until=until).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -17,17 +17,18 @@ T = TypeVar("T")
 class DrawnDice:
     """Dice that shrink: to the first option, the lowest number, and to what is unlikely not happening."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self._draw = draw
 
     def pick(self, options: Sequence[T]) -> T:
-        return self._draw(st.sampled_from(options))
+        picked: T = self._draw(st.sampled_from(options))
+        return picked
 
     def whole(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, high))
+        return int(self._draw(st.integers(low, high)))
 
     def chance(self, percent: int) -> bool:
-        return self._draw(st.integers(0, 99)) >= 100 - percent
+        return int(self._draw(st.integers(0, 99))) >= 100 - percent
 
 
 @st.composite

@@ -140,12 +140,12 @@ def test_pandas(layout: str) -> None:
 
 
 POLARS: dict[str, Callable[[], pl.DataFrame]] = {
-    "plain": lambda: pl.from_arrow(TABLE),
-    "categories": lambda: pl.from_arrow(TABLE).with_columns(pl.col("k").cast(pl.Categorical)),
-    "nanoseconds": lambda: pl.from_arrow(TABLE).with_columns(pl.col("ts").cast(pl.Datetime("ns"))),
-    "milliseconds and a zone": lambda: pl.from_arrow(TABLE).with_columns(
+    "plain": lambda: pl.DataFrame(TABLE),
+    "categories": lambda: pl.DataFrame(TABLE).with_columns(pl.col("k").cast(pl.Categorical)),
+    "nanoseconds": lambda: pl.DataFrame(TABLE).with_columns(pl.col("ts").cast(pl.Datetime("ns"))),
+    "milliseconds and a zone": lambda: pl.DataFrame(TABLE).with_columns(
         pl.col("ts").cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Paris")),
-    "chunks": lambda: pl.concat([pl.from_arrow(TABLE[:5]), pl.from_arrow(TABLE[5:])], rechunk=False),
+    "chunks": lambda: pl.concat([pl.DataFrame(TABLE[:5]), pl.DataFrame(TABLE[5:])], rechunk=False),
 }  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_cut_into_batches(size: int) -> None:
     kinds: list[Callable[[pa.Table], Any]] = [
         lambda piece: piece,
         lambda piece: piece.to_pydict(),
-        pl.from_arrow,
+        pl.DataFrame,
         lambda piece: piece.to_batches()[0],
     ]
     assert_same(*[kinds[number % len(kinds)](piece) for number, piece in enumerate(pieces)])

@@ -6,8 +6,6 @@ each, every structure checks itself (`engine.check()`) and every query answers l
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -91,7 +89,7 @@ class EngineMachine(RuleBasedStateMachine):
         for name in self.questions:
             self.take(Lookup(name))
 
-    def take(self, step: Step) -> Any:
+    def take(self, step: Step) -> None:
         assert self.pair is not None
         self.pair.take(step)
 

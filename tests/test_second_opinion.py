@@ -190,7 +190,7 @@ def year() -> Iterator[Year]:
     engine.execute(STREAM)
     for name, opinion in OPINIONS.items():
         engine.register(opinion.muntin, name=name)
-    looked_up = {}
+    looked_up: dict[tuple[str, int], tuple[int, pa.Table]] = {}
     emitted: dict[str, list[pa.Table]] = {name: [] for name in CLOSED}
     pushed = 0
     for stop in sorted({*range(25_000, len(flights), 25_000), *LOOKS}):
@@ -261,7 +261,7 @@ def assert_same_rows(opinion: Opinion, result: duckdb.DuckDBPyRelation, answer: 
 
 
 def rows_of(table: pa.Table, columns: list[str]) -> list[dict[str, Any]]:
-    return table.select(columns).to_pylist()
+    return list(table.select(columns).to_pylist())
 
 
 def place(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Any, ...]:
