@@ -75,7 +75,7 @@ def options(
 def demo(
     source: Annotated[SourceName, typer.Option(help="The stream to replay.")] = SourceName.trades,
     queries: Annotated[int, typer.Option(min=1, max=100_000, help="How many queries watch it.")] = 1_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to replay, at most.")] = 25.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to replay, at most.")] = 20.0,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another stream and other queries.")] = 0,
     events: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
 ) -> None:
