@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from importlib import import_module
 
+from benchmarks.machine import describe_commit
 from benchmarks.measure import Result
 from benchmarks.report import PAGE, table_text, write_page
 
@@ -25,11 +26,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if not options.report:
         for name in options.names or BENCHMARKS:
+            commit = describe_commit()  # now: the tree may move on while the benchmark runs
             print(f"{name}: {first_line(name)}", flush=True)
             result: Result = import_module(f"benchmarks.{name}").run(options.quick)
             print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
             if not options.quick:
-                print(f"written: {result.save()}\n", flush=True)
+                print(f"written: {result.save(commit)}\n", flush=True)
     if not options.quick:
         write_page()
         print(f"written: {PAGE}")

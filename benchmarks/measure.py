@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe_commit, describe_machine
+from benchmarks.machine import describe_machine
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = 5
@@ -54,14 +54,14 @@ class Result:
     rows: list[dict[str, Any]]
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    def save(self) -> Path:
-        """Write `results/NAME.json`, with machine, commit and date."""
+    def save(self, commit: str) -> Path:
+        """Write `results/NAME.json`, with machine, commit (as it was when the run began) and date."""
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
         record = {
             **asdict(self),
             "machine": describe_machine(),
-            "commit": describe_commit(),
+            "commit": commit,
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
         path.write_text(json.dumps(record, indent=2) + "\n")

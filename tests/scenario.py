@@ -59,7 +59,7 @@ class SeededDice:
         return self._random.randrange(100) < percent
 
 
-def random_case(dice: Dice, title: str, most_events: int = 40, most_queries: int = 4) -> Case:
+def random_case(dice: Dice, title: str, most_events: int = 36, most_queries: int = 3) -> Case:
     """A stream, some queries, and batches between which the queries are looked at, and come and go."""
     delay = dice.pick(DELAYS)
     questions = {f"q{number}": random_question(dice) for number in range(dice.whole(1, most_queries))}
