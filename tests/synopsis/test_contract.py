@@ -74,7 +74,7 @@ def push_in_cuts(engine: Engine, columns: dict[str, np.ndarray], cuts: list[int]
 
 def states(engine: Engine) -> list[Arrays]:
     shard = engine._operators["s"].shard
-    return [each.snapshot() for each in [*shard.synopses.values(), *shard.rings.values()]]
+    return [each.snapshot() for each in [*shard.synopses.values(), *shard.stores.values()]]
 
 
 def test_every_synopsis_has_a_subject() -> None:

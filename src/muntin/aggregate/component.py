@@ -1,8 +1,8 @@
 """Components: the mergeable values that aggregates are made of.
 
 Each knows its identity, how to fold events into partials and how to merge partials. Aggregates over
-the same input share them: SUM, COUNT and AVG need `count` and `sum` once. `values` is different:
-it has no fixed size, so only synopses that keep the events themselves can offer it.
+the same input share them: SUM, COUNT and AVG need `count` and `sum` once. Holistic components have
+no partial of fixed size that could be merged: only synopses that keep the events can offer them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,14 @@ class Component:
     def start(self, dtype: np.dtype, slots: int) -> Partial:
         """State for `slots` answers, each over nothing."""
         return tuple(np.full(slots, value, kind) for kind, value in self.identity(dtype))
+
+    def lift(self, value: Array, valid: Array, at: Array) -> Partial:
+        """The partial of each event on its own: the identity where it is not valid; O(events)."""
+        count = len(value)
+        lifted = self.start(value.dtype, count)
+        each = np.arange(count)
+        self.fold(np.zeros(1, np.int64), np.full(1, count), 0, each, at, value, valid, lifted)
+        return lifted
 
     def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
              into: Partial) -> None:  # fmt: skip
@@ -98,4 +106,5 @@ COMPONENTS: dict[str, Component] = {
         ),
     )
 }
-HOLISTIC = "values"
+# computed from the values themselves, never merged (holistic.py)
+HOLISTIC = frozenset({"quantile", "distinct"})

@@ -32,7 +32,7 @@ class Aggregate(ABC):
     """One function of the query language."""
 
     name: ClassVar[str]
-    components: ClassVar[tuple[str, ...]]  # holistic aggregates need just ("values",)
+    components: ClassVar[tuple[str, ...]]
     parameters: ClassVar[tuple[str, ...]] = ()  # names of its constant arguments, e.g. ("phi",)
     takes_star: ClassVar[bool] = False
 
@@ -41,7 +41,7 @@ class Aggregate(ABC):
         """Type of the answer; TypeError says what the function accepts."""
 
     @abstractmethod
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         """Answers from partials, one per slot; O(slots)."""
 
     def check_parameters(self, parameters: tuple[float, ...]) -> None:

@@ -18,6 +18,6 @@ class Count(Aggregate):
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         return pa.int64()
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         return Lowered(count, np.ones(len(count), np.bool_))

@@ -16,7 +16,7 @@ class _End(Aggregate):
             raise TypeError("takes a column or expression")
         return argument
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         value, _at = partials[self.name]
         return Lowered(value, count > 0)

@@ -13,7 +13,7 @@ class _Extreme(Aggregate):
             raise TypeError("takes a column or expression")
         return argument
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         (value,) = partials[self.name]
         return Lowered(value, count > 0)

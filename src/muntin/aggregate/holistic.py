@@ -1,7 +1,8 @@
-"""QUANTILE and COUNT(DISTINCT): no fixed-size partial answers them, they need the values.
+"""QUANTILE and COUNT(DISTINCT): no fixed-size partial can be merged into them.
 
-Their one component, `values`, is the sorted values of each slot laid end to end, with the offset
-of each slot: slot i holds `value[offset[i]:offset[i + 1]]`, ascending.
+Synopses that keep events compute their components, `quantile` and `distinct`, outright. The
+functions below do it from the values of each slot, sorted and laid end to end: slot i holds
+`value[offset[i]:offset[i + 1]]`, NaN last.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number
+from muntin.aggregate.contract import Aggregate, Array, Lowered, Partial, Partials, is_number
 
 
 class Quantile(Aggregate):
@@ -22,7 +23,7 @@ class Quantile(Aggregate):
     """
 
     name = "quantile"
-    components = ("values",)
+    components = ("quantile",)
     parameters = ("phi",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
@@ -34,52 +35,57 @@ class Quantile(Aggregate):
         if not 0 < parameters[0] <= 1:
             raise ValueError("phi must lie in (0, 1]")
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
-        value, offset = partials["values"]
-        if value.dtype == np.float64:
-            count = _finite_counts(value, offset)
-        else:
-            count = np.diff(offset)
-        phi = Fraction(str(parameters[0]))
-        # ceil(phi * n) in integers; phi has at most 17 digits, so the product fits Python's ints
-        # for any n but not int64's: reduce by object arithmetic only when it must
-        if phi.numerator * int(count.max(initial=0)) < 2**62:
-            rank = -(-count * phi.numerator // phi.denominator)
-        else:
-            rank = np.array([-(-int(n) * phi.numerator // phi.denominator) for n in count], np.int64)
-        valid = count > 0
-        at = np.where(valid, offset[:-1] + np.maximum(rank, 1) - 1, 0)
-        picked = value[at] if len(value) else np.zeros(len(count), value.dtype)
-        return Lowered(picked, valid)
+    def lower(self, partials: Partials) -> Lowered:
+        value, count = partials["quantile"]
+        return Lowered(value, count > 0)
 
 
 class CountDistinct(Aggregate):
     """How many different values the window holds; 0 if none. All NaN are one value."""
 
     name = "count_distinct"
-    components = ("values",)
+    components = ("distinct",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None:
             raise TypeError("takes a column or expression")
         return pa.int64()
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
-        value, offset = partials["values"]
-        starts = np.ones(len(value) + 1, np.int64)  # 1 where a value differs from the one before
-        if len(value):
-            same = value[1:] == value[:-1]
-            if value.dtype == np.float64:
-                same |= np.isnan(value[1:]) & np.isnan(value[:-1])
-            starts[1:-1] = ~same
-        firsts = offset[:-1][offset[:-1] < offset[1:]]
-        starts[firsts] = 1
-        running = np.concatenate([[0], np.cumsum(starts[:-1])])
-        count = running[offset[1:]] - running[offset[:-1]]
+    def lower(self, partials: Partials) -> Lowered:
+        (count,) = partials["distinct"]
         return Lowered(count, np.ones(len(count), np.bool_))
 
 
-def _finite_counts(value: Array, offset: Array) -> Array:
-    """Values per slot without the NaN, which sort last."""
-    nans = np.concatenate([[0], np.cumsum(np.isnan(value))])
-    return np.asarray(np.diff(offset) - (nans[offset[1:]] - nans[offset[:-1]]))
+def rank_of(phi: float, count: Array) -> Array:
+    """`ceil(phi * n)` of each count, in whole numbers.
+
+    >>> rank_of(0.29, np.array([100, 1, 0]))
+    array([29,  1,  0])
+    """
+    exact = Fraction(str(phi))
+    if exact.numerator * int(count.max(initial=0)) < 2**62:
+        return np.asarray(-(-count * exact.numerator // exact.denominator))
+    return np.array([-(-int(n) * exact.numerator // exact.denominator) for n in count], np.int64)
+
+
+def pick_quantile(value: Array, offset: Array, phi: float) -> Partial:
+    """Partial of `quantile`: the value picked from each slot, and of how many."""
+    count = np.diff(offset)
+    if value.dtype == np.float64:
+        nans = np.concatenate([[0], np.cumsum(np.isnan(value))])
+        count = count - (nans[offset[1:]] - nans[offset[:-1]])
+    at = np.where(count > 0, offset[:-1] + np.maximum(rank_of(phi, count), 1) - 1, 0)
+    return (value[at] if len(value) else np.zeros(len(count), value.dtype)), count
+
+
+def count_distinct(value: Array, offset: Array) -> Partial:
+    """Partial of `distinct`: how many different values each slot has."""
+    is_first = np.ones(len(value), np.int64)  # whether a value differs from the one before it
+    if len(value):
+        same = value[1:] == value[:-1]
+        if value.dtype == np.float64:
+            same |= np.isnan(value[1:]) & np.isnan(value[:-1])
+        is_first[1:] = ~same
+        is_first[offset[:-1][offset[:-1] < offset[1:]]] = 1
+    running = np.concatenate([[0], np.cumsum(is_first)])
+    return (running[offset[1:]] - running[offset[:-1]],)

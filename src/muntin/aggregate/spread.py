@@ -18,7 +18,7 @@ class _Spread(Aggregate):
             raise TypeError("takes a number")
         return pa.float64()
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         _count, _mean, m2 = partials["m2"]
         variance = m2 / np.maximum(count - self.spare, 1)

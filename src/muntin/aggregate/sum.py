@@ -23,7 +23,7 @@ class Sum(Aggregate):
             raise TypeError("takes a number")
         return pa.float64() if pa.types.is_floating(argument) else pa.int64()
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         return Lowered(_total(partials), count > 0)
 
@@ -39,7 +39,7 @@ class Avg(Aggregate):
             raise TypeError("takes a number")
         return pa.float64()
 
-    def lower(self, partials: Partials, parameters: tuple[float, ...]) -> Lowered:
+    def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         return Lowered(_total(partials) / np.maximum(count, 1), count > 0)
 

@@ -18,8 +18,8 @@ from muntin.engine.lookup import Memo, answers_at, key_expressions
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.plan import Demand
-from muntin.synopsis import RescanRows
 from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.moves import CountsEvents
 
 _SLOTS = 250_000  # instants times keys of one stretch: bounds memory, costs nothing measurable
 
@@ -102,15 +102,15 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.
     width = len(keys) if keys is not None else 1
     number, demand = placement.presence[0]
     counted = shard.synopses[number]
-    assert isinstance(counted, RescanRows)
+    assert isinstance(counted, CountsEvents)
     moves = counted.moves(demand.window.slide, after, until, width)
     if not len(moves.slot):
         return no_answers(query)
 
     def find(number: int, demand: Demand) -> Found:
         synopsis = shard.synopses[number]
-        assert isinstance(synopsis, RescanRows)
-        return synopsis.lookup_counts(demand.window, moves, tuple(demand.needs), width)
+        assert isinstance(synopsis, CountsEvents)
+        return synopsis.lookup_counts(demand.window, moves, (demand.need,), width)
 
     return answer(query, placement, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
 

@@ -266,16 +266,19 @@ class Engine:
                     self._require(name, queries, "query")
 
     def _add(self, queries: Mapping[str, Query]) -> None:
+        by_stream: dict[str, dict[str, Query]] = {}
+        for name, query in queries.items():
+            by_stream.setdefault(query.stream.name, {})[name] = query
         added: list[str] = []
         try:
-            for name, query in queries.items():
-                self._operators[query.stream.name].register(name, query)
-                self._stream_of[name] = query.stream.name
-                added.append(name)
+            for stream, some in by_stream.items():
+                self._operators[stream].register(some)
+                added += some
         except MuntinError:
             for name in added:
-                self.drop(name)
+                self._operators[queries[name].stream.name].drop(name)
             raise
+        self._stream_of |= {name: query.stream.name for name, query in queries.items()}
 
     def _refuse_taken(self, name: str, names: Any, kind: str = "query") -> None:
         if name in names:
@@ -298,7 +301,7 @@ class Engine:
 
     def _explain_stream(self, operator: Operator) -> str:
         shard = operator.shard
-        rings = [f"ring of {len(ring):,} events" for ring in shard.rings.values()]
+        rings = [f"ring of {len(store):,} events" for id, store in shard.stores.items() if id.kind == "ring"]
         title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
         groups = shard.manager.groups
         return explain_stream(title, len(shard.registrations), groups, shard.synopses, ", ".join(rings))

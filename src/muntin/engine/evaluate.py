@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregate import AGGREGATES
-from muntin.aggregate.component import HOLISTIC
 from muntin.answer import Answers, no_answers, to_arrow, to_instants
 from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.expression import Expression
-from muntin.plan.demand import PRESENCE, Demand
+from muntin.plan.demand import PRESENCE, Demand, needs_of
 from muntin.plan.manager import Placement
 from muntin.query import Call, Query
 from muntin.synopsis.contract import Found, Ints
@@ -37,7 +36,7 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
            texts: Mapping[Expression, Dictionary]) -> pa.Table:  # fmt: skip
     """Answers of a query for all slots of `rows` whose key is present."""
     presence = [find(number, demand) for number, demand in placement.presence]
-    calls = [find(number, demand) for number, demand in placement.calls]
+    calls = [_together([find(number, demand) for number, demand in call]) for call in placement.calls]
     kept = np.arange(len(rows.key))
     if query.keys:
         kept = np.flatnonzero(np.any([found.partials[PRESENCE][0] > 0 for found in presence], axis=0))
@@ -64,18 +63,20 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
     return Answers(query, list(key_columns.values()), values, start, end, complete).table()
 
 
+def _together(found: Sequence[Found]) -> Found:
+    """What several groups found of one window, as one."""
+    if len(found) == 1:
+        return found[0]
+    partials = {need: partial for each in found for need, partial in each.partials.items()}
+    complete = np.logical_and.reduce([each.complete for each in found])
+    return found[0]._replace(partials=partials, complete=complete)
+
+
 def lower(call: Call, found: Found, kept: Ints, texts: Mapping[Expression, Dictionary]) -> pa.Array:
-    """Answers of one call for the slots that are kept; O(kept), or O(slots) if it needs all values."""
+    """Answers of one call for the slots that are kept; O(kept)."""
     aggregate = AGGREGATES[call.function]
-    partials = {
-        need.component: partial for need, partial in found.partials.items() if need.input == call.input
-    }
-    if HOLISTIC in aggregate.components:
-        value, valid = aggregate.lower(partials, call.parameters)
-        value, valid = value[kept], valid[kept]
-    else:
-        few = {name: tuple(array[kept] for array in partials[name]) for name in aggregate.components}
-        value, valid = aggregate.lower(few, call.parameters)
+    few = {need.component: tuple(array[kept] for array in found.partials[need]) for need in needs_of(call)}
+    value, valid = aggregate.lower(few)
     kind = aggregate.answer_type(None if call.argument is None else call.argument.type)
     if call.argument is not None and call.argument in texts and kind == call.argument.type:
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)

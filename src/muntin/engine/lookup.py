@@ -63,7 +63,7 @@ def answers_at(
         window, synopsis = demand.window, shard.synopses[number]
         settled = instants - instants % window.slide if window.slide and window.is_time else instants
         if memo is None:
-            return synopsis.lookup(window, settled, tuple(demand.needs), slots, width)
+            return synopsis.lookup(window, settled, (demand.need,), slots, width)
         place = (number, window, settled.tobytes())
         if place not in memo:
             wanted = tuple(shard.manager.groups[number].needs()[window])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +22,9 @@ class Operator:
     def __init__(self, stream: Stream, backlog_bytes: int):
         self.shard = Shard(stream, backlog_bytes)
 
-    def register(self, name: str, query: Query) -> None:
-        """Add a query; it answers at once from what is kept already."""
-        self.shard.register(name, query)
+    def register(self, queries: Mapping[str, Query]) -> None:
+        """Add queries, all or none; they answer at once from what is kept already."""
+        self.shard.register(queries)
 
     def drop(self, name: str) -> None:
         """Remove a query and free what only it needed; no other answer changes."""

@@ -1,11 +1,12 @@
 """A shard: all the state of one stream, or of some of its keys.
 
-The clock, the dictionaries, the rings and a synopsis per window group. Queries come and go, events
+The clock, the dictionaries, the stores and a synopsis per window group. Queries come and go, events
 are taken in, and what no window needs any more is forgotten.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,17 +16,17 @@ from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.prepare import Wanted, arguments_of_text, prepare
 from muntin.engine.registration import Registration
 from muntin.engine.source import to_record_batch, to_times
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.plan import WindowGroup, WindowManager
+from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
-from muntin.synopsis import Rescan, RescanRows, RingSynopsis, Slices, Synopsis
+from muntin.synopsis import EventRing, Need, Needs, SliceStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import Ints
-from muntin.synopsis.ring import EventRing
+from muntin.synopsis.ring import columns_of
+from muntin.window import Window
 
-Keys = tuple[Expression, ...]
-RingId = tuple[Expression | None, Keys]
-_STREAM_RING: RingId = (None, ())
 _FOREVER = 2**63 - 1
 
 
@@ -37,9 +38,9 @@ class Shard:
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
         self.registrations: dict[str, Registration] = {}
-        self.synopses: dict[int, Synopsis] = {}
-        self.rings: dict[RingId, EventRing] = {}
-        self.keys: dict[Keys, KeyDictionary] = {}
+        self.stores: dict[StoreId, EventRing | SliceStore] = {}
+        self.synopses: dict[int, Synopsis[Any]] = {}
+        self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
@@ -48,12 +49,25 @@ class Shard:
 
     # -- queries -----------------------------------------------------------------------------------
 
-    def register(self, name: str, query: Query) -> None:
-        """Place a query in groups and fit their synopses; answers at once from what is there."""
-        placement = self.manager.register(name, query)
-        self.registrations[name] = Registration(query, self.clock.watermark)
+    def register(self, queries: Mapping[str, Query]) -> None:
+        """Place queries in groups and fit what serves them; they answer at once from what is there.
+
+        All or none: a query that cannot be served takes back those before it.
+        """
+        touched: set[int] = set()
+        placed: list[str] = []
+        try:
+            for name, query in queries.items():
+                touched |= self.manager.register(name, query).groups()
+                placed.append(name)
+        except MuntinError:
+            for name in placed:
+                self.manager.drop(name)
+            raise
+        for name, query in queries.items():
+            self.registrations[name] = Registration(query, self.clock.watermark)
         self._oldest_owed = None
-        self.fit(placement.groups())
+        self.fit(touched)
 
     def drop(self, name: str) -> None:
         """Take a query out and free what only it needed."""
@@ -62,64 +76,70 @@ class Shard:
         self.fit(self.manager.drop(name).groups())
 
     def fit(self, numbers: set[int]) -> None:
-        """Bring synopses, rings and dictionaries in line with the groups that changed."""
-        for number in numbers:
-            group = self.manager.groups.get(number)
-            if group is None:
-                self.synopses.pop(number, None)
-                continue
+        """Bring stores, synopses and dictionaries in line with the groups that changed."""
+        groups = self.manager.groups
+        for number in numbers - groups.keys():
+            self.synopses.pop(number, None)
+        self._fit_stores()
+        for number in sorted(numbers & groups.keys()):
+            group = groups[number]
             if number not in self.synopses:
-                self.synopses[number] = self._build(group)
-            self.synopses[number].fit(group.needs(), self.clock.now)
-        self._fit_rings()
+                store = self.stores[group.store]
+                where = None if group.store.where else group.where  # filtered by the store already?
+                self.synopses[number] = build_synopsis(
+                    group.synopsis, store, where, group.keys, self._text_order
+                )
+            self.synopses[number].fit(group.needs())
         self._fit_dictionaries()
 
-    def _build(self, group: WindowGroup) -> Synopsis:
-        if group.synopsis == Slices.name:
-            return Slices(group.where, group.keys)
-        ring = self._ring(_ring_id(group))
-        kind = Rescan if group.synopsis == Rescan.name else RescanRows
-        return kind(ring, group.where, group.keys, self._text_order)
+    def _fit_stores(self) -> None:
+        """Every store keeps what its groups read, and only that."""
+        now = self.clock.now
+        readers: dict[StoreId, list[WindowGroup]] = {}
+        for group in self.manager.groups.values():
+            readers.setdefault(group.store, []).append(group)
+        self.stores = {
+            store: self.stores[store] if store in self.stores else self._make_store(store)
+            for store in readers
+        }
+        for store_id, groups in readers.items():
+            store = self.stores[store_id]
+            if isinstance(store, SliceStore):
+                store.fit(_merged(groups), now)
+            else:
+                arguments: set[Expression] = set()
+                predicates: set[Expression] = set()
+                for group in groups:
+                    where = None if store_id.where else group.where
+                    for kept, more in zip(
+                        (arguments, predicates), columns_of(group.components(), where), strict=True
+                    ):
+                        kept |= more
+                keys = sorted({group.keys for group in groups if group.keys}, key=str)
+                store.keep(sorted(arguments, key=str), sorted(predicates, key=str), keys, now)
 
-    def _ring(self, ring_id: RingId) -> EventRing:
-        if ring_id not in self.rings:
-            ring = self.rings[ring_id] = EventRing(ring_id[0])
-            if self.clock.now is not None:
-                # only the ring of the whole stream can know how many events it missed
-                ring.begin_at(self.clock.now, self.clock.events if ring_id == _STREAM_RING else 0)
-        return self.rings[ring_id]
-
-    def _fit_rings(self) -> None:
-        for ring_id, ring in list(self.rings.items()):
-            readers = self._readers(ring)
-            if not readers:
-                del self.rings[ring_id]
-                continue
-            columns = [reader.columns() for reader in readers]
-            ring.keep(
-                sorted(set().union(*(arguments for arguments, _ in columns)), key=str),
-                sorted(set().union(*(predicates for _, predicates in columns)), key=str),
-                sorted({reader.keys for reader in readers if reader.keys}, key=str),
-                self.clock.now,
-            )
-
-    def _readers(self, ring: EventRing) -> list[RingSynopsis]:
-        synopses = self.synopses.values()
-        return [each for each in synopses if isinstance(each, RingSynopsis) and each.ring is ring]
+    def _make_store(self, store_id: StoreId) -> EventRing | SliceStore:
+        if store_id.kind == "slices":
+            return SliceStore(store_id.where, store_id.keys)
+        ring = EventRing(store_id.where)
+        if self.clock.now is not None:
+            # only the ring of the whole stream can know how many events it missed
+            ring.begin_at(self.clock.now, self.clock.events if store_id == STREAM_RING else 0)
+        return ring
 
     def _fit_dictionaries(self) -> None:
         groups = self.manager.groups.values()
-        inputs = {need.input for group in groups for _, need in group.uses}
+        inputs = {need.input for group in groups for need in group.components()}
         arguments = frozenset(each.argument for each in inputs if each.argument is not None)
         predicates = {each.filter for each in inputs} | {group.where for group in groups}
         keys = frozenset(group.keys for group in groups if group.keys)
         self._wanted = Wanted(arguments, frozenset(each for each in predicates if each is not None), keys)
         self.keys = {
-            some: self.keys.get(some) or KeyDictionary([part.type for part in some])
+            some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
             for some in sorted(keys, key=str)
         }
         self.texts = {
-            argument: self.texts.get(argument) or Dictionary(argument.type)
+            argument: self.texts[argument] if argument in self.texts else Dictionary(argument.type)
             for argument in sorted(arguments_of_text(arguments), key=str)
         }
 
@@ -139,10 +159,10 @@ class Shard:
         prepared = prepare(events, at, self._wanted, self.texts, self.keys)
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, int(late.sum()))
-        for ring in self.rings.values():
-            ring.insert(prepared)
+        for store in self.stores.values():
+            store.insert(prepared)
         for synopsis in self.synopses.values():
-            synopsis.insert(prepared)
+            synopsis.insert()
         return int(late.sum())
 
     def note_emitted(self) -> None:
@@ -173,30 +193,44 @@ class Shard:
         return min(since_emitted, first)
 
     def _advance(self, instant: int) -> None:
-        kept_from = {number: group.earliest_lookup(instant) for number, group in self.manager.groups.items()}
-        for number, synopsis in self.synopses.items():
-            synopsis.advance(kept_from[number])
-        for ring in self.rings.values():
-            readers = self._readers(ring)
-            if not any(isinstance(reader, RescanRows) and reader.keys for reader in readers):
-                ring.drop_first(min(reader.first_needed() for reader in readers))
+        readers: dict[StoreId, list[Synopsis[Any]]] = {}
+        for number, group in self.manager.groups.items():
+            synopsis = self.synopses[number]
+            synopsis.advance(group.earliest_lookup(instant))
+            readers.setdefault(group.store, []).append(synopsis)
+        for store_id, synopses in readers.items():
+            store = self.stores[store_id]
+            before = store.dropped
+            if isinstance(store, SliceStore):
+                store.forget(min(each.kept_from - each.reach() for each in synopses))
+            elif not store_id.keys:  # a ring per key is seen to by its only reader
+                store.drop_first(min(each.first_needed() for each in synopses))
+            if store.dropped != before:
+                for synopsis in synopses:
+                    synopsis.settle()
 
     # -- upkeep ------------------------------------------------------------------------------------
 
     def nbytes(self) -> int:
-        """Bytes of state: rings and synopses."""
-        rings = sum(ring.nbytes() for ring in self.rings.values())
-        return rings + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+        """Bytes of state: stores and synopses."""
+        stores = sum(store.nbytes() for store in self.stores.values())
+        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
 
     def check(self) -> None:
         """Assert every invariant of everything kept."""
-        for ring in self.rings.values():
-            ring.check()
+        for store in self.stores.values():
+            store.check()
         for synopsis in self.synopses.values():
             synopsis.check()
-        # there is a synopsis for each group, and each is fitted to what its group needs
+        # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
+        assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
 
 
-def _ring_id(group: WindowGroup) -> RingId:
-    return (group.where, group.keys) if group.synopsis == RescanRows.name else _STREAM_RING
+def _merged(groups: list[WindowGroup]) -> Needs:
+    """What several groups need of one store."""
+    merged: dict[Window, frozenset[Need]] = {}
+    for group in groups:
+        for window, needs in group.needs().items():
+            merged[window] = merged.get(window, frozenset()) | needs
+    return merged

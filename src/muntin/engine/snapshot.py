@@ -7,6 +7,7 @@ from typing import Any
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.plan import WindowGroup
+from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.synopsis.contract import Arrays
 
@@ -19,13 +20,19 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
             "emitted_to": each.emitted_to,
             "emitted": each.emitted,
             "missed": each.missed,
-            "calls": [number for number, _ in shard.manager.placements[name].calls],
-            "presence": [number for number, _ in shard.manager.placements[name].presence],
+            "groups": [number for number, _ in shard.manager.placements[name].all()],
         }
         for name, each in shard.registrations.items()
     }
     groups = [
-        {"number": group.number, "synopsis": group.synopsis, "rule": group.rule}
+        {
+            "number": group.number,
+            "synopsis": group.synopsis,
+            "rule": group.rule,
+            "store": group.store.kind,
+            "is_stream_ring": group.store == STREAM_RING,
+            "grid": group.store.grid,
+        }
         for group in shard.manager.groups.values()
     ]
     arrays: dict[str, Any] = {}
@@ -42,21 +49,11 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
     registrations = description["registrations"]
     first_query: dict[int, Query] = {}
     for name, each in registrations.items():
-        for number in each["calls"] + each["presence"]:
+        for number in each["groups"]:
             first_query.setdefault(number, queries[name])
-    groups = [
-        WindowGroup(
-            group["number"],
-            group["synopsis"],
-            group["rule"],
-            first_query[group["number"]].where,
-            tuple(key.expression for key in first_query[group["number"]].keys),
-        )
-        for group in description["groups"]
-    ]
     shard.manager.adopt(
-        groups,
-        {name: (queries[name], each["calls"], each["presence"]) for name, each in registrations.items()},
+        [_group(saved, first_query[saved["number"]]) for saved in description["groups"]],
+        {name: (queries[name], each["groups"]) for name, each in registrations.items()},
     )
     shard.registrations = {
         name: Registration(queries[name], each["emitted_to"], each["emitted"], each["missed"])
@@ -74,11 +71,23 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         text.values = arrays[f"text {argument}"]
 
 
+def _group(saved: dict[str, Any], member: Query) -> WindowGroup:
+    """A group as it was; where it filters and by which keys, any of its queries knows."""
+    keys = tuple(key.expression for key in member.keys)
+    store = (
+        STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], member.where, keys, saved["grid"])
+    )
+    return WindowGroup(saved["number"], saved["synopsis"], saved["rule"], member.where, keys, store)
+
+
 def _holders(shard: Shard) -> list[tuple[str, Any]]:
-    """Everything that can snapshot itself, under a name that a restored shard gives it too."""
-    groups = [(f"group {number}", synopsis) for number, synopsis in shard.synopses.items()]
-    rings = [(f"ring {where or ''} by {_text(keys)}", ring) for (where, keys), ring in shard.rings.items()]
-    return groups + rings
+    """Everything that can snapshot itself, under a name that a restored shard gives it too; stores
+    first, since synopses are rebuilt from them."""
+    stores = [
+        (f"{each.kind} {each.grid} {each.where or ''} by {_text(each.keys)}", store)
+        for each, store in shard.stores.items()
+    ]
+    return stores + [(f"group {number}", synopsis) for number, synopsis in shard.synopses.items()]
 
 
 def _under(arrays: Arrays, prefix: str) -> dict[str, Any]:

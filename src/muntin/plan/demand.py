@@ -16,30 +16,43 @@ PRESENCE = Need(Input(None), "count")  # whether a key has an event in the windo
 
 @dataclass(frozen=True)
 class Demand:
-    """Components of one input over one window, for one filtered stream and set of keys."""
+    """One component of one input over one window, for one filtered stream and set of keys."""
 
     where: Expression | None
     keys: tuple[Expression, ...]
     window: Window
-    needs: frozenset[Need]
+    need: Need
     query_slide: int = 0  # of the instants at which it is looked up
     hint: str | None = None
 
 
-def demands_of(query: Query) -> tuple[tuple[Demand, ...], tuple[Demand, ...]]:
-    """Demands of the query's calls, in order, and of the windows that decide which keys it has."""
+@dataclass(frozen=True)
+class Demands:
+    """All a query asks: for each call a demand per component, and for each window that decides
+    which keys the query has, one for their presence."""
+
+    calls: tuple[tuple[Demand, ...], ...]
+    presence: tuple[Demand, ...]
+
+
+def demands_of(query: Query) -> Demands:
+    """What must be kept for a query."""
     windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
-    calls = tuple(_demand(query, call.window, _needs_of(call)) for call in query.calls)
-    return calls, tuple(_demand(query, window, frozenset([PRESENCE])) for window in windows)
+    return Demands(
+        tuple(tuple(_demand(query, call.window, need) for need in needs_of(call)) for call in query.calls),
+        tuple(_demand(query, window, PRESENCE) for window in windows),
+    )
 
 
-def _demand(query: Query, window: Window, needs: frozenset[Need]) -> Demand:
+def needs_of(call: Call) -> tuple[Need, ...]:
+    """The components that a call reads."""
+    components = AGGREGATES[call.function].components
+    return tuple(Need(call.input, component, call.parameters) for component in components)
+
+
+def _demand(query: Query, window: Window, need: Need) -> Demand:
     keys = tuple(key.expression for key in query.keys)
-    return Demand(query.where, keys, _with_slide(window, query), needs, query.slide, query.hint)
-
-
-def _needs_of(call: Call) -> frozenset[Need]:
-    return frozenset(Need(call.input, component) for component in AGGREGATES[call.function].components)
+    return Demand(query.where, keys, _with_slide(window, query), need, query.slide, query.hint)
 
 
 def _with_slide(window: Window, query: Query) -> Window:
@@ -53,5 +66,7 @@ def _with_slide(window: Window, query: Query) -> Window:
         return window
     # Among ROWS windows the query's count is rounded first; again to a divisor changes nothing.
     if query.window.slide % window.slide:
-        raise MuntinError(f"the SLIDE of {window} must divide that of {query.window} after FROM, or the reverse")
+        raise MuntinError(
+            f"the SLIDE of {window} must divide that of {query.window} after FROM, or the reverse"
+        )
     return replace(window, slide=query.window.slide)

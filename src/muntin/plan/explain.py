@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from muntin.plan.group import WindowGroup
-from muntin.synopsis.contract import Synopsis
+from muntin.synopsis import Synopsis
 
 _SHOWN = 6  # names of a kind before "… and n more"
 
 
-def explain_group(group: WindowGroup, synopsis: Synopsis | None) -> str:
+def explain_group(group: WindowGroup, synopsis: Synopsis[Any] | None) -> str:
     """A paragraph on one group."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
@@ -19,7 +20,7 @@ def explain_group(group: WindowGroup, synopsis: Synopsis | None) -> str:
         f"  because  {group.rule}",
         f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
         f"  windows  {_some([str(window) for window in group.windows()])}",
-        f"  keeps    {_some(sorted({f'{need.component} of {need.input}' for _, need in group.uses}))}",
+        f"  keeps    {_some(sorted({str(need) for _, need in group.uses}))}",
     ]
     if synopsis is not None:
         described = synopsis.describe()
@@ -28,7 +29,11 @@ def explain_group(group: WindowGroup, synopsis: Synopsis | None) -> str:
 
 
 def explain_stream(
-    title: str, queries: int, groups: Mapping[int, WindowGroup], synopses: Mapping[int, Synopsis], rings: str
+    title: str,
+    queries: int,
+    groups: Mapping[int, WindowGroup],
+    synopses: Mapping[int, Synopsis[Any]],
+    rings: str,
 ) -> str:
     """All groups of a stream, after a line that sums them up."""
     head = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import gcd
 
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
+from muntin.plan.store import StoreId
 from muntin.synopsis.contract import Need, Needs
+from muntin.synopsis.grid import window_step
 from muntin.window import Window
 
 
@@ -20,19 +23,24 @@ class WindowGroup:
     rule: str  # the rule that chose it
     where: Expression | None
     keys: tuple[Expression, ...]
+    store: StoreId
     uses: Counter[tuple[Window, Need]] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
     slides: Counter[int] = field(default_factory=Counter)  # of the queries
+    longest: int = 0  # size of the longest window it ever had
+    step: int = 0  # of the coarsest grid with all edges of the windows it ever had
 
     def add(self, name: str, demand: Demand) -> None:
         self.queries[name] += 1
         self.slides[demand.query_slide] += 1
-        self.uses.update((demand.window, need) for need in demand.needs)
+        self.uses[demand.window, demand.need] += 1
+        self.longest = max(self.longest, demand.window.size)
+        self.step = gcd(self.step, window_step(demand.window))
 
     def remove(self, name: str, demand: Demand) -> None:
         self.queries[name] -= 1
         self.slides[demand.query_slide] -= 1
-        self.uses.subtract((demand.window, need) for need in demand.needs)
+        self.uses[demand.window, demand.need] -= 1
         self.queries += Counter()  # forgets what is no longer used
         self.uses += Counter()
         self.slides += Counter()
@@ -46,6 +54,9 @@ class WindowGroup:
     def earliest_lookup(self, instant: int) -> int:
         """Where the queries stand, at the earliest, that are looked up at `instant` or later."""
         return min((instant - instant % slide for slide in self.slides if slide), default=instant)
+
+    def components(self) -> set[Need]:
+        return {need for _, need in self.uses}
 
     def windows(self) -> list[Window]:
         return sorted({window for window, _ in self.uses})

@@ -7,20 +7,26 @@ from math import gcd
 
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
-from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis
+from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
+from muntin.plan.store import StoreId, ring_of
 from muntin.query import Query
-from muntin.synopsis.slices import window_granule
+from muntin.synopsis.grid import window_step
+
+Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which group serves each call of a query, and each window that decides its keys."""
+    """Which groups serve each call of a query, and each window that decides its keys."""
 
-    calls: tuple[tuple[int, Demand], ...]
-    presence: tuple[tuple[int, Demand], ...]
+    calls: tuple[tuple[Placed, ...], ...]
+    presence: tuple[Placed, ...]
+
+    def all(self) -> tuple[Placed, ...]:
+        return tuple(placed for call in self.calls for placed in call) + self.presence
 
     def groups(self) -> set[int]:
-        return {number for number, _ in self.calls + self.presence}
+        return {number for number, _ in self.all()}
 
 
 class WindowManager:
@@ -33,67 +39,63 @@ class WindowManager:
 
     def register(self, name: str, query: Query) -> Placement:
         """Place a query; O(its calls * groups). Nothing changes if a demand cannot be served."""
-        calls, presence = demands_of(query)
-        rules = [choose_synopsis(demand) for demand in calls]
-        placed = [
-            (self._place(name, demand, rule), demand) for demand, rule in zip(calls, rules, strict=True)
-        ]
-        # A key's presence is read where one of its calls looks at the same window anyway.
-        beside = {demand.window: number for number, demand in reversed(placed)}
-        seen = []
-        for demand in presence:
-            number = beside.get(demand.window)
-            if number is None:
-                number = self._place(name, demand, choose_synopsis(demand))
-            else:
-                self.groups[number].add(name, demand)
-            seen.append((number, demand))
-        self.placements[name] = Placement(tuple(placed), tuple(seen))
+        demands = demands_of(query)
+        for demand in (demand for call in demands.calls for demand in call):
+            choose_synopsis(demand)  # raises before anything is placed
+        calls = tuple(tuple(self._place(name, demand) for demand in call) for call in demands.calls)
+        self.placements[name] = Placement(calls, tuple(self._place(name, each) for each in demands.presence))
         return self.placements[name]
 
     def drop(self, name: str) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
         placement = self.placements.pop(name)
-        for number, demand in placement.calls + placement.presence:
+        for number, demand in placement.all():
             self.groups[number].remove(name, demand)
         for number in placement.groups():
             if not self.groups[number].queries:
                 del self.groups[number]
         return placement
 
-    def adopt(
-        self, groups: list[WindowGroup], placements: dict[str, tuple[Query, list[int], list[int]]]
-    ) -> None:
-        """Take over a plan made earlier, group by group, instead of planning anew."""
+    def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> None:
+        """Take over a plan made earlier instead of planning anew: `placed` has, for each query, the
+        groups of its demands in the order of `Placement.all`."""
         self.groups = {group.number: group for group in groups}
         self._next = max(self.groups, default=0) + 1
-        for name, (query, call_groups, presence_groups) in placements.items():
-            calls, presence = demands_of(query)
-            placement = Placement(
-                tuple(zip(call_groups, calls, strict=True)),
-                tuple(zip(presence_groups, presence, strict=True)),
-            )
-            for number, demand in placement.calls + placement.presence:
+        for name, (query, numbers) in placed.items():
+            demands, rest = demands_of(query), iter(numbers)
+            calls = tuple(tuple((next(rest), demand) for demand in call) for call in demands.calls)
+            self.placements[name] = Placement(calls, tuple((next(rest), each) for each in demands.presence))
+            for number, demand in self.placements[name].all():
                 self.groups[number].add(name, demand)
-            self.placements[name] = placement
 
-    def _place(self, name: str, demand: Demand, rule: Rule) -> int:
-        group = next((group for group in self.groups.values() if _fits(group, demand, rule)), None)
+    def _place(self, name: str, demand: Demand) -> Placed:
+        rule = choose_synopsis(demand)
+        store = self._slices_for(demand) if _reads_slices(demand, rule) else ring_of(demand)
+        group = next((each for each in self.groups.values() if _serves(each, demand, rule, store)), None)
         if group is None:
-            group = WindowGroup(self._next, rule.synopsis, rule.because, demand.where, demand.keys)
+            group = WindowGroup(self._next, rule.synopsis, rule.because, demand.where, demand.keys, store)
             self.groups[group.number] = group
             self._next += 1
         group.add(name, demand)
-        return group.number
+        return group.number, demand
+
+    def _slices_for(self, demand: Demand) -> StoreId:
+        """A store whose grid, made finer for this demand, stays coarse enough for its longest window."""
+        step = window_step(demand.window)
+        grid = 0
+        while True:
+            store = StoreId("slices", demand.where, demand.keys, grid)
+            groups = [group for group in self.groups.values() if group.store == store]
+            longest = max([demand.window.size, *(group.longest for group in groups)])
+            if longest <= MOST_SLICES * gcd(step, *(group.step for group in groups)):
+                return store
+            grid += 1
 
 
-def _fits(group: WindowGroup, demand: Demand, rule: Rule) -> bool:
-    same = (group.synopsis, group.where, group.keys) == (rule.synopsis, demand.where, demand.keys)
-    return same and (rule.synopsis != "slices" or _shares_grid(group, demand))
+def _reads_slices(demand: Demand, rule: Rule) -> bool:
+    return is_on_slices(demand) and not rule.synopsis.startswith("rescan")
 
 
-def _shares_grid(group: WindowGroup, demand: Demand) -> bool:
-    """Whether one grid for all windows stays coarse enough for the longest."""
-    windows = [demand.window, *group.windows()]
-    step = gcd(*(window_granule(window) for window in windows))
-    return max(window.size for window in windows) <= MOST_SLICES * step
+def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:
+    asked = (rule.synopsis, demand.where, demand.keys, store)
+    return (group.synopsis, group.where, group.keys, group.store) == asked

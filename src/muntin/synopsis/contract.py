@@ -1,23 +1,16 @@
-"""What every synopsis offers: the shared state behind a group of windows.
-
-A synopsis is *fitted* to the needs of its group, *inserts* batches, *advances* (forgets what no
-window needs), and answers *look-ups* with partials, which aggregates lower to answers. It can
-*snapshot* itself to arrays, *restore* from them, and *check* its own invariants.
-"""
+"""What stores and synopses exchange: events going in, needs, and what look-ups find."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.aggregate.contract import Partial
-from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.query import Input
 from muntin.window import Window
@@ -34,6 +27,11 @@ class Need(NamedTuple):
 
     input: Input
     component: str
+    parameters: tuple[float, ...] = ()  # of holistic components: the phi of a quantile
+
+    def __str__(self) -> str:
+        name = " ".join([self.component, *map(str, self.parameters)])
+        return f"{name} of {self.input}"
 
 
 Needs = Mapping[Window, frozenset[Need]]
@@ -98,75 +96,3 @@ class Found(NamedTuple):
     end: Ints
     complete: Bools
     width: int
-
-
-class Synopsis(ABC):
-    """Contract of all synopses; `tests/synopsis` runs its suite over every registered one."""
-
-    name: ClassVar[str]
-    kept_from: int = LONG_AGO  # whatever was forgotten, windows looked up from here on were spared
-
-    @abstractmethod
-    def fit(self, needs: Needs, now: int | None) -> None:
-        """Keep what `needs` asks for and drop the rest. What is new is known from `now` on
-        (just after the greatest event time; None before the first event)."""
-
-    @abstractmethod
-    def insert(self, batch: Batch) -> None:
-        """Take in a batch; the same state results however events are cut into batches."""
-
-    @abstractmethod
-    def advance(self, kept_from: int) -> None:
-        """Forget what no window looked up at `kept_from` or later can hold."""
-
-    @abstractmethod
-    def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
-    ) -> Found:
-        """Partials of `window` at each instant (already rounded to its slide).
-
-        `keys` maps each key id to its slot, -1 for keys not asked for; None means every id is its
-        own slot. `width` is the number of slots per instant.
-        """
-
-    def holds_events(self, window: Window, instants: Ints) -> Bools:
-        """At which instants the window may hold an event of any key; a cheap test for silence."""
-        return np.ones(len(instants), np.bool_)
-
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes of state."""
-
-    @abstractmethod
-    def snapshot(self) -> Arrays:
-        """All state as named arrays."""
-
-    @abstractmethod
-    def restore(self, arrays: Arrays) -> None:
-        """State from a snapshot of a synopsis fitted to the same needs."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Assert every invariant."""
-
-    def covers(
-        self, window: Window, instants: Ints, start: Ints, forgotten_before: int, known_from: int
-    ) -> Bools:
-        """Which windows the state covers from their start.
-
-        One that began before what is known is answered as far as it goes (False). One that was
-        covered once, but has been forgotten, is refused.
-        """
-        gone = start < forgotten_before
-        if bool(np.any(gone & (instants < self.kept_from))):
-            first = max(forgotten_before + window.size, LONG_AGO + window.size)
-            asked = np.datetime64(int(instants.min()), "us")
-            raise WindowTooLarge(
-                f"{window} at {asked} needs events that have been dropped; "
-                f"the state answers instants from {np.datetime64(int(first), 'us')} on"
-            )
-        return ~gone & (start >= known_from)
-
-    def describe(self) -> str:
-        """A few words on its shape for `explain`."""
-        return ""

@@ -17,107 +17,54 @@ fallback that is always right.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS, HOLISTIC
 from muntin.aggregate.contract import Array, Partial
+from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.expression import Expression
-from muntin.query import Input
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Found, Ints, Need, Needs, Synopsis
-from muntin.synopsis.ring import EventRing, key_column
+from muntin.synopsis.contract import Bools, Found, Ints, Need
+from muntin.synopsis.ring import EventRing, columns_of, key_column
+from muntin.synopsis.synopsis import Synopsis
 from muntin.window import Window
 
-# text is kept as codes; this gives the sort rank of every code, and the code of every rank
-TextOrder = Callable[[Expression], tuple[Ints, Ints]]
 
+class RingSynopsis(Synopsis[EventRing]):
+    """A synopsis that reads single events."""
 
-class RingSynopsis(Synopsis):
-    """A synopsis that reads its events from a shared ring instead of keeping its own."""
-
-    def __init__(
-        self, ring: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
-    ):
-        self.ring = ring
-        self.where = where if ring.where is None else None  # what the ring has not filtered already
-        self.keys = keys
-        self.needs: Needs = {}
-        self._text_order = text_order
-
-    def fit(self, needs: Needs, now: int | None) -> None:
-        self.needs = needs
-
-    @abstractmethod
     def first_needed(self) -> int:
         """Index of the first event of the ring that a window looked up from `kept_from` on reaches."""
+        return self.store.find(self.kept_from - self.reach())
 
     def columns(self) -> tuple[set[Expression], set[Expression]]:
         """Arguments and predicates that the ring must keep for this synopsis."""
-        inputs = {need.input for wanted in self.needs.values() for need in wanted}
-        arguments = {input.argument for input in inputs if input.argument is not None}
-        predicates = {input.filter for input in inputs if input.filter is not None}
-        return arguments, predicates | ({self.where} if self.where else set())
-
-    def insert(self, batch: Batch) -> None:
-        """Nothing: the ring, inserted once per stream, is the state."""
-
-    def reach(self) -> int:
-        """How far back from an instant (or count) the longest window and its slide go."""
-        return max((window.size + window.slide for window in self.needs), default=0)
-
-    def nbytes(self) -> int:
-        return 0  # the ring counts its own
-
-    def snapshot(self) -> Arrays:
-        return {"kept_from": np.array([self.kept_from], np.int64)}
-
-    def restore(self, arrays: Arrays) -> None:
-        self.kept_from = int(arrays["kept_from"][0])
+        return columns_of((need for some in self.needs.values() for need in some), self.where)
 
     def check(self) -> None:
         # the ring has every column that the needs ask for
         arguments, predicates = self.columns()
-        assert all(f"value {argument.sql}" in self.ring.known_from for argument in arguments)
-        assert all(f"mask {predicate.sql}" in self.ring.known_from for predicate in predicates)
-
-    def known_from(self, wanted: Sequence[Need]) -> int:
-        """The instant from which every column of `wanted` has been kept."""
-        names = [f"mask {self.where.sql}"] if self.where else []
-        names += [key_column(self.keys)] if self.keys else []
-        for need in wanted:
-            names += [f"value {need.input.argument.sql}"] if need.input.argument else []
-            names += [f"mask {need.input.filter.sql}"] if need.input.filter else []
-        return max([self.ring.began_at] + [self.ring.known_from.get(name, LONG_AGO) for name in names])
+        assert all(f"value {argument.sql}" in self.store.known_from for argument in arguments)
+        assert all(f"mask {predicate.sql}" in self.store.known_from for predicate in predicates)
 
     def _slots(self, part: slice, keys: Ints | None) -> Ints:
         """Slot of each event of a part of the ring."""
         if not self.keys:
             return np.zeros(part.stop - part.start, np.int64)
-        ids: Ints = self.ring[key_column(self.keys)][part]
+        ids: Ints = self.store[key_column(self.keys)][part]
         return ids if keys is None else np.where(ids >= 0, keys[ids], -1)
-
-    def _column(self, input: Input, part: slice) -> tuple[Array, Bools]:
-        """Values of an input and which of them count, for a part of the ring."""
-        if input.argument is None:
-            value: Array = self.ring.at[part]
-            valid = np.ones(len(value), np.bool_)
-        else:
-            value = self.ring[f"value {input.argument.sql}"][part]
-            valid = self.ring[f"valid {input.argument.sql}"][part]
-        for predicate in (self.where, input.filter):
-            if predicate is not None:
-                valid = valid & self.ring[f"mask {predicate.sql}"][part]
-        return value, valid
 
     def _fold(self, need: Need, lo: Ints, hi: Ints, width: int, key: Ints, at: Ints, value: Array,
               valid: Bools) -> Partial:  # fmt: skip
         """Partial of one component over ranges of events."""
         slots = len(lo) * width
-        if need.component == HOLISTIC:
-            return collect_values(lo, hi, width, key, value, valid)
+        if need.component in HOLISTIC:
+            values, offset = collect_values(lo, hi, width, key, value, valid)
+            if need.component == "distinct":
+                return count_distinct(values, offset)
+            return pick_quantile(values, offset, need.parameters[0])
         component = COMPONENTS[need.component]
         argument = need.input.argument
         if argument is not None and need.component in ("min", "max") and is_text(argument):
@@ -149,32 +96,23 @@ class Rescan(RingSynopsis):
 
     name = "rescan"
 
-    def advance(self, kept_from: int) -> None:
-        """The ring drops what `first_needed` of all its synopses allows; O(1) here."""
-        self.kept_from = kept_from
-
-    def first_needed(self) -> int:
-        return self.ring.find(self.kept_from - self.reach())
-
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
     ) -> Found:
         start, end = instants - window.size, instants - window.to
-        lo, hi = np.searchsorted(self.ring.at, start), np.searchsorted(self.ring.at, end)
+        lo, hi = self.store.runs(start, end)
         first = int(lo.min()) if len(lo) else 0
         part = slice(first, max(int(hi.max()) if len(hi) else 0, first))
         lo, hi = lo - first, hi - first
-        slot, at = self._slots(part, keys), self.ring.at[part]
+        slot, at = self._slots(part, keys), self.store.at[part]
         partials = {}
         for need in wanted:
-            value, valid = self._column(need.input, part)
+            value, valid = self.store.column(need.input, self.where, part)
             partials[need] = self._fold(need, lo, hi, width, slot, at, value, valid)
-        complete = self.covers(window, instants, start, self.ring.forgotten_before, self.known_from(wanted))
+        complete = self.covers(
+            window, instants, start, self.store.known_since(window, wanted, self.where, self.keys)
+        )
         return Found(partials, start, end, complete, width)
-
-    def holds_events(self, window: Window, instants: Ints) -> Bools:
-        at = self.ring.at
-        return np.searchsorted(at, instants - window.size) < np.searchsorted(at, instants - window.to)
 
 
 def is_text(argument: Expression) -> bool:

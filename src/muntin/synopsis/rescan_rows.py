@@ -23,9 +23,11 @@ import numpy as np
 
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Found, Ints, Need
-from muntin.synopsis.rescan import RingSynopsis, TextOrder
+from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.moves import Moves
+from muntin.synopsis.rescan import RingSynopsis
 from muntin.synopsis.ring import EventRing, key_column
+from muntin.synopsis.synopsis import TextOrder
 from muntin.window import Window
 
 _FEW = 1024  # not worth compacting below
@@ -38,22 +40,15 @@ class _Order(NamedTuple):
     offset: Ints
 
 
-class Moves(NamedTuple):
-    """Windows that closed by count: the slot of each and how many events it had seen, as they closed."""
-
-    slot: Ints
-    seen: Ints
-
-
 class RescanRows(RingSynopsis):
     """ROWS windows over a ring of its own (`keys` or WHERE given) or the stream's."""
 
     name = "rescan_rows"
 
     def __init__(
-        self, ring: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+        self, store: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
     ):
-        super().__init__(ring, where, keys, text_order)
+        super().__init__(store, where, keys, text_order)
         self._dropped = np.zeros(0, np.int64)  # events of each key that left; un-keyed: the ring knows
         self._compact_at = _FEW
 
@@ -61,10 +56,10 @@ class RescanRows(RingSynopsis):
         """Keyed: drop each key's events beyond its longest window; O(1) amortised per event."""
         if not self.keys:
             self.kept_from = kept_from
-        elif len(self.ring) >= self._compact_at:
-            ids: Ints = self.ring[key_column(self.keys)]
+        elif len(self.store) >= self._compact_at:
+            ids: Ints = self.store[key_column(self.keys)]
             order = _by_slot(ids, int(ids.max(initial=-1)) + 1)
-            settled = np.bincount(ids[: self.ring.find(kept_from)], minlength=len(order.offset) - 1)
+            settled = np.bincount(ids[: self.store.find(kept_from)], minlength=len(order.offset) - 1)
             rank = np.arange(len(ids)) - np.repeat(order.offset[:-1], np.diff(order.offset))
             spared = rank >= np.repeat(settled - self.reach(), np.diff(order.offset))
             kept = np.zeros(len(ids), np.bool_)
@@ -72,21 +67,24 @@ class RescanRows(RingSynopsis):
             lost = np.bincount(ids[~kept], minlength=len(self._dropped))
             lost[: len(self._dropped)] += self._dropped
             self._dropped = lost
-            self.ring.retain(kept)
+            self.store.retain(kept)
             self.kept_from = kept_from
-            self._compact_at = max(_FEW, 2 * len(self.ring))
+            self._compact_at = max(_FEW, 2 * len(self.store))
+
+    def holds_events(self, window: Window, instants: Ints) -> Bools:
+        return np.ones(len(instants), np.bool_)
 
     def first_needed(self) -> int:
-        return max(0, self.ring.find(self.kept_from) - self.reach())
+        return max(0, self.store.find(self.kept_from) - self.reach())
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
     ) -> Found:
-        slot = self._slots(slice(0, len(self.ring)), keys)
+        slot = self._slots(slice(0, len(self.store)), keys)
         order, dropped = self._ordered(slot, width), self._dropped_of(keys, width)
         counts = [
             np.bincount(slot[:before][slot[:before] >= 0], minlength=width) + dropped
-            for before in np.searchsorted(self.ring.at, instants)
+            for before in np.searchsorted(self.store.at, instants)
         ]
         count = np.concatenate(counts) if counts else np.zeros(0, np.int64)
         slots = np.tile(np.arange(width), len(instants))
@@ -97,7 +95,7 @@ class RescanRows(RingSynopsis):
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""
-        slot = self._slots(slice(0, len(self.ring)), None)
+        slot = self._slots(slice(0, len(self.store)), None)
         order, dropped = self._ordered(slot, width), self._dropped_of(None, width)
         count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
         forever = np.full(len(count), 2**63 - 1)
@@ -105,10 +103,10 @@ class RescanRows(RingSynopsis):
 
     def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
         """Where the number of a key's events passed a multiple of `slide` by events in [after, until)."""
-        slot = self._slots(slice(0, len(self.ring)), None)
+        slot = self._slots(slice(0, len(self.store)), None)
         order, dropped = self._ordered(slot, width), self._dropped_of(None, width)
         had, has = (
-            np.bincount(slot[: self.ring.find(instant)], minlength=width) + dropped
+            np.bincount(slot[: self.store.find(instant)], minlength=width) + dropped
             for instant in (LONG_AGO if after is None else after, until)
         )
         steps = has // slide - had // slide
@@ -120,7 +118,7 @@ class RescanRows(RingSynopsis):
         return Moves(keys[closing], count[closing])
 
     def describe(self) -> str:
-        return f"{len(self.ring):,} events"
+        return f"{len(self.store):,} events"
 
     def snapshot(self) -> Arrays:
         return super().snapshot() | {"dropped": self._dropped}
@@ -132,7 +130,7 @@ class RescanRows(RingSynopsis):
     def check(self) -> None:
         super().check()
         # what the keys lost is what the ring lost
-        assert not self.keys or int(self._dropped.sum()) == self.ring.dropped
+        assert not self.keys or int(self._dropped.sum()) == self.store.dropped
 
     def _at_counts(self, window: Window, slots: Ints, count: Ints, asked_at: Ints, wanted: Sequence[Need],
                    order: _Order, dropped: Ints) -> Found:  # fmt: skip
@@ -144,22 +142,22 @@ class RescanRows(RingSynopsis):
         lost = (begin < 0) & (gone > 0)
         if bool(np.any(lost & (asked_at < self.kept_from))):
             raise WindowTooLarge(f"{window} was asked for at an instant whose events have been dropped")
-        if self.ring.began_at != LONG_AGO:
+        if self.store.began_at != LONG_AGO:
             lost |= begin < 0
         lo, hi = lo + order.offset[slots], hi + order.offset[slots]
-        everything = slice(0, len(self.ring))
-        at: Ints = self.ring.at[order.events]
+        everything = slice(0, len(self.store))
+        at: Ints = self.store.at[order.events]
         one_slot = np.zeros(len(at), np.int64)
         partials = {}
         for need in wanted:
-            value, valid = self._column(need.input, everything)
+            value, valid = self.store.column(need.input, self.where, everything)
             partials[need] = self._fold(
                 need, lo, hi, 1, one_slot, at, value[order.events], valid[order.events]
             )
         held = hi > lo
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
         start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
-        complete = ~lost & (~held | (start >= self.known_from(wanted)))
+        complete = ~lost & (~held | (start >= self.store.known_since(window, wanted, self.where, self.keys)))
         return Found(partials, start, end, complete, 1)
 
     def _ordered(self, slot: Ints, width: int) -> _Order:
@@ -170,7 +168,7 @@ class RescanRows(RingSynopsis):
     def _dropped_of(self, keys: Ints | None, width: int) -> Ints:
         dropped = np.zeros(width, np.int64)
         if not self.keys:
-            dropped[0] = self.ring.dropped
+            dropped[0] = self.store.dropped
         elif keys is None:
             dropped[: len(self._dropped)] = self._dropped
         else:

@@ -11,15 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Array, Partial
 from muntin.expression import Expression
+from muntin.query import Input
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, storage
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, storage
+from muntin.synopsis.sequence import Sequence
+from muntin.window import Window
 
 _TIME = np.dtype(np.int64)
 _FLAG = np.dtype(np.bool_)
 
 
-class EventRing:
+class EventRing(Sequence):
     """Events that pass `where`, ordered by time, then arrival.
 
     Columns are named `at`, `value <sql>`, `valid <sql>`, `mask <sql>` and `key <sql>`. One that was
@@ -28,8 +33,6 @@ class EventRing:
 
     def __init__(self, where: Expression | None = None):
         self.where = where
-        self.began_at = LONG_AGO  # instant from which all events are here; later if created late
-        self.forgotten_before = LONG_AGO  # just after the last event dropped at the front
         self.known_from: dict[str, int] = {"at": LONG_AGO}
         self._columns = Columns({"at": _TIME})
         self._source: dict[str, tuple[str, Any]] = {"at": ("at", None)}  # where a batch has a column
@@ -54,6 +57,36 @@ class EventRing:
         """The ring comes when `events` have passed already, all before `now`."""
         self.began_at = now
         self._columns.dropped = events
+
+    def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        lo = np.searchsorted(self.at, start)
+        return lo, np.maximum(lo, np.searchsorted(self.at, end))
+
+    def column(self, input: Input, where: Expression | None, part: slice) -> tuple[Array, Bools]:
+        """Values of an input, and which of them are not NULL and pass both filters."""
+        if input.argument is None:
+            value: Array = self.at[part]
+            valid = np.ones(len(value), np.bool_)
+        else:
+            value = self[f"value {input.argument.sql}"][part]
+            valid = self[f"valid {input.argument.sql}"][part]
+        for predicate in (where, input.filter):
+            if predicate is not None:
+                valid = valid & self[f"mask {predicate.sql}"][part]
+        return value, valid
+
+    def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
+        value, valid = self.column(need.input, where, slice(lo, hi))
+        return COMPONENTS[need.component].lift(value, valid, self.at[lo:hi])
+
+    def known_since(
+        self, window: Window, needs: Iterable[Need], where: Expression | None, keys: tuple[Expression, ...]
+    ) -> int:
+        arguments, predicates = columns_of(needs, where)
+        names = [f"value {argument.sql}" for argument in arguments]
+        names += [f"mask {predicate.sql}" for predicate in predicates]
+        names += [key_column(keys)] if keys else []
+        return max([self.began_at, *(self.known_from[name] for name in names)])
 
     def find(self, instant: int) -> int:
         """Index of the first event with time >= `instant`; O(log n)."""
@@ -93,6 +126,7 @@ class EventRing:
     def insert(self, batch: Batch) -> None:
         """Append a batch, merging what is out of order; O(batch + events later than its first)."""
         batch = batch.passing(self.where)
+        self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
         at = self.at
@@ -105,6 +139,7 @@ class EventRing:
         merged = {name: np.concatenate([self[name][first_moved:], new]) for name, new in arrivals.items()}
         order = np.argsort(merged["at"], kind="stable")  # ties keep the order of arrival
         self._columns.truncate(first_moved)
+        self.changed_from = self.dropped + first_moved
         self._columns.extend({name: array[order] for name, array in merged.items()})
 
     def drop_first(self, count: int) -> None:
@@ -153,6 +188,14 @@ class EventRing:
             return batch.masks[of]
         column = batch.columns[of]
         return column.value if kind == "value" else column.valid
+
+
+def columns_of(needs: Iterable[Need], where: Expression | None) -> tuple[set[Expression], set[Expression]]:
+    """Arguments and predicates that needs read."""
+    inputs = {need.input for need in needs}
+    arguments = {input.argument for input in inputs if input.argument is not None}
+    predicates = {input.filter for input in inputs if input.filter is not None}
+    return arguments, predicates | ({where} if where else set())
 
 
 def key_column(keys: tuple[Expression, ...]) -> str:

@@ -1,0 +1,87 @@
+"""A grid: where slices begin, which may become finer as time goes on.
+
+The edges of every window on a grid fall on multiples of its step. When a new window needs a finer
+step, slices so far stay as they are and later ones are finer: windows on the old grid notice
+nothing, the new one is complete once its range lies where the grid has its edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+
+import numpy as np
+
+from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
+from muntin.window import Window
+
+
+class Grid:
+    """
+    >>> grid = Grid(10)
+    >>> grid.refine(4, now=25)  # from 30 on, in steps of 2
+    >>> grid.start_of(np.array([27, 33])).tolist(), grid.end_of(np.array([20, 32])).tolist()
+    ([20, 32], [30, 34])
+    """
+
+    def __init__(self, step: int):
+        self._from = np.array([LONG_AGO])  # the step in force from each instant on, newest last …
+        self._step = np.array([step])  # … every one divides the one before
+
+    @property
+    def step(self) -> int:
+        """The step in force now."""
+        return int(self._step[-1])
+
+    def refine(self, step: int, now: int | None) -> None:
+        """Have edges at multiples of `step` too, from the next edge after `now` on."""
+        if now is None:
+            self._step[-1] = step  # nothing lies on the grid yet
+        elif step % self.step:
+            self._from, self._step = (
+                np.append(self._from, self.next_edge(now)),
+                np.append(self._step, gcd(step, self.step)),
+            )
+
+    def next_edge(self, instant: int) -> int:
+        return -(-instant // self.step) * self.step
+
+    def step_at(self, at: Ints) -> Ints:
+        """Width of the slice that an instant falls in."""
+        if len(self._step) == 1:
+            return np.broadcast_to(self._step, at.shape)
+        return self._step[np.searchsorted(self._from, at, side="right") - 1]
+
+    def start_of(self, at: Ints) -> Ints:
+        return at - at % self.step_at(at)
+
+    def end_of(self, start: Ints) -> Ints:
+        return start + self.step_at(start)
+
+    def has_edges_from(self, window: Window) -> int:
+        """The instant from which on the grid has all edges of `window`."""
+        return int(self._from[np.argmax(window_step(window) % self._step == 0)])
+
+    def is_uniform_from(self, instant: int) -> bool:
+        """Whether one step is in force from `instant` on."""
+        return bool(instant >= self._from[-1])
+
+    def forget(self, before: int) -> None:
+        current = int(np.searchsorted(self._from, before, side="right")) - 1
+        self._from, self._step = self._from[current:], self._step[current:]
+
+    def snapshot(self) -> Arrays:
+        return {"grid_from": self._from, "grid_step": self._step}
+
+    def restore(self, arrays: Arrays) -> None:
+        self._from, self._step = arrays["grid_from"].copy(), arrays["grid_step"].copy()
+
+
+def window_step(window: Window) -> int:
+    """The coarsest grid that has all edges of a window."""
+    return gcd(window.size, window.to, window.slide)
+
+
+def common_step(windows: Iterable[Window]) -> int:
+    """The coarsest grid that has all edges of all windows."""
+    return gcd(*map(window_step, windows))

@@ -1,0 +1,62 @@
+"""A sequence: elements in order of time that windows are runs of: a ring's events, or slices.
+
+Stores are sequences. They are shared: many groups read one. Their elements have numbers, 0 for
+the first ever, which never change while the element is kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from muntin.aggregate.contract import Partial
+from muntin.expression import Expression
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Ints, Need
+from muntin.window import Window
+
+
+class Sequence(ABC):
+    """What readers may ask of a store."""
+
+    began_at: int = LONG_AGO  # instant from which all events are here; later if created late
+    forgotten_before: int = LONG_AGO  # just after the last element that was dropped
+    changed_from: int = 0  # number of the first element that the last insertion touched
+
+    @property
+    @abstractmethod
+    def dropped(self) -> int:
+        """Number of the oldest element kept."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many elements are kept."""
+
+    @abstractmethod
+    def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """Index of the first element, and of one past the last, within each [start, end) of time."""
+
+    @abstractmethod
+    def known_since(
+        self, window: Window, needs: Iterable[Need], where: Expression | None, keys: tuple[Expression, ...]
+    ) -> int:
+        """The instant from which on all that these needs read has been kept, on the window's edges."""
+
+    @abstractmethod
+    def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
+        """The partial of each element with index in [lo, hi) that passes `where`, on its own."""
+
+    @abstractmethod
+    def insert(self, batch: Batch) -> None:
+        """Take in a batch; sets `changed_from`."""
+
+    @abstractmethod
+    def nbytes(self) -> int: ...
+
+    @abstractmethod
+    def snapshot(self) -> Arrays: ...
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None: ...
+
+    @abstractmethod
+    def check(self) -> None: ...

@@ -1,0 +1,117 @@
+"""What every synopsis offers: a way to answer the windows of one group from a shared store.
+
+A synopsis is *fitted* to the needs of its group, follows each *insertion* into its store, *advances*
+(lets go of what no window needs), and answers *look-ups* with partials, which aggregates lower to
+answers. Whatever it keeps beyond the store can be rebuilt from it, so a snapshot of the store is
+all that must be saved.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from muntin.errors import WindowTooLarge
+from muntin.expression import Expression
+from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need, Needs
+from muntin.synopsis.sequence import Sequence as Elements
+from muntin.window import Window
+
+Store = TypeVar("Store", bound=Elements)
+
+# text is kept as codes; this gives the sort rank of every code, and the code of every rank
+TextOrder = Callable[[Expression], tuple[Ints, Ints]]
+
+
+class Synopsis(ABC, Generic[Store]):
+    """Contract of all synopses; `tests/synopsis` runs its suite over every registered one.
+
+    `where` is what the store has not filtered already.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self, store: Store, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        self.store = store
+        self.where = where
+        self.keys = keys
+        self.needs: Needs = {}
+        self.kept_from = LONG_AGO  # whatever was forgotten, windows looked up from here on were spared
+        self._text_order = text_order
+
+    def fit(self, needs: Needs) -> None:
+        """Answer for `needs` from now on, and nothing else; its store has been fitted before."""
+        self.needs = needs
+
+    def insert(self) -> None:
+        """Follow an insertion into the store, whose elements changed from `store.changed_from` on."""
+
+    def advance(self, kept_from: int) -> None:
+        """Windows will be looked up at `kept_from` or later only."""
+        self.kept_from = kept_from
+
+    def settle(self) -> None:
+        """Follow the store, which has forgotten its oldest elements."""
+
+    @abstractmethod
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+    ) -> Found:
+        """Partials of `window` at each instant (already rounded to its slide).
+
+        `keys` maps each key id to its slot, -1 for keys not asked for; None means every id is its
+        own slot. `width` is the number of slots per instant.
+        """
+
+    def holds_events(self, window: Window, instants: Ints) -> Bools:
+        """At which instants the window may hold an event of any key; a cheap test for silence."""
+        lo, hi = self.store.runs(instants - window.size, instants - window.to)
+        return np.asarray(hi > lo)
+
+    def first_needed(self) -> int:
+        """Index of the first event of a ring that a window looked up from `kept_from` on reaches."""
+        raise NotImplementedError("only readers of rings know")
+
+    def reach(self) -> int:
+        """How far back from an instant (or count) the longest window and its slide go."""
+        return max((window.size + window.slide for window in self.needs), default=0)
+
+    def nbytes(self) -> int:
+        """Bytes of state beyond the store's."""
+        return 0
+
+    def snapshot(self) -> Arrays:
+        """What cannot be rebuilt from the store, as named arrays."""
+        return {"kept_from": np.array([self.kept_from], np.int64)}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from a snapshot; the store has been restored and this synopsis fitted before."""
+        self.kept_from = int(arrays["kept_from"][0])
+
+    def check(self) -> None:  # noqa: B027 - some have nothing to check beyond their store
+        """Assert every invariant."""
+
+    def describe(self) -> str:
+        """A few words on its shape for `explain`."""
+        return ""
+
+    def covers(self, window: Window, instants: Ints, start: Ints, known_from: int) -> Bools:
+        """Which time windows the state covers from their start.
+
+        One that began before what is known is answered as far as it goes (False). One that was
+        covered once, but has been forgotten, is refused.
+        """
+        gone = start < self.store.forgotten_before
+        if bool(np.any(gone & (instants < self.kept_from))):
+            asked = np.datetime64(int(instants.min()), "us")
+            first = np.datetime64(self.store.forgotten_before + window.size, "us")
+            raise WindowTooLarge(
+                f"{window} at {asked} needs events that have been dropped; "
+                f"the state answers instants from {first} on"
+            )
+        return ~gone & (start >= known_from)
