@@ -139,7 +139,8 @@ class SliceStore(Sequence):
         return lo, np.maximum(lo, hi)
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
-        assert not self.keys and where is None, "slices hold one cell each only if nothing is keyed"
+        assert not self.keys, "slices hold one cell each only if nothing is keyed"
+        assert where is None
         return self.cells(need, slice(lo, hi))
 
     def first_cell(self, index: int) -> int:

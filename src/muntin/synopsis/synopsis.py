@@ -93,7 +93,7 @@ class Synopsis(ABC, Generic[Store]):
         """Go on from a snapshot; the store has been restored and this synopsis fitted before."""
         self.kept_from = int(arrays["kept_from"][0])
 
-    def check(self) -> None:  # noqa: B027 - some have nothing to check beyond their store
+    def check(self) -> None:
         """Assert every invariant."""
 
     def describe(self) -> str:
