@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.kernels.times import mark_late, scan_times
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 
@@ -11,8 +12,8 @@ class Clock:
     """Event time never comes from the machine: it moves with the events, or when told to.
 
     >>> clock = Clock(delay=5)
-    >>> clock.late(np.array([10, 3, 20, 14, 15]))
-    array([False,  True, False,  True, False])
+    >>> clock.scan(np.array([10, 3, 20, 14, 15]))
+    (False, array([False,  True, False,  True, False]))
     """
 
     def __init__(self, delay: int):
@@ -35,24 +36,28 @@ class Clock:
         """Just after the greatest event time seen: where a look-up stands by default."""
         return None if self.greatest is None else self.greatest + 1
 
-    def late(self, at: Ints) -> Bools:
-        """Which events are late, each by the watermark as the events before it left it.
+    def scan(self, at: Ints) -> tuple[bool, Bools | None]:
+        """Whether times ascend, and which events are late (None if none is); O(events).
 
-        So that cutting a batch in two changes nothing. O(events).
+        Each event is judged by the watermark as the events before it left it, so that cutting a
+        batch in two changes nothing.
         """
-        seen = at.copy()
-        seen[1:] = at[:-1]
-        if len(seen):
-            seen[0] = at[0] if self.greatest is None else self.greatest
-        np.maximum.accumulate(seen, out=seen)
-        return np.asarray(at < np.maximum(seen - self.delay, self.promised))
+        if not len(at):
+            return True, None
+        seen = int(at[0]) if self.greatest is None else self.greatest
+        ascends, count, _ = scan_times(at, seen, self.delay, self.promised)
+        if not count:
+            return ascends, None
+        late = np.empty(len(at), np.bool_)
+        mark_late(at, seen, self.delay, self.promised, late)
+        return ascends, late
 
-    def observe(self, at: Ints, late: int) -> None:
-        """Count accepted events, in any order, and those that were not."""
+    def observe(self, at: Ints, ascends: bool, late: int) -> None:
+        """Count accepted events, and those that were not."""
         self.late_events += late
         self.events += len(at)
         if len(at):
-            least, greatest = int(at.min()), int(at.max())
+            least, greatest = (int(at[0]), int(at[-1])) if ascends else (int(at.min()), int(at.max()))
             self.first = least if self.first is None else min(self.first, least)
             self.greatest = greatest if self.greatest is None else max(self.greatest, greatest)
 

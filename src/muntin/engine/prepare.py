@@ -23,8 +23,8 @@ class Wanted:
     keys: frozenset[tuple[Expression, ...]]
 
 
-def prepare(batch: pa.RecordBatch, at: Ints, wanted: Wanted, texts: Mapping[Expression, Dictionary],
-            keys: Mapping[tuple[Expression, ...], KeyDictionary]) -> Batch:  # fmt: skip
+def prepare(batch: pa.RecordBatch, at: Ints, ascends: bool, wanted: Wanted,
+            texts: Mapping[Expression, Dictionary], keys: Mapping[tuple[Expression, ...], KeyDictionary]) -> Batch:  # fmt: skip
     """Evaluate what is wanted, then encode and sort by time.
 
     Everything that can fail comes before the first dictionary changes.
@@ -35,7 +35,7 @@ def prepare(batch: pa.RecordBatch, at: Ints, wanted: Wanted, texts: Mapping[Expr
         expression: _evaluate(expression, columns)
         for expression in wanted.arguments | wanted.predicates | parts
     }
-    order = None if _ascends(at) else np.argsort(at, kind="stable")
+    order = None if ascends else np.argsort(at, kind="stable")
 
     def sorted_by_time(array: np.ndarray) -> np.ndarray:
         return array if order is None else array[order]
@@ -88,7 +88,3 @@ def _evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Arr
             f"{expression} cannot be computed for this batch: {str(error).splitlines()[0]}"
         ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _ascends(at: Ints) -> bool:
-    return bool(np.all(at[1:] >= at[:-1]))

@@ -152,18 +152,19 @@ class Shard:
         """Take in a batch; returns how many of its events were late. All or nothing."""
         events = to_record_batch(self.stream, batch)
         at = to_times(self.stream, events)
-        late = self.clock.late(at)
-        if late.any():
+        ascends, late = self.clock.scan(at)
+        late_events = 0 if late is None else int(late.sum())
+        if late is not None:
             kept = ~late
             events, at = events.filter(pa.array(kept)), at[kept]
-        prepared = prepare(events, at, self._wanted, self.texts, self.keys)
+        prepared = prepare(events, at, ascends, self._wanted, self.texts, self.keys)
         self.forget()  # only now, so that what the last batch closed could still be asked for
-        self.clock.observe(at, int(late.sum()))
+        self.clock.observe(at, ascends, late_events)
         for store in self.stores.values():
             store.insert(prepared)
         for synopsis in self.synopses.values():
             synopsis.insert()
-        return int(late.sum())
+        return late_events
 
     def note_emitted(self) -> None:
         """Queries have given out answers: what is still owed must be computed anew."""

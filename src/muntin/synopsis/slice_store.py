@@ -94,6 +94,41 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
+        if not self._append_in_order(batch):
+            self._rewrite(batch)
+
+    def _append_in_order(self, batch: Batch) -> bool:
+        """The common case without keys: time goes on, so slices are runs of the batch, the first of which
+        may continue the last slice so far. False if the batch is another case."""
+        start = int(self.grid.start_of(batch.at[:1])[0])
+        last = int(self._slices["start"][-1]) if len(self) else start
+        step, slices = self.grid.step, (int(batch.at[-1]) - start) // self.grid.step + 1
+        if self.keys or start < last or not self.grid.is_uniform_from(start) or slices > 2 * len(batch) + 16:
+            return False
+        edges = np.searchsorted(batch.at, np.arange(start, start + (slices + 1) * step, step))
+        held = np.flatnonzero(edges[1:] > edges[:-1])
+        lo, hi = edges[held], edges[held + 1]
+        continues = len(self) > 0 and start == last
+        first = len(self) - continues
+        self.changed_from = self.dropped + first
+        fresh: Arrays = {"key": _zeros(len(held))}
+        for need, names in self._names.items():
+            component = COMPONENTS[need.component]
+            partial = component.start(dtype_of(need), len(held))
+            for name, array in zip(names, partial, strict=True):
+                if continues:
+                    array[0] = self._cells[name][-1]
+                fresh[name] = array
+            value, valid = _column(batch, need.input)
+            component.fold(lo, hi, 1, _zeros(len(batch)), batch.at, value, valid, partial)
+        self._cells.truncate(first)
+        self._cells.extend(fresh)
+        self._slices.truncate(first)
+        numbers = np.arange(len(held)) + first + self._cells.dropped
+        self._slices.extend({"start": start + held * step, "cell": numbers})
+        return True
+
+    def _rewrite(self, batch: Batch) -> None:
         event_slice = self.grid.start_of(batch.at)
         first = int(np.searchsorted(self._slices["start"], event_slice[0]))
         self.changed_from = self.dropped + first
@@ -215,6 +250,16 @@ def _lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints
         start, offset, key, cell_of_event, cell_of_old,
     )  # fmt: skip
     return _Layout(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)
+
+
+_ZEROS = [np.zeros(1024, np.int64)]
+
+
+def _zeros(count: int) -> Ints:
+    """The key of un-keyed events, from one array that only grows: making it anew costs page faults."""
+    if count > len(_ZEROS[0]):
+        _ZEROS[0] = np.zeros(2 * count, np.int64)
+    return _ZEROS[0][:count]
 
 
 def dtype_of(need: Need) -> np.dtype:
