@@ -152,9 +152,6 @@ class ReferenceEngine:
     def late(self, stream: str) -> int:
         return self.logs[stream].late
 
-    def watermark(self, stream: str) -> int | None:
-        return self.logs[stream].watermark
-
     def lookup(self, name: str, key: Any = None, at: Any = None) -> Answer:
         """The answer as of `at`: one row, or one per key."""
         standing = self.standing[name]

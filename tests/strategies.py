@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from casefile import Case
-from queries import Question, random_question
-from scenario import random_batches, random_case
+from scenario import random_case
 
 T = TypeVar("T")
 
@@ -35,15 +34,3 @@ class DrawnDice:
 def cases(draw: st.DrawFn, most_events: int = 12, most_queries: int = 2) -> Case:
     """A stream, its queries, and what is asked when."""
     return random_case(DrawnDice(draw), "drawn by Hypothesis", most_events, most_queries)
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> Question:
-    return random_question(DrawnDice(draw))
-
-
-@st.composite
-def batches(draw: st.DrawFn, delay: int, most_events: int = 12) -> list[dict[str, list[Any]]]:
-    """Events of scenario.py's stream, in batches."""
-    dice = DrawnDice(draw)
-    return random_batches(dice, delay, dice.whole(1, most_events))

@@ -24,6 +24,9 @@ class Expression:
     evaluate: Callable[[Columns], pa.Array] = field(compare=False, repr=False)
     tree: exp.Expression = field(compare=False, repr=False)  # for runtimes with their own evaluator
 
+    def __hash__(self) -> int:
+        return hash(self.sql)  # hashing the Arrow type each time would cost more than all else
+
     @property
     def is_column(self) -> bool:
         """Whether it is nothing but a column's name."""

@@ -22,9 +22,10 @@ def test_result_keeps_machine_and_commit(tmp_path, monkeypatch):
     columns = [Column("windows", "windows", ",d"), Column("ratio", "ratio", ".2f")]
     path = Result(
         "push", "Pushing", "Notes.", columns, [{"windows": 10_000, "ratio": 0.5}], {"runs": 5}
-    ).save()
+    ).save("0123abc")
     record = json.loads(path.read_text())
-    assert {"machine", "commit", "date", "parameters"} <= record.keys()
+    assert record["commit"] == "0123abc"
+    assert {"machine", "date", "parameters"} <= record.keys()
     assert {"cpu", "cores", "python", "numba", "numpy"} <= record["machine"].keys()
     assert "| 10,000 | 0.50 |" in section(record)
 

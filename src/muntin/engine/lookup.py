@@ -66,7 +66,7 @@ def answers_at(
             return synopsis.lookup(window, settled, (demand.need,), slots, width)
         place = (number, window, settled.tobytes())
         if place not in memo:
-            wanted = tuple(shard.manager.groups[number].needs()[window])
+            wanted = tuple(shard.manager.groups[number].needs.windows[window])
             memo[place] = synopsis.lookup(window, settled, wanted, slots, width)
         return memo[place]
 

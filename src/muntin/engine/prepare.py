@@ -23,8 +23,14 @@ class Wanted:
     keys: frozenset[tuple[Expression, ...]]
 
 
-def prepare(batch: pa.RecordBatch, at: Ints, ascends: bool, wanted: Wanted,
-            texts: Mapping[Expression, Dictionary], keys: Mapping[tuple[Expression, ...], KeyDictionary]) -> Batch:  # fmt: skip
+def prepare(
+    batch: pa.RecordBatch,
+    at: Ints,
+    ascends: bool,
+    wanted: Wanted,
+    texts: Mapping[Expression, Dictionary],
+    keys: Mapping[tuple[Expression, ...], KeyDictionary],
+) -> Batch:
     """Evaluate what is wanted, then encode and sort by time.
 
     Everything that can fail comes before the first dictionary changes.

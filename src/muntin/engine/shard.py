@@ -7,6 +7,7 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import gcd
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +23,9 @@ from muntin.plan import WindowGroup, WindowManager
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
-from muntin.synopsis import EventRing, Need, Needs, SliceStore, Synopsis, build_synopsis
+from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.ring import columns_of
-from muntin.window import Window
 
 _FOREVER = 2**63 - 1
 
@@ -89,7 +89,7 @@ class Shard:
                 self.synopses[number] = build_synopsis(
                     group.synopsis, store, where, group.keys, self._text_order
                 )
-            self.synopses[number].fit(group.needs())
+            self.synopses[number].fit(group.needs)
         self._fit_dictionaries()
 
     def _fit_stores(self) -> None:
@@ -104,19 +104,15 @@ class Shard:
         }
         for store_id, groups in readers.items():
             store = self.stores[store_id]
+            components = {need for group in groups for need in group.needs.components}
             if isinstance(store, SliceStore):
-                store.fit(_merged(groups), now)
-            else:
-                arguments: set[Expression] = set()
-                predicates: set[Expression] = set()
-                for group in groups:
-                    where = None if store_id.where else group.where
-                    for kept, more in zip(
-                        (arguments, predicates), columns_of(group.components(), where), strict=True
-                    ):
-                        kept |= more
-                keys = sorted({group.keys for group in groups if group.keys}, key=str)
-                store.keep(sorted(arguments, key=str), sorted(predicates, key=str), keys, now)
+                store.fit(components, gcd(*(group.needs.step for group in groups)), now)
+                continue
+            arguments, predicates = columns_of(components, None)
+            if store_id.where is None:
+                predicates |= {group.where for group in groups if group.where is not None}
+            keys = sorted({group.keys for group in groups if group.keys}, key=str)
+            store.keep(sorted(arguments, key=str), sorted(predicates, key=str), keys, now)
 
     def _make_store(self, store_id: StoreId) -> EventRing | SliceStore:
         if store_id.kind == "slices":
@@ -129,7 +125,7 @@ class Shard:
 
     def _fit_dictionaries(self) -> None:
         groups = self.manager.groups.values()
-        inputs = {need.input for group in groups for need in group.components()}
+        inputs = {need.input for group in groups for need in group.needs.components}
         arguments = frozenset(each.argument for each in inputs if each.argument is not None)
         predicates = {each.filter for each in inputs} | {group.where for group in groups}
         keys = frozenset(group.keys for group in groups if group.keys)
@@ -203,7 +199,7 @@ class Shard:
             store = self.stores[store_id]
             before = store.dropped
             if isinstance(store, SliceStore):
-                store.forget(min(each.kept_from - each.reach() for each in synopses))
+                store.forget(min(each.kept_from - each.needs.reach("time") for each in synopses))
             elif not store_id.keys:  # a ring per key is seen to by its only reader
                 store.drop_first(min(each.first_needed() for each in synopses))
             if store.dropped != before:
@@ -226,12 +222,3 @@ class Shard:
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
-
-
-def _merged(groups: list[WindowGroup]) -> Needs:
-    """What several groups need of one store."""
-    merged: dict[Window, frozenset[Need]] = {}
-    for group in groups:
-        for window, needs in group.needs().items():
-            merged[window] = merged.get(window, frozenset()) | needs
-    return merged

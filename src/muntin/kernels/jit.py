@@ -15,11 +15,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any
 
 import numba
 
-Function = TypeVar("Function", bound=Callable[..., object])
+# Kernels are not annotated: Numba finds their types, and callers see this one.
+Kernel = Callable[..., Any]
 
 
 def _load_division_runtime() -> None:
@@ -51,13 +52,15 @@ _load_division_runtime()
 CACHE = _cache_directory()
 
 
-def kernel(function: Function) -> Function:
+def kernel(function: Kernel) -> Kernel:
     """Compile `function` on first use for the types it is called with."""
     if CACHE is None:
-        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
+        compiled: Kernel = numba.njit(nogil=True, error_model="numpy")(function)
+        return compiled
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(CACHE)  # read by Numba while it decorates; others keep their setting
     try:
-        return cast(Function, numba.njit(nogil=True, error_model="numpy", cache=True)(function))
+        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        return compiled
     finally:
         numba.config.CACHE_DIR = before

@@ -19,8 +19,8 @@ def explain_group(group: WindowGroup, synopsis: Synopsis[Any] | None) -> str:
         f"group {group.number}: {group.synopsis}{keys}{where}",
         f"  because  {group.rule}",
         f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
-        f"  windows  {_some([str(window) for window in group.windows()])}",
-        f"  keeps    {_some(sorted({str(need) for _, need in group.uses}))}",
+        f"  windows  {_some([str(window) for window in sorted(group.needs.windows)])}",
+        f"  keeps    {_some(sorted(map(str, group.needs.components)))}",
     ]
     if synopsis is not None:
         described = synopsis.describe()

@@ -86,8 +86,8 @@ class WindowManager:
         while True:
             store = StoreId("slices", demand.where, demand.keys, grid)
             groups = [group for group in self.groups.values() if group.store == store]
-            longest = max([demand.window.size, *(group.longest for group in groups)])
-            if longest <= MOST_SLICES * gcd(step, *(group.step for group in groups)):
+            longest = max([demand.window.size, *(group.needs.reach("time") for group in groups)])
+            if longest <= MOST_SLICES * gcd(step, *(group.needs.step for group in groups)):
                 return store
             grid += 1
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from muntin.synopsis.contract import Batch, Column, Found, Need, Needs
+from muntin.synopsis.contract import Batch, Column, Found, Need
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.needs import Needs
 from muntin.synopsis.rescan import Rescan, RingSynopsis
 from muntin.synopsis.rescan_rows import RescanRows
 from muntin.synopsis.ring import EventRing

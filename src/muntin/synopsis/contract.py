@@ -13,7 +13,6 @@ import pyarrow as pa
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
 from muntin.query import Input
-from muntin.window import Window
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -32,9 +31,6 @@ class Need(NamedTuple):
     def __str__(self) -> str:
         name = " ".join([self.component, *map(str, self.parameters)])
         return f"{name} of {self.input}"
-
-
-Needs = Mapping[Window, frozenset[Need]]
 
 
 def storage(kind: pa.DataType) -> np.dtype:

@@ -7,7 +7,6 @@ nothing, the new one is complete once its range lies where the grid has its edge
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import gcd
 
 import numpy as np
@@ -80,8 +79,3 @@ class Grid:
 def window_step(window: Window) -> int:
     """The coarsest grid that has all edges of a window."""
     return gcd(window.size, window.to, window.slide)
-
-
-def common_step(windows: Iterable[Window]) -> int:
-    """The coarsest grid that has all edges of all windows."""
-    return gcd(*map(window_step, windows))

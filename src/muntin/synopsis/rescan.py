@@ -37,11 +37,11 @@ class RingSynopsis(Synopsis[EventRing]):
 
     def first_needed(self) -> int:
         """Index of the first event of the ring that a window looked up from `kept_from` on reaches."""
-        return self.store.find(self.kept_from - self.reach())
+        return self.store.find(self.kept_from - self.needs.reach("time"))
 
     def columns(self) -> tuple[set[Expression], set[Expression]]:
         """Arguments and predicates that the ring must keep for this synopsis."""
-        return columns_of((need for some in self.needs.values() for need in some), self.where)
+        return columns_of(self.needs.components, self.where)
 
     def check(self) -> None:
         # the ring has every column that the needs ask for

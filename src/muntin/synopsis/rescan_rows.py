@@ -61,7 +61,7 @@ class RescanRows(RingSynopsis):
             order = _by_slot(ids, int(ids.max(initial=-1)) + 1)
             settled = np.bincount(ids[: self.store.find(kept_from)], minlength=len(order.offset) - 1)
             rank = np.arange(len(ids)) - np.repeat(order.offset[:-1], np.diff(order.offset))
-            spared = rank >= np.repeat(settled - self.reach(), np.diff(order.offset))
+            spared = rank >= np.repeat(settled - self.needs.reach("rows"), np.diff(order.offset))
             kept = np.zeros(len(ids), np.bool_)
             kept[order.events[spared]] = True
             lost = np.bincount(ids[~kept], minlength=len(self._dropped))
@@ -75,7 +75,7 @@ class RescanRows(RingSynopsis):
         return np.ones(len(instants), np.bool_)
 
     def first_needed(self) -> int:
-        return max(0, self.store.find(self.kept_from) - self.reach())
+        return max(0, self.store.find(self.kept_from) - self.needs.reach("rows"))
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int

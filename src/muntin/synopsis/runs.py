@@ -15,9 +15,10 @@ import numpy as np
 from muntin.aggregate.component import COMPONENTS
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Bools, Found, Ints, Need, Needs
+from muntin.synopsis.contract import LONG_AGO, Bools, Found, Ints, Need
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.moves import Moves
+from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.slice_store import dtype_of
@@ -54,9 +55,9 @@ class RunSynopsis(Synopsis[Elements]):
     def fit(self, needs: Needs) -> None:
         """Build structures for new components from the store, at once; O(elements) each."""
         super().fit(needs)
-        wanted = {need for some in needs.values() for need in some}
+        wanted = needs.components
         self._structures = {need: each for need, each in self._structures.items() if need in wanted}
-        for need in sorted(wanted - self._structures.keys(), key=str):
+        for need in sorted(wanted.keys() - self._structures.keys(), key=str):
             structure = self.kind(COMPONENTS[need.component], dtype_of(need), self.store.dropped)
             self._structures[need] = structure
             self._extend(need, structure)
@@ -103,9 +104,8 @@ class RunSynopsis(Synopsis[Elements]):
 
     def first_needed(self) -> int:
         """Index of the first element that a window looked up from `kept_from` on reaches."""
-        rows = max((each.size + each.slide for each in self.needs if not each.is_time), default=0)
-        time = max((each.size + each.slide for each in self.needs if each.is_time), default=0)
         assert isinstance(self.store, EventRing)
+        rows, time = self.needs.reach("rows"), self.needs.reach("time")
         return max(0, min(self.store.find(self.kept_from) - rows, self.store.find(self.kept_from - time)))
 
     def nbytes(self) -> int:

@@ -22,8 +22,8 @@ from muntin.expression import Expression
 from muntin.kernels.slices import assign_cells
 from muntin.query import Input
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, Needs, storage
-from muntin.synopsis.grid import Grid, common_step
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, storage
+from muntin.synopsis.grid import Grid
 from muntin.synopsis.sequence import Sequence
 from muntin.window import Window, span
 
@@ -62,15 +62,13 @@ class SliceStore(Sequence):
         """The state arrays of a component, for some cells."""
         return tuple(self._cells[name][part] for name in self._names[need])
 
-    def fit(self, needs: Needs, now: int | None) -> None:
-        """Keep the components that `needs` asks for, on a grid with all their edges; O(cells)."""
-        step = common_step(needs)
+    def fit(self, wanted: set[Need], step: int, now: int | None) -> None:
+        """Keep these components, on a grid with edges at multiples of `step`; O(cells) if any is new."""
         if self._grid is None:
             self._grid = Grid(step)
             self.began_at = LONG_AGO if now is None else self._grid.next_edge(now)
         else:
             self._grid.refine(step, now)
-        wanted = {need for some in needs.values() for need in some}
         for need in self._names.keys() - wanted:
             for name in self._names.pop(need):
                 self._cells.remove(name)
@@ -245,7 +243,7 @@ def _lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints
     cell_of_old = np.empty(len(old_key), np.int64)
     known = int(max(event_key.max(), old_key.max(initial=0))) + 1
     cell_of_key, slice_of_key = np.empty(known, np.int64), np.full(known, -1)
-    slices, cells = assign_cells(  # type: ignore[no-untyped-call]
+    slices, cells = assign_cells(
         event_slice, event_key, old_start, old_offset, old_key, cell_of_key, slice_of_key,
         start, offset, key, cell_of_event, cell_of_old,
     )  # fmt: skip

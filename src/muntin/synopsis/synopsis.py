@@ -16,7 +16,8 @@ import numpy as np
 
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need, Needs
+from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.needs import Needs
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.window import Window
 
@@ -40,7 +41,7 @@ class Synopsis(ABC, Generic[Store]):
         self.store = store
         self.where = where
         self.keys = keys
-        self.needs: Needs = {}
+        self.needs = Needs()
         self.kept_from = LONG_AGO  # whatever was forgotten, windows looked up from here on were spared
         self._text_order = text_order
 
@@ -76,10 +77,6 @@ class Synopsis(ABC, Generic[Store]):
     def first_needed(self) -> int:
         """Index of the first event of a ring that a window looked up from `kept_from` on reaches."""
         raise NotImplementedError("only readers of rings know")
-
-    def reach(self) -> int:
-        """How far back from an instant (or count) the longest window and its slide go."""
-        return max((window.size + window.slide for window in self.needs), default=0)
 
     def nbytes(self) -> int:
         """Bytes of state beyond the store's."""

@@ -1,0 +1,53 @@
+"""Needs: which components of which windows the queries of a group ask for.
+
+Kept up to date one demand at a time, so that a query more or less costs the same among ten or ten
+thousand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import gcd
+
+from muntin.synopsis.contract import Need
+from muntin.synopsis.grid import window_step
+from muntin.window import Unit, Window
+
+
+class Needs:
+    """
+    >>> from muntin.query import Input
+    >>> needs, minute = Needs(), Window("time", 60, slide=20)
+    >>> needs.add(minute, Need(Input(None), "count"))
+    >>> needs.reach("time"), needs.step
+    (80, 20)
+    """
+
+    def __init__(self) -> None:
+        self.windows: dict[Window, Counter[Need]] = {}
+        self.components: Counter[Need] = Counter()
+        self.step = 0  # of the coarsest grid with all edges of the windows there ever were
+        self._reach: dict[Unit, int] = {}
+
+    def add(self, window: Window, need: Need) -> None:
+        """One more demand; O(1)."""
+        self.windows.setdefault(window, Counter())[need] += 1
+        self.components[need] += 1
+        self.step = gcd(self.step, window_step(window))
+        self._reach[window.unit] = max(self.reach(window.unit), window.size + window.slide)
+
+    def remove(self, window: Window, need: Need) -> None:
+        """One demand less; O(1), or O(windows) when the longest window goes."""
+        for counts in (self.windows[window], self.components):
+            counts[need] -= 1
+            if not counts[need]:
+                del counts[need]
+        if not self.windows[window]:
+            del self.windows[window]
+            if window.size + window.slide == self.reach(window.unit):
+                left = (each for each in self.windows if each.unit == window.unit)
+                self._reach[window.unit] = max((each.size + each.slide for each in left), default=0)
+
+    def reach(self, unit: Unit) -> int:
+        """How far back from an instant, or a count, the longest window and its slide go."""
+        return self._reach.get(unit, 0)
