@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 DOCS = Path(__file__).parent
@@ -46,10 +47,11 @@ def rules() -> str:
 
 
 def _synopsis_docstrings() -> dict[str, str]:
+    """One algorithm, one file: each is in the module that has its name."""
     from muntin.synopsis import SYNOPSES
 
-    modules = {name: inspect.getmodule(synopsis) for name, synopsis in SYNOPSES.items()}
-    return {name: inspect.cleandoc(module.__doc__ or "") for name, module in modules.items() if module}
+    modules = {name: import_module(f"muntin.synopsis.{name}") for name in SYNOPSES}
+    return {name: inspect.cleandoc(module.__doc__ or "") for name, module in modules.items()}
 
 
 def command_output(command: str) -> str:

@@ -59,7 +59,10 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
     columns |= key_columns
     values = [output.expression.evaluate(columns) for output in query.outputs]
     start, end = _bounds(query, presence, rows, kept)
-    complete = np.logical_and.reduce([found.complete[kept // found.width] for found in presence + calls])
+    covered = [found.complete(PRESENCE)[kept // found.width] for found in presence]
+    for call, found in zip(query.calls, calls, strict=True):
+        covered += [found.complete(need)[kept // found.width] for need in needs_of(call)]
+    complete = np.logical_and.reduce(covered)
     return Answers(query, list(key_columns.values()), values, start, end, complete).table()
 
 
@@ -68,8 +71,9 @@ def _together(found: Sequence[Found]) -> Found:
     if len(found) == 1:
         return found[0]
     partials = {need: partial for each in found for need, partial in each.partials.items()}
-    complete = np.logical_and.reduce([each.complete for each in found])
-    return found[0]._replace(partials=partials, complete=complete)
+    known_since = {need: since for each in found for need, since in each.known_since.items()}
+    is_whole = np.logical_and.reduce([each.is_whole for each in found])
+    return found[0]._replace(partials=partials, known_since=known_since, is_whole=is_whole)
 
 
 def lower(call: Call, found: Found, kept: Ints, texts: Mapping[Expression, Dictionary]) -> pa.Array:

@@ -24,7 +24,7 @@ from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
-from muntin.synopsis.contract import Ints
+from muntin.synopsis.contract import LONG_AGO, Ints
 from muntin.synopsis.ring import columns_of
 
 _FOREVER = 2**63 - 1
@@ -45,6 +45,7 @@ class Shard:
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self._needed_bytes = 0  # of state when it was last without backlog
+        self._forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
 
     # -- queries -----------------------------------------------------------------------------------
@@ -90,6 +91,10 @@ class Shard:
                     group.synopsis, store, where, group.keys, self._text_order
                 )
             self.synopses[number].fit(group.needs)
+            # a new query may stand further back than those before it, though not everything is there
+            self.synopses[number].kept_from = min(
+                self.synopses[number].kept_from, group.earliest_lookup(self._forgotten_to)
+            )
         self._fit_dictionaries()
 
     def _fit_stores(self) -> None:
@@ -120,7 +125,7 @@ class Shard:
         ring = EventRing(store_id.where)
         if self.clock.now is not None:
             # only the ring of the whole stream can know how many events it missed
-            ring.begin_at(self.clock.now, self.clock.events if store_id == STREAM_RING else 0)
+            ring.begin_at(self.clock.now, self.clock.events if store_id == STREAM_RING else None)
         return ring
 
     def _fit_dictionaries(self) -> None:
@@ -190,6 +195,7 @@ class Shard:
         return min(since_emitted, first)
 
     def _advance(self, instant: int) -> None:
+        self._forgotten_to = instant
         readers: dict[StoreId, list[Synopsis[Any]]] = {}
         for number, group in self.manager.groups.items():
             synopsis = self.synopses[number]

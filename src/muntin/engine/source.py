@@ -72,7 +72,7 @@ def _from_dict(columns: dict[str, Any]) -> pa.Table:
                 if isinstance(values, (pa.Array, pa.ChunkedArray))
                 else pa.array(values, from_pandas=False)
             )
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaError(f"column '{name}' of the batch cannot be read: {_first_line(error)}") from None
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.aggregate.component import HOLISTIC
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
-from muntin.synopsis import SYNOPSES, Intervals
+from muntin.synopsis import SYNOPSES
 from muntin.synopsis.grid import window_step
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
@@ -49,13 +49,35 @@ def is_on_slices(demand: Demand) -> bool:
     return window.size <= MOST_SLICES * window_step(window)
 
 
+def _subtracts(demand: Demand) -> bool:
+    """Whether its partials can be subtracted without a trace: counts and integer sums."""
+    argument = demand.need.input.argument
+    is_float = argument is not None and pa.types.is_floating(argument.type)
+    return demand.need.component == "count" or (demand.need.component == "sum" and not is_float)
+
+
 RULES: tuple[Rule, ...] = (
-    Rule(lambda demand: not demand.window.is_time, "rescan_rows", "a ROWS window counts single events"),
-    Rule(is_on_slices, "slices", "its edges fall on a grid"),
-    Rule(lambda demand: not demand.window.slide, "rescan", "without SLIDE any instant may be asked for"),
-    Rule(_is_holistic, "rescan", "the aggregate needs the values themselves"),
+    Rule(
+        lambda demand: _is_keyed(demand) and not demand.window.is_time,
+        "rescan_rows",
+        "a ROWS window per key counts the events of each key",
+    ),
+    Rule(
+        lambda demand: _is_keyed(demand) and is_on_slices(demand),
+        "slices",
+        "its edges fall on a grid, and the cells of all keys are merged together",
+    ),
+    Rule(_is_keyed, "rescan", "windows per key without a grid, or of aggregates that do not merge"),
+    Rule(
+        lambda demand: _orders_text(demand) and not demand.window.is_time,
+        "rescan_rows",
+        "the order of text is known only at look-up",
+    ),
     Rule(_orders_text, "rescan", "the order of text is known only at look-up"),
-    Rule(lambda demand: True, "rescan", f"its edges would cut it into more than {MOST_SLICES:,} slices"),
+    Rule(lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"),
+    Rule(lambda demand: demand.need.component == "distinct", "distinct", "it needs to know equal values"),
+    Rule(_subtracts, "r_int", "it can be subtracted: two prefixes answer any window"),
+    Rule(lambda demand: True, "b_int", "it can be merged but not subtracted"),
 )
 
 
@@ -67,6 +89,8 @@ def choose_synopsis(demand: Demand) -> Rule:
         return natural
     if hint not in SYNOPSES:
         raise MuntinError(f"there is no synopsis '{hint}'{nearest(hint, SYNOPSES)}")
+    if demand.need.component not in SYNOPSES[hint]:
+        return natural  # a hint is about what the synopsis can do: the rest goes its usual way
     if reason := why_not(hint, demand):
         raise MuntinError(f"synopsis '{hint}' cannot serve {demand.need} over {demand.window}: {reason}")
     return Rule(lambda demand: True, hint, "the query asks for it")
@@ -74,7 +98,6 @@ def choose_synopsis(demand: Demand) -> Rule:
 
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
-    kind = SYNOPSES[synopsis]
     if synopsis == "slices":
         return (
             None if is_on_slices(demand) else "it needs a time window with SLIDE and an aggregate that merges"
@@ -83,9 +106,10 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         return None if demand.window.is_time else "it is for time windows; use 'rescan_rows'"
     if synopsis == "rescan_rows":
         return "it is for ROWS windows; use 'rescan'" if demand.window.is_time else None
-    assert issubclass(kind, Intervals)
     if demand.keys:
         return "it has no keys"
     if _orders_text(demand):
         return "the order of text is known only at look-up"
-    return None if demand.need.component in kind.components else "it keeps other components"
+    if synopsis == "r_int" and not _subtracts(demand):
+        return "only counts and integer sums can be subtracted without a trace"
+    return None

@@ -1,34 +1,55 @@
 """The shared state behind windows: one algorithm a file, named as in its paper."""
 
+from functools import partial
 from typing import Any
 
+from muntin.aggregate.component import COMPONENTS, HOLISTIC
+from muntin.expression import Expression
+from muntin.synopsis.b_int import BInt
 from muntin.synopsis.contract import Batch, Column, Found, Need
+from muntin.synopsis.distinct import DistinctCounter
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.needs import Needs
+from muntin.synopsis.psoup import PSoup
+from muntin.synopsis.quantile_tree import QuantileTree
+from muntin.synopsis.r_int import RInt
 from muntin.synopsis.rescan import Rescan, RingSynopsis
 from muntin.synopsis.rescan_rows import RescanRows
 from muntin.synopsis.ring import EventRing
-from muntin.synopsis.runs import RunSynopsis
+from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
 from muntin.synopsis.synopsis import Synopsis, TextOrder
+from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
 
-# Every algorithm by the name the plan, EXPLAIN and hints know it by: synopses, and structures that
-# `RunSynopsis` makes one of.
-SYNOPSES: dict[str, type[Synopsis[Any]] | type[Intervals]] = {
-    each.name: each for each in (Rescan, RescanRows, Slices)
+# Structures over the runs of a sequence, by name; a synopsis is made of one by `RunSynopsis`.
+INTERVALS: dict[str, type[Intervals]] = {each.name: each for each in (RInt, BInt, PSoup)}
+# Every algorithm by the name the plan, EXPLAIN and hints know it by, with the components it serves.
+EVERY = frozenset(COMPONENTS) | HOLISTIC
+SYNOPSES: dict[str, frozenset[str]] = {
+    Rescan.name: EVERY,
+    RescanRows.name: EVERY,
+    Slices.name: frozenset(COMPONENTS),
+    **{name: kind.components for name, kind in INTERVALS.items()},
+    QuantileTree.name: frozenset({"quantile"}),
+    DistinctCounter.name: frozenset({"distinct"}),
 }
 
 
-def build_synopsis(name: str, store: Any, where: Any, keys: Any, text_order: TextOrder) -> Synopsis[Any]:
+def build_synopsis(
+    name: str, store: Any, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+) -> Synopsis[Any]:
     """A synopsis by name, over a store."""
-    kind = SYNOPSES[name]
-    if issubclass(kind, Intervals):
-        return RunSynopsis(store, where, keys, text_order, kind)
-    return kind(store, where, keys, text_order)
+    whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in (Rescan, RescanRows, Slices)}
+    if name in whole:
+        return whole[name](store, where, keys, text_order)
+    makers: dict[str, TrackMaker] = {QuantileTree.name: QuantileTrack, DistinctCounter.name: DistinctTrack}
+    make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
+    return RunSynopsis(store, where, keys, text_order, name, make_track)
 
 
 __all__ = [
+    "INTERVALS",
     "SYNOPSES",
     "Batch",
     "Column",

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Arrays = dict[str, npt.NDArray[Any]]
 
-LONG_AGO = -(2**63)  # an instant before all others
+LONG_AGO = -(2**62)  # an instant before all others, with room to subtract from
 
 
 class Need(NamedTuple):
@@ -36,6 +36,12 @@ class Need(NamedTuple):
 def storage(kind: pa.DataType) -> np.dtype:
     """How values of a type are kept: floats as float64, all else as int64 (text as codes)."""
     return np.dtype(np.float64 if pa.types.is_floating(kind) else np.int64)
+
+
+def dtype_of(need: Need) -> np.dtype:
+    """How the values of a need's input are kept."""
+    argument = need.input.argument
+    return np.dtype(np.int64) if argument is None else storage(argument.type)
 
 
 class Column(NamedTuple):
@@ -83,12 +89,18 @@ class Batch:
 class Found(NamedTuple):
     """What a look-up at `r` instants for `k` keys found.
 
-    `partials` have r * k slots, key by key within each instant. `start`, `end` and `complete`
-    describe the windows: one element per `width` slots. An empty ROWS window has start == end.
+    `partials` have r * k slots, key by key within each instant. `start`, `end` and `is_whole` (nothing
+    of the window has been forgotten) describe the windows: one element per `width` slots. An empty
+    ROWS window has start == end.
     """
 
     partials: dict[Need, Partial]
     start: Ints
     end: Ints
-    complete: Bools
+    is_whole: Bools
+    known_since: dict[Need, int]  # the instant from which on each need has been kept
     width: int
+
+    def complete(self, need: Need) -> Bools:
+        """Which windows are covered from their start, as far as one need is concerned."""
+        return self.is_whole & ((self.start >= self.known_since[need]) | (self.end <= self.start))

@@ -1,8 +1,8 @@
 """A grid: where slices begin, which may become finer as time goes on.
 
 The edges of every window on a grid fall on multiples of its step. When a new window needs a finer
-step, slices so far stay as they are and later ones are finer: windows on the old grid notice
-nothing, the new one is complete once its range lies where the grid has its edges.
+step, slices so far stay as they are, the last of them cut short, and later ones are finer: windows on
+the old grid notice nothing, the new one is complete once its range lies where the grid has its edges.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from muntin.window import Window
 class Grid:
     """
     >>> grid = Grid(10)
-    >>> grid.refine(4, now=25)  # from 30 on, in steps of 2
-    >>> grid.start_of(np.array([27, 33])).tolist(), grid.end_of(np.array([20, 32])).tolist()
-    ([20, 32], [30, 34])
+    >>> grid.refine(4, now=25)  # from 26 on, in steps of 2
+    >>> grid.start_of(np.array([25, 33])).tolist(), grid.end_of(np.array([20, 32])).tolist()
+    ([20, 32], [26, 34])
     """
 
     def __init__(self, step: int):
@@ -33,14 +33,13 @@ class Grid:
         return int(self._step[-1])
 
     def refine(self, step: int, now: int | None) -> None:
-        """Have edges at multiples of `step` too, from the next edge after `now` on."""
+        """Have edges at multiples of `step` too, from the next one on; all events so far are before `now`."""
         if now is None:
             self._step[-1] = step  # nothing lies on the grid yet
         elif step % self.step:
-            self._from, self._step = (
-                np.append(self._from, self.next_edge(now)),
-                np.append(self._step, gcd(step, self.step)),
-            )
+            finer = gcd(step, self.step)
+            self._from = np.append(self._from, -(-now // finer) * finer)
+            self._step = np.append(self._step, finer)
 
     def next_edge(self, instant: int) -> int:
         return -(-instant // self.step) * self.step
@@ -55,7 +54,12 @@ class Grid:
         return at - at % self.step_at(at)
 
     def end_of(self, start: Ints) -> Ints:
-        return start + self.step_at(start)
+        ends = start + self.step_at(start)
+        if len(self._step) == 1:
+            return ends
+        later = np.append(self._from[1:], 2**63 - 1)  # where the next step comes into force
+        cut: Ints = np.minimum(ends, later[np.searchsorted(self._from, start, side="right") - 1])
+        return cut
 
     def has_edges_from(self, window: Window) -> int:
         """The instant from which on the grid has all edges of `window`."""

@@ -27,6 +27,7 @@ class Intervals(ABC):
 
     name: ClassVar[str]
     components: ClassVar[frozenset[str]]  # names of the components it can serve
+    is_suffix_only: ClassVar[bool] = False  # whether it knows only runs up to `end`
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         """Of values of `dtype` (float64 or int64); the first element to come has number `first`."""

@@ -109,10 +109,8 @@ class Rescan(RingSynopsis):
         for need in wanted:
             value, valid = self.store.column(need.input, self.where, part)
             partials[need] = self._fold(need, lo, hi, width, slot, at, value, valid)
-        complete = self.covers(
-            window, instants, start, self.store.known_since(window, wanted, self.where, self.keys)
-        )
-        return Found(partials, start, end, complete, width)
+        is_whole = self.is_whole(window, instants, start)
+        return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
 
 
 def is_text(argument: Expression) -> bool:

@@ -143,7 +143,7 @@ class RescanRows(RingSynopsis):
         if bool(np.any(lost & (asked_at < self.kept_from))):
             raise WindowTooLarge(f"{window} was asked for at an instant whose events have been dropped")
         if self.store.began_at != LONG_AGO:
-            lost |= begin < 0
+            lost |= (begin < 0) | (window.slide > 0 and not self.store.knows_count)
         lo, hi = lo + order.offset[slots], hi + order.offset[slots]
         everything = slice(0, len(self.store))
         at: Ints = self.store.at[order.events]
@@ -157,8 +157,7 @@ class RescanRows(RingSynopsis):
         held = hi > lo
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
         start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
-        complete = ~lost & (~held | (start >= self.store.known_since(window, wanted, self.where, self.keys)))
-        return Found(partials, start, end, complete, 1)
+        return Found(partials, start, end, ~lost, self.known_since(window, wanted), 1)
 
     def _ordered(self, slot: Ints, width: int) -> _Order:
         if not self.keys:

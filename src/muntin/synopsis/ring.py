@@ -33,6 +33,7 @@ class EventRing(Sequence):
 
     def __init__(self, where: Expression | None = None):
         self.where = where
+        self.knows_count = True  # whether elements are numbered from the first event of the stream
         self.known_from: dict[str, int] = {"at": LONG_AGO}
         self._columns = Columns({"at": _TIME})
         self._source: dict[str, tuple[str, Any]] = {"at": ("at", None)}  # where a batch has a column
@@ -53,10 +54,11 @@ class EventRing(Sequence):
         """How many events have been forgotten, or came before the ring was there."""
         return self._columns.dropped
 
-    def begin_at(self, now: int, events: int) -> None:
-        """The ring comes when `events` have passed already, all before `now`."""
+    def begin_at(self, now: int, events: int | None) -> None:
+        """The ring comes when some events have passed already, all before `now`; None: nobody knows how many."""
         self.began_at = now
-        self._columns.dropped = events
+        self.knows_count = events is not None
+        self._columns.dropped = events or 0
 
     def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         lo = np.searchsorted(self.at, start)
@@ -80,9 +82,9 @@ class EventRing(Sequence):
         return COMPONENTS[need.component].lift(value, valid, self.at[lo:hi])
 
     def known_since(
-        self, window: Window, needs: Iterable[Need], where: Expression | None, keys: tuple[Expression, ...]
+        self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:
-        arguments, predicates = columns_of(needs, where)
+        arguments, predicates = columns_of([need], where)
         names = [f"value {argument.sql}" for argument in arguments]
         names += [f"mask {predicate.sql}" for predicate in predicates]
         names += [key_column(keys)] if keys else []
@@ -156,7 +158,9 @@ class EventRing(Sequence):
         return self._columns.nbytes()
 
     def snapshot(self) -> Arrays:
-        arrays: Arrays = {"meta": np.array([self.began_at, self.dropped, self.forgotten_before], np.int64)}
+        arrays: Arrays = {
+            "meta": np.array([self.began_at, self.dropped, self.forgotten_before, self.knows_count], np.int64)
+        }
         for name in self._columns.names():
             arrays[f"known {name}"] = np.array([self.known_from[name]], np.int64)
             arrays[f"column {name}"] = self[name].copy()
@@ -164,9 +168,9 @@ class EventRing(Sequence):
 
     def restore(self, arrays: Arrays) -> None:
         names = self._columns.names()
-        self.began_at, self._columns.dropped, self.forgotten_before = (
-            int(number) for number in arrays["meta"]
-        )
+        meta = [int(number) for number in arrays["meta"]]
+        self.began_at, self._columns.dropped, self.forgotten_before = meta[:3]
+        self.knows_count = bool(meta[3])
         self.known_from = {name: int(arrays[f"known {name}"][0]) for name in names}
         self._columns.replace({name: arrays[f"column {name}"] for name in names})
 

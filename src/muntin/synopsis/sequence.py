@@ -7,7 +7,6 @@ the first ever, which never change while the element is kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
@@ -37,9 +36,9 @@ class Sequence(ABC):
 
     @abstractmethod
     def known_since(
-        self, window: Window, needs: Iterable[Need], where: Expression | None, keys: tuple[Expression, ...]
+        self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:
-        """The instant from which on all that these needs read has been kept, on the window's edges."""
+        """The instant from which on all that a need reads has been kept, on the window's edges."""
 
     @abstractmethod
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:

@@ -11,7 +11,6 @@ that saw an event have one, so silence and rare keys cost nothing:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from muntin.expression import Expression
 from muntin.kernels.slices import assign_cells
 from muntin.query import Input
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, storage
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
 from muntin.synopsis.grid import Grid
 from muntin.synopsis.sequence import Sequence
 from muntin.window import Window, span
@@ -81,10 +80,9 @@ class SliceStore(Sequence):
             self._known_from[need] = LONG_AGO if now is None else self._grid.next_edge(now)
 
     def known_since(
-        self, window: Window, needs: Iterable[Need], where: Expression | None, keys: tuple[Expression, ...]
+        self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:
-        known = [self._known_from[need] for need in needs]
-        return max(self.began_at, self.grid.has_edges_from(window), *known)
+        return max(self.began_at, self.grid.has_edges_from(window), self._known_from[need])
 
     def insert(self, batch: Batch) -> None:
         """Fold a batch into its cells; only slices from the first one it touches on are rewritten."""
@@ -258,12 +256,6 @@ def _zeros(count: int) -> Ints:
     if count > len(_ZEROS[0]):
         _ZEROS[0] = np.zeros(2 * count, np.int64)
     return _ZEROS[0][:count]
-
-
-def dtype_of(need: Need) -> np.dtype:
-    """How the values of a need's input are kept."""
-    argument = need.input.argument
-    return storage(argument.type) if argument is not None else _INT
 
 
 def _column(batch: Batch, input: Input) -> tuple[Array, Bools]:

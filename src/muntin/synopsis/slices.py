@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
-from muntin.synopsis.contract import Found, Ints, Need
-from muntin.synopsis.slice_store import SliceStore, dtype_of
+from muntin.synopsis.contract import Found, Ints, Need, dtype_of
+from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.synopsis import Synopsis
 from muntin.window import Window
 
@@ -44,8 +44,8 @@ class Slices(Synopsis[SliceStore]):
             component = COMPONENTS[need.component]
             partials[need] = component.start(dtype_of(need), len(instants) * width)
             component.merge(lo - first, hi - first, width, key, self.store.cells(need, part), partials[need])
-        known_from = self.store.known_since(window, wanted, self.where, self.keys)
-        return Found(partials, start, end, self.covers(window, instants, start, known_from), width)
+        is_whole = self.is_whole(window, instants, start)
+        return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
 
     def describe(self) -> str:
         return str(self.store)

@@ -97,11 +97,15 @@ class Synopsis(ABC, Generic[Store]):
         """A few words on its shape for `explain`."""
         return ""
 
-    def covers(self, window: Window, instants: Ints, start: Ints, known_from: int) -> Bools:
-        """Which time windows the state covers from their start.
+    def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
+        """The instant from which on each need has been kept, on the edges of a window."""
+        return {need: self.store.known_since(window, need, self.where, self.keys) for need in wanted}
 
-        One that began before what is known is answered as far as it goes (False). One that was
-        covered once, but has been forgotten, is refused.
+    def is_whole(self, window: Window, instants: Ints, start: Ints) -> Bools:
+        """Which time windows have lost nothing.
+
+        One that began before the state did is answered as far as it goes (False). One that was whole
+        once, but has been forgotten, is refused.
         """
         gone = start < self.store.forgotten_before
         if bool(np.any(gone & (instants < self.kept_from))):
@@ -111,4 +115,4 @@ class Synopsis(ABC, Generic[Store]):
                 f"{window} at {asked} needs events that have been dropped; "
                 f"the state answers instants from {first} on"
             )
-        return ~gone & (start >= known_from)
+        return ~gone

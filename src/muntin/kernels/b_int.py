@@ -1,0 +1,114 @@
+"""Build and read base intervals: the loops of B-INT.
+
+The cells of all levels lie in one set of arrays: level `j` is a ring of `capacity >> j` cells that
+begins at `2 * capacity - (2 * capacity >> j)`; cell `q` of it covers elements `q << j` to
+`(q + 1 << j) - 1`. Both halves of an interval lie side by side on the level below, and all levels
+wrap at the same element.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from muntin.kernels.combine import combine, move, put, take
+from muntin.kernels.jit import kernel
+
+# Elements that go through all levels together, to be still in the nearest cache at each.
+CHUNK = 1024
+
+
+@intrinsic
+def _trailing_zeros(typingctx, number):
+    """Zeros at the low end of an int64; 64 for 0."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), emit
+
+
+@intrinsic
+def _leading_zeros(typingctx, number):
+    """Zeros at the high end of an int64; 64 for 0."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), emit
+
+
+@kernel
+def extend(cells, capacity, end, lifted):
+    """Append lifted elements, the first with number `end`; returns how often it combined."""
+    combines = 0
+    count = len(lifted[0])
+    done = 0
+    while done < count:
+        slot = end & (capacity - 1)
+        size = min(count - done, CHUNK, capacity - slot)  # does not wrap
+        for i in range(size):
+            put(cells, slot + i, take(lifted, done + i))
+        below = 0
+        slots = capacity
+        lo = end
+        hi = end + size
+        while slots > 1:
+            # the intervals of the next level that end in the chunk; their left half may be older
+            lo >>= 1
+            hi >>= 1
+            if lo == hi:
+                break
+            above = below + slots
+            slots >>= 1
+            q = lo & (slots - 1)
+            for i in range(hi - lo):
+                left = below + 2 * (q + i)
+                put(cells, above + q + i, combine(cells, take(cells, left), take(cells, left + 1)))
+            combines += hi - lo
+            below = above
+        end += size
+        done += size
+    return combines
+
+
+@kernel
+def query(cells, capacity, first, end, lo, hi, out):
+    """Combine the fewest intervals that make up each run, from left to right, into `out`.
+
+    `out` holds identities. Returns how many intervals were read, or `~r` if elements of run `r` are
+    not remembered.
+    """
+    read = 0
+    for r in range(len(lo)):
+        at = lo[r]
+        stop = hi[r]
+        if at >= stop:
+            continue
+        if at < first or stop > end:
+            return ~r
+        total = take(out, r)
+        while at < stop:
+            # the longest interval that begins here and does not reach too far
+            level = min(_trailing_zeros(at), 63 - _leading_zeros(stop - at))
+            slots = capacity >> level
+            cell = 2 * (capacity - slots) + ((at >> level) & (slots - 1))
+            total = combine(cells, total, take(cells, cell))
+            at += 1 << level
+            read += 1
+        put(out, r, total)
+    return read
+
+
+@kernel
+def resize(old, old_capacity, new, new_capacity, first, end):
+    """Copy every interval within `first .. end - 1` to cells of another capacity."""
+    level = 0
+    while (old_capacity >> level) > 0 and (new_capacity >> level) > 0:
+        old_slots = old_capacity >> level
+        new_slots = new_capacity >> level
+        oldest = (first + (1 << level) - 1) >> level
+        move(old, 2 * (old_capacity - old_slots), old_slots, new, 2 * (new_capacity - new_slots), new_slots,
+             oldest, end >> level)  # fmt: skip
+        level += 1

@@ -1,0 +1,112 @@
+"""A track: one input of a sequence, followed by the structure that answers for its runs.
+
+What `RunSynopsis` has one of per component, or per input where several needs share a structure. It
+knows what the structure is fed with, and turns what it answers into partials.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Partial
+from muntin.expression import Expression
+from muntin.synopsis.contract import Ints, Need, dtype_of
+from muntin.synopsis.distinct import DistinctCounter
+from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.quantile_tree import QuantileTree
+from muntin.synopsis.ring import EventRing
+from muntin.synopsis.sequence import Sequence as Elements
+
+
+class Track(ABC):
+    """Follows `store`; `structure` is anything that can extend, rewind, forget, check and count bytes."""
+
+    structure: Any
+
+    def __init__(self, store: Elements, where: Expression | None, need: Need):
+        self.store = store
+        self.where = where
+        self.need = need
+
+    def follow(self) -> None:
+        """Take in what changed in the store since the last time; O(1) amortised per element."""
+        first = min(max(self.store.changed_from, self.structure.first), self.structure.end)
+        if self.structure.end > first:
+            self.structure.rewind(first)  # events out of order come again, in their place
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take in the elements that the structure has not seen."""
+        lo, hi = self.structure.end - self.store.dropped, len(self.store)
+        if lo < hi:
+            self._extend(lo, hi)
+
+    @abstractmethod
+    def _extend(self, lo: int, hi: int) -> None:
+        """Feed the elements with index in [lo, hi)."""
+
+    @abstractmethod
+    def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
+        """Partials of runs of element numbers, for the needs it serves."""
+
+
+class IntervalTrack(Track):
+    """A component whose partials merge."""
+
+    def __init__(self, store: Elements, where: Expression | None, need: Need, kind: type[Intervals]):
+        super().__init__(store, where, need)
+        self.component = COMPONENTS[need.component]
+        self.structure = kind(self.component, dtype_of(need), store.dropped)
+
+    def _extend(self, lo: int, hi: int) -> None:
+        self.structure.extend(self.store.lifted(self.need, self.where, lo, hi))
+
+    def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
+        if self.structure.is_suffix_only and bool(np.any((hi < self.structure.end) & (lo < hi))):
+            return {self.need: self._scan(lo, hi)}
+        return {self.need: self.structure.query(lo, hi)}
+
+    def _scan(self, lo: Ints, hi: Ints) -> Partial:
+        first, last = int(lo.min()), max(int(hi.max()), int(lo.min()))
+        dropped = self.store.dropped
+        lifted = self.store.lifted(self.need, self.where, first - dropped, last - dropped)
+        into = self.component.start(dtype_of(self.need), len(lo))
+        key = np.zeros(last - first, np.int64)
+        self.component.merge(lo - first, np.maximum(lo, hi) - first, 1, key, lifted, into)
+        return into
+
+
+class _ValueTrack(Track):
+    """An input whose single values matter; only a ring has them."""
+
+    def _extend(self, lo: int, hi: int) -> None:
+        assert isinstance(self.store, EventRing)
+        self.structure.extend(*self.store.column(self.need.input, self.where, slice(lo, hi)))
+
+
+class QuantileTrack(_ValueTrack):
+    """All quantiles of one input, whatever their phi."""
+
+    def __init__(self, store: Elements, where: Expression | None, need: Need):
+        super().__init__(store, where, need)
+        self.structure = QuantileTree(dtype_of(need), store.dropped)
+
+    def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
+        value, count = self.structure.query(lo, hi, [need.parameters[0] for need in wanted])
+        return {need: (value[:, column], count) for column, need in enumerate(wanted)}
+
+
+class DistinctTrack(_ValueTrack):
+    """How many different values of one input."""
+
+    def __init__(self, store: Elements, where: Expression | None, need: Need):
+        super().__init__(store, where, need)
+        self.structure = DistinctCounter(dtype_of(need), store.dropped)
+
+    def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
+        return {self.need: (self.structure.query(lo, hi),)}
