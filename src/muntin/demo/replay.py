@@ -22,7 +22,8 @@ AHEAD = 4  # batches drawn before they are asked for
 
 
 def play(source: Source, display: Display, seconds: float, started: float) -> Progress:
-    """Replay `source` for up to `seconds`; `started` is the `time.perf_counter()` of the command."""
+    """Replay `source` for up to `seconds` after its first batch, whose time may go into compiling
+    kernels; `started` is the `time.perf_counter()` of the command."""
     engine = Engine()
     progress = Progress(queries=len(source.queries))
     watch = AlertWatch(tuple(name for name in source.watched if name in source.queries))
@@ -32,7 +33,7 @@ def play(source: Source, display: Display, seconds: float, started: float) -> Pr
         begun = time.perf_counter()
         for batch in batches:
             _step(engine, source, batch, progress, watch, display, begun, started)
-            if stop.is_set() or progress.elapsed >= seconds:
+            if stop.is_set() or progress.elapsed - progress.warm_seconds >= seconds:
                 break
     display.close()
     _sum_up(engine, source, progress, display, interrupted=stop.is_set())

@@ -152,9 +152,13 @@ def _choose(table, at, stop):
         p += 1
     if p >= 0 and stop - at <= table[p, LONGEST] and table[p, KEPT] <= at:
         return p
-    # a window that is not full yet: wider ones have a row that begins with the stream
-    if p + 1 < len(table) and table[p + 1, ORIGIN] == at and table[p + 1, KEPT] == at:
-        return p + 1
+    # a window that is not full, at the start of the stream or because slices are missing: the rows of
+    # wider ones will do if a landmark lies in it, or if it begins where they began
+    for wider in range(p + 1, len(table)):
+        if table[wider, KEPT] <= at:
+            past = at % table[wider, WIDTH]
+            if past == 0 or at - past + table[wider, WIDTH] <= stop or table[wider, ORIGIN] == at:
+                return wider
     # no window that was announced: walk from landmark to landmark
     while p >= 0 and table[p, KEPT] > at:
         p -= 1

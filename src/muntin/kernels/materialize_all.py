@@ -39,7 +39,9 @@ def advance_extremes(value, first, start, size, queue, end, head, is_max, answer
     to the front costs O(1) amortised.
     """
     for i in range(start, len(value)):
-        while end > 0 and queue[end - 1] >= first and is_beaten(value[queue[end - 1] - first], value[i], is_max):
+        while (
+            end > 0 and queue[end - 1] >= first and is_beaten(value[queue[end - 1] - first], value[i], is_max)
+        ):
             end -= 1
         if end == len(queue):
             oldest = head.min()

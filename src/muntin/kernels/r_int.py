@@ -57,9 +57,9 @@ def _add_up(prefix, end, total):
         step = total[i]
         before = running
         running += step
-        # -1 where both terms have one sign and the sum the other, else 0
+        # all bits set where both terms have one sign and the sum the other, else none
         is_over = ((before ^ running) & (step ^ running)) >> 63
-        wraps -= is_over & (1 | step >> 63)
+        wraps += is_over & (1 | step >> 63)
         prefix[(end + 1 + i) & mask, 0] = running
         prefix[(end + 1 + i) & mask, 1] = wraps
 
@@ -97,7 +97,7 @@ def query_sum(prefix, first, end, lo, hi, total, shadow):
             below = prefix[lo[r] & mask, 0]
             run = above - below
             is_over = ((above ^ below) & (above ^ run)) >> 63
-            wraps = prefix[hi[r] & mask, 1] - prefix[lo[r] & mask, 1] - (is_over & (1 | above >> 63))
+            wraps = prefix[hi[r] & mask, 1] - prefix[lo[r] & mask, 1] + (is_over & (1 | above >> 63))
             total[r] = run
             shadow[r] = run + wraps * _WRAP
     return 0

@@ -110,6 +110,8 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         return "it has no keys"
     if _orders_text(demand):
         return "the order of text is known only at look-up"
-    if synopsis == "r_int" and not _subtracts(demand):
+    if synopsis in ("r_int", "materialize_all") and demand.need.component == "sum" and not _subtracts(demand):
         return "only counts and integer sums can be subtracted without a trace"
+    if synopsis in ("l_int", "materialize_all") and demand.window.is_time and not is_on_slices(demand):
+        return "a time window without SLIDE has no fixed width; use 'b_int'"
     return None

@@ -9,6 +9,10 @@ from muntin.synopsis.b_int import BInt
 from muntin.synopsis.contract import Batch, Column, Found, Need
 from muntin.synopsis.distinct import DistinctCounter
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.l_int import LInt
+from muntin.synopsis.materialize_all import MaterializeAll
+from muntin.synopsis.materialize_none import MaterializeNone
+from muntin.synopsis.monotone_deque import MonotoneDeque
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.psoup import PSoup
 from muntin.synopsis.quantile_tree import QuantileTree
@@ -23,7 +27,9 @@ from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
 
 # Structures over the runs of a sequence, by name; a synopsis is made of one by `RunSynopsis`.
-INTERVALS: dict[str, type[Intervals]] = {each.name: each for each in (RInt, BInt, PSoup)}
+INTERVALS: dict[str, type[Intervals]] = {
+    each.name: each for each in (RInt, BInt, LInt, MonotoneDeque, PSoup, MaterializeAll, MaterializeNone)
+}
 # Every algorithm by the name the plan, EXPLAIN and hints know it by, with the components it serves.
 EVERY = frozenset(COMPONENTS) | HOLISTIC
 SYNOPSES: dict[str, frozenset[str]] = {

@@ -41,6 +41,7 @@ from muntin.kernels.distinct import (
 )
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Bools, Ints
+from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals, SortedRuns
 
 _INT = np.dtype(np.int64)
@@ -78,7 +79,7 @@ class DistinctCounter:
     def extend(self, value: Array, valid: Bools) -> None:
         """Append elements; O(log n) amortised each."""
         self._ordinals.extend(valid)
-        code = _codes(value[valid])
+        code = _codes(np.asarray(value[valid], self.dtype))
         done, start = 0, self._elements.dropped + len(self._elements)
         self._elements.extend({"code": code, "previous": np.empty_like(code)})
         if len(self._elements) >= len(self._count):
@@ -97,6 +98,7 @@ class DistinctCounter:
 
     def rewind(self, end: int) -> None:
         """Take back the elements numbered `end` and later; O(log n) each."""
+        check_rewind(self.first, self.end, end)
         kept = self._ordinals.rewind(end) - self._elements.dropped
         code, previous = self._elements["code"][kept:], self._elements["previous"][kept:]
         start, first = self._elements.dropped + kept, self._elements.dropped
@@ -110,7 +112,8 @@ class DistinctCounter:
 
     def forget(self, first: int) -> None:
         """Elements numbered below `first` will not be asked for any more; O(log n) amortised each."""
-        gone = self._ordinals.forget(first) - self._elements.dropped
+        self.first = min(max(first, self.first), self.end)
+        gone = self._ordinals.forget(self.first) - self._elements.dropped
         code = self._elements["code"][:gone]
         self._size = forget_codes(
             code, self._elements.dropped, self._code, self._last, self._count, self._size
@@ -120,17 +123,17 @@ class DistinctCounter:
             self._runs.forget(self._elements.dropped)
         self._fit_table(ring_capacity(len(self._code), 2 * self._size))
         self._fit_ring()
-        self.first = first
 
     def query(self, lo: Ints, hi: Ints) -> Ints:
         """Different values of many runs `[lo, hi)`; 0 where hi <= lo."""
+        lo, hi = known_runs(self.first, self.end, lo, hi)
         start, stop = self._ordinals.of(lo), self._ordinals.of(hi)
         found = np.zeros(len(lo), np.int64)
         ends_now = stop == self._ordinals.valid_end
         suffix = np.empty(int(ends_now.sum()), np.int64)
         count_suffixes(start[ends_now], self._elements.dropped, self._count, self._size, suffix)
         found[ends_now] = suffix
-        earlier = ~ends_now & (start < stop)
+        earlier = ~ends_now
         if bool(earlier.any()):
             if self._runs is None:
                 raise ValueError("a run that ends before the newest element needs historical=True")

@@ -27,7 +27,7 @@ class Intervals(ABC):
 
     name: ClassVar[str]
     components: ClassVar[frozenset[str]]  # names of the components it can serve
-    is_suffix_only: ClassVar[bool] = False  # whether it knows only runs up to `end`
+    takes_widths: ClassVar[bool] = False  # whether it is made for windows of given widths
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         """Of values of `dtype` (float64 or int64); the first element to come has number `first`."""
@@ -47,6 +47,10 @@ class Intervals(ABC):
     @abstractmethod
     def forget(self, first: int) -> None:
         """Elements numbered below `first` will not be asked for any more."""
+
+    def can_answer(self, lo: Ints, hi: Ints) -> bool:
+        """Whether it knows these runs; those that know only some say so here."""
+        return True
 
     @abstractmethod
     def query(self, lo: Ints, hi: Ints) -> Partial:

@@ -85,6 +85,7 @@ class LInt(Intervals):
 
     name = "l_int"
     components = frozenset(COMPONENTS)
+    takes_widths = True
 
     def __init__(
         self,
@@ -126,11 +127,14 @@ class LInt(Intervals):
         """O(gamma), and O(1) amortised per element and partition."""
         first = min(first, self.end)
         if first > self.first:
-            # Who needs nothing before `first` asks no earlier than when the oldest window begins there,
-            # and windows with a shorter horizon begin later.
             self.first = first
-            kept = first + self._table[:, HORIZON].max(initial=0) - self._table[:, HORIZON]
-            self._table[:, KEPT] = np.maximum(self._table[:, KEPT], kept)
+            # Who needs nothing before `first` asks no earlier than when the oldest window begins there,
+            # and windows with a shorter horizon begin later. Not so if the oldest window is not full,
+            # because slices are missing: then any of them may begin there.
+            horizon = self._table[:, HORIZON]
+            oldest = horizon.max(initial=0)
+            later = oldest - horizon if self.end - first >= oldest else 0
+            self._table[:, KEPT] = np.maximum(self._table[:, KEPT], first + later)
             self._begin_again()
             self._save_room()
 

@@ -28,11 +28,11 @@ import numpy as np
 
 from muntin.aggregate.component import Component
 from muntin.aggregate.contract import Array, Partial
-from muntin.errors import WindowTooLarge
 from muntin.kernels.materialize_all import advance_extremes, advance_totals
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind, known_runs
 
 _NONE = np.zeros(0, np.int64)
 
@@ -51,16 +51,22 @@ class MaterializeAll(Intervals):
 
     name = "materialize_all"
     components = frozenset({"count", "sum", "min", "max"})
+    takes_widths = True
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0, sizes: Iterable[int] = ()):
         super().__init__(component, dtype, first)
-        if component.name == "sum" and dtype != np.int64:
-            raise ValueError("materialize_all sums integers only: a float leaves a trace when subtracted")
+        if not self.serves(component.name, dtype):
+            raise ValueError(f"materialize_all does not serve {component.name} of {dtype}")
         self._is_extreme = component.name in ("min", "max")
         kinds = [kind for kind, _ in component.identity(dtype)]
         self._elements = Columns({str(number): kind for number, kind in enumerate(kinds)})
         self._elements.dropped = first
         self.fit(sizes)
+
+    @classmethod
+    def serves(cls, component: str, dtype: np.dtype) -> bool:
+        """Whether it can keep a component up to date without a trace of what has left."""
+        return component in cls.components and (component != "sum" or dtype == np.int64)
 
     def fit(self, sizes: Iterable[int]) -> None:
         """Have exactly the windows of these sizes; O(widest + windows)."""
@@ -84,27 +90,30 @@ class MaterializeAll(Intervals):
 
     def rewind(self, end: int) -> None:
         """O(widest + windows): answers are made anew."""
+        check_rewind(self.first, self.end, end)
         self._elements.truncate(end - self.first)
         self.end = end
         self._rebuild()
 
     def forget(self, first: int) -> None:
         """O(1) amortised for each element; O(widest + windows) if a window still held it."""
+        first = min(max(first, self.first), self.end)
         is_held = first > max(self.first, self.end - self._widest)
         self._elements.drop_first(first - self.first)
         self.first = first
         if is_held:
             self._rebuild()
 
+    def can_answer(self, lo: Ints, hi: Ints) -> bool:
+        return not bool(np.any(self._window_of(lo, hi) < 0))
+
     def query(self, lo: Ints, hi: Ints) -> Partial:
         """O(log windows), to find which one is asked for; only runs that are a window's are known."""
-        asked = lo < hi
-        if np.any(asked & ((lo < self.first) | (hi > self.end))):
-            raise WindowTooLarge(f"only elements {self.first} to {self.end - 1} are remembered")
-        window = np.minimum(np.searchsorted(self.sizes, hi - lo), max(len(self.sizes) - 1, 0))
-        size = self.sizes[window] if len(self.sizes) else np.zeros(len(lo), np.int64)
-        if np.any(asked & ((hi != self.end) | (lo != np.maximum(self.end - size, self.first)))):
-            raise ValueError("materialize_all answers only the suffix windows it was fitted to")
+        lo, hi = known_runs(self.first, self.end, lo, hi)
+        window, asked = self._window_of(lo, hi), lo < hi
+        if bool(np.any(window < 0)):
+            run = f"[{lo[window < 0][0]}, {hi[window < 0][0]})"
+            raise ValueError(f"{run} is asked for, which is no window that materialize_all was fitted to")
         out = self.component.start(self.dtype, len(lo))
         for array, answer in zip(out, self._answer, strict=True):
             array[asked] = answer[window[asked]]
@@ -133,6 +142,13 @@ class MaterializeAll(Intervals):
             for window, head in enumerate(self._head):
                 in_window = self._queue[head : self._queued] >= self.first + start[window]
                 assert bool(np.all(in_window))
+
+    def _window_of(self, lo: Ints, hi: Ints) -> Ints:
+        """Which window each run is, -1 if it is none; that of an empty run does not matter."""
+        window = np.searchsorted(self.sizes, hi - lo)
+        size = np.append(self.sizes, 0)[window]
+        is_known = (hi == self.end) & (lo == np.maximum(self.end - size, self.first))
+        return np.where((lo >= hi) | is_known, window, -1)
 
     def _rebuild(self) -> None:
         self._answer = self.component.start(self.dtype, len(self.sizes))

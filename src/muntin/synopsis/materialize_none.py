@@ -21,12 +21,12 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
-from muntin.errors import WindowTooLarge
 from muntin.kernels.combine import cells_of
 from muntin.kernels.materialize_none import scan_runs
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind, known_runs
 
 
 class MaterializeNone(Intervals):
@@ -54,18 +54,19 @@ class MaterializeNone(Intervals):
 
     def rewind(self, end: int) -> None:
         """O(1)."""
+        check_rewind(self.first, self.end, end)
         self._elements.truncate(end - self._elements.dropped)
         self.end = end
 
     def forget(self, first: int) -> None:
         """O(1) amortised for each element."""
-        self._elements.drop_first(first - self._elements.dropped)
+        first = min(max(first, self.first), self.end)
+        self._elements.drop_first(first - self.first)
         self.first = first
 
     def query(self, lo: Ints, hi: Ints) -> Partial:
         """O(W) for each run."""
-        if np.any((lo < hi) & ((lo < self.first) | (hi > self.end))):
-            raise WindowTooLarge(f"only elements {self.first} to {self.end - 1} are remembered")
+        lo, hi = known_runs(self.first, self.end, lo, hi)
         stored = tuple(self._elements[name] for name in self._elements.names())
         out = self.component.start(self.dtype, len(lo))
         cells, into = (cells_of(self.component.name, self.dtype, arrays) for arrays in (stored, out))

@@ -47,7 +47,6 @@ class MonotoneDeque(Intervals):
 
     name = "monotone_deque"
     components = frozenset({"min", "max"})
-    is_suffix_only = True
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         super().__init__(component, dtype, first)
@@ -88,6 +87,10 @@ class MonotoneDeque(Intervals):
             self._values.drop_first(first - self.first)
             self._extremes.drop_first(int(np.searchsorted(self.extremes(), first)))
             self.first = first
+
+    def can_answer(self, lo: Ints, hi: Ints) -> bool:
+        """Whether all runs are suffixes, or empty."""
+        return bool(np.all((hi == self.end) | (hi <= lo)))
 
     def query(self, lo: Ints, hi: Ints) -> Partial:
         """O(log d) per run; ValueError if one does not end at `end`."""

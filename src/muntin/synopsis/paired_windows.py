@@ -40,6 +40,6 @@ class PairedWindows(SlicedWindows):
 
     name = "paired_windows"
 
-    def _slice(self) -> tuple[Slicing, ...]:
+    def _slice(self) -> tuple[list[Slicing], list[int]]:
         edges = [(phase, slide) for size, slide in self.windows for phase in (0, -size)]
-        return (Slicing(edges, self.dtype),) * len(self.windows)
+        return [Slicing(edges, self.dtype)], [0] * len(self.windows)

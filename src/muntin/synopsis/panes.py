@@ -13,10 +13,10 @@
 A baseline. A pane is as long as the greatest common divisor of size and slide, so that every window of
 the query is a whole number of them, and windows that overlap share them:
 
-    size 10, slide 4: panes of 2    |  |  |  |  |  |  |  |  |  |
-                                    [--------------)          ends at 10? no: ends are multiples of 4
-                                      [--------------)        [2, 12)
-                                          [--------------)    [6, 16)
+    size 10, slide 4   |  |  |  |  |  |  |  |  |       panes of 2
+                       0  2  4  6  8  10 12 14 16
+                          [--------------)             the window that closes at 12
+                                [--------------)       the one that closes at 16
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Panes(SlicedWindows):
 
     name = "panes"
 
-    def _slice(self) -> tuple[Slicing, ...]:
+    def _slice(self) -> tuple[list[Slicing], list[int]]:
         panes = [gcd(size, slide) for size, slide in self.windows]
-        by_size = {pane: Slicing([(0, pane)], self.dtype) for pane in panes}
-        return tuple(by_size[pane] for pane in panes)
+        different = sorted(set(panes))
+        slicings = [Slicing([(0, pane)], self.dtype) for pane in different]
+        return slicings, [different.index(pane) for pane in panes]

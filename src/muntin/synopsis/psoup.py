@@ -34,7 +34,6 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
-from muntin.errors import WindowTooLarge
 from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
 from muntin.kernels.psoup import (
     COLUMNS,
@@ -54,6 +53,7 @@ from muntin.kernels.psoup import (
 )
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind, known_runs
 
 
 class PSoup(Intervals):
@@ -78,24 +78,26 @@ class PSoup(Intervals):
         needed = 2 * (self.end - self.first + len(lifted[0]))
         if needed > len(self._nodes):
             self._fit(needed)
-        append_leaves(self._nodes, self._state, self._cells, self.end, lifted)
+        arrays = tuple(np.require(array, requirements=["C", "W"]) for array in lifted)
+        append_leaves(self._nodes, self._state, self._cells, self.end, arrays)
         self.end += len(lifted[0])
 
     def rewind(self, end: int) -> None:
         """O(log n) for each element taken back."""
+        check_rewind(self.first, self.end, end)
         delete_leaves(self._nodes, self._state, self._cells, self.end - end, False)
         self.end = end
 
     def forget(self, first: int) -> None:
         """O(log n) for each element forgotten."""
+        first = min(max(first, self.first), self.end)
         delete_leaves(self._nodes, self._state, self._cells, first - self.first, True)
         self.first = first
         self._fit(2 * (self.end - self.first))
 
     def query(self, lo: Ints, hi: Ints) -> Partial:
         """O(log n) for each run."""
-        if np.any((lo < hi) & ((lo < self.first) | (hi > self.end))):
-            raise WindowTooLarge(f"only elements {self.first} to {self.end - 1} are remembered")
+        lo, hi = known_runs(self.first, self.end, lo, hi)
         out = self.component.start(self.dtype, len(lo))
         cells = cells_of(self.component.name, self.dtype, out)
         query_runs(self._nodes, self._state, self._cells, self.first, self.end, lo, hi, cells)
@@ -138,13 +140,13 @@ class PSoup(Intervals):
         assert abs(nodes[left, HEIGHT] - nodes[right, HEIGHT]) <= 1
         assert nodes[node, HEIGHT] == 1 + max(nodes[left, HEIGHT], nodes[right, HEIGHT])
         assert nodes[left, PARENT] == nodes[right, PARENT] == node
-        # an inner node holds what its children combine to
+        # an inner node holds what its children combine to (but for the last bits of float sums)
         pair = tuple(array[[left, right]] for array in self._cells)
         both = self.component.start(self.dtype, 1)
         zero = np.zeros(2, np.int64)
         self.component.merge(zero[:1], zero[:1] + 2, 1, zero, pair, both)
         for array, expected in zip(self._cells, both, strict=True):
-            np.testing.assert_array_equal(array[node], expected[0])
+            np.testing.assert_allclose(array[node], expected[0], rtol=1e-9, atol=1e-9)
         # its leaves are parted by their numbers
         split = int(nodes[node, SPLIT])
         below = self._check_below(left, start, split, free) + self._check_below(right, split, stop, free)

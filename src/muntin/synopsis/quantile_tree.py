@@ -30,6 +30,7 @@ import numpy as np
 from muntin.aggregate.contract import Array
 from muntin.kernels.quantile_tree import select_ranks
 from muntin.synopsis.contract import Bools, Ints
+from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals, SortedRuns
 
 RankRule = Literal["ceil", "floor"]
@@ -56,6 +57,7 @@ class QuantileTree:
 
     def extend(self, value: Array, valid: Bools) -> None:
         """Append elements; O(log n) amortised each."""
+        value = np.asarray(value, self.dtype)
         if self.dtype == np.float64:
             valid = valid & ~np.isnan(value)
         self._ordinals.extend(valid)
@@ -64,13 +66,14 @@ class QuantileTree:
 
     def rewind(self, end: int) -> None:
         """Take back the elements numbered `end` and later; O(1)."""
+        check_rewind(self.first, self.end, end)
         self._runs.rewind(self._ordinals.rewind(end))
         self.end = end
 
     def forget(self, first: int) -> None:
         """Elements numbered below `first` will not be asked for any more; O(1) amortised each."""
-        self._runs.forget(self._ordinals.forget(first))
-        self.first = first
+        self.first = min(max(first, self.first), self.end)
+        self._runs.forget(self._ordinals.forget(self.first))
 
     def query(
         self, lo: Ints, hi: Ints, phis: Sequence[float | Fraction], rule: RankRule = "ceil"
@@ -80,13 +83,14 @@ class QuantileTree:
         The value of rank ceil(phi * count), or max(1, floor(phi * count)); meaningless where the count
         is 0. O(pieces * log W) rounds of binary searches for each phi.
         """
+        lo, hi = known_runs(self.first, self.end, lo, hi)
         start, stop = self._ordinals.of(lo), self._ordinals.of(hi)
-        count = np.maximum(stop - start, 0)
+        count = stop - start
         exact = [as_written(phi) for phi in phis]
         order = sorted(range(len(exact)), key=exact.__getitem__)
         ranks = np.empty((len(lo), len(exact)), np.int64)
         for column, phi in enumerate(order):
-            ranks[:, column] = rank_of(exact[phi], count, rule)
+            ranks[:, column] = ranks_of(exact[phi], count, rule)
         found = np.zeros(ranks.shape, self.dtype)
         select_ranks(self._runs.rows, start, stop, ranks, found)
         value = np.empty_like(found)
@@ -118,16 +122,16 @@ def as_written(phi: float | Fraction) -> Fraction:
     return exact
 
 
-def rank_of(phi: Fraction, count: Ints, rule: RankRule = "ceil") -> Ints:
+def ranks_of(phi: Fraction, count: Ints, rule: RankRule = "ceil") -> Ints:
     """Rank, from 1, of the phi-quantile of `count` values, in integers throughout.
 
-    >>> rank_of(as_written(0.1), np.array([5, 10, 11])), rank_of(as_written(0.1), np.array([5, 25]), "floor")
+    >>> ranks_of(as_written(0.1), np.array([5, 10, 11])), ranks_of(as_written(0.1), np.array([5, 25]), "floor")
     (array([1, 1, 2]), array([1, 2]))
     """
     if rule not in ("ceil", "floor"):
         raise ValueError(f"rule must be 'ceil' or 'floor', not {rule!r}")
     up = phi.denominator - 1 if rule == "ceil" else 0
-    if phi.numerator * int(count.max(initial=0)) + up < 2**63:
+    if phi.numerator * int(count.max(initial=0)) + phi.denominator < 2**63:
         rank = (count * phi.numerator + up) // phi.denominator
     else:  # too many digits for 64 bits: Python's integers, once for each count that occurs
         counts, back = np.unique(count, return_inverse=True)

@@ -62,7 +62,8 @@ class RunSynopsis(Synopsis[Elements]):
         self._tracks = {need: track for need, track in self._tracks.items() if need in wanted}
         for need in sorted(wanted - self._tracks.keys(), key=str):
             self._tracks[need] = self._make_track(self.store, self.where, need)
-            self._tracks[need].catch_up()
+        for track in self._tracks.values():
+            track.fit(needs)
 
     def insert(self) -> None:
         """O(1) amortised per element, and per element that had to be taken back for one out of order."""

@@ -9,8 +9,9 @@ kept; one is found by the time of its first event, since no window begins or end
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class Slicing:
 
     def insert(self, at: Ints, value: Array, valid: Bools) -> None:
         """Fold events in; O(1) each, and O(log progressions) for each edge between them."""
+        at, value = np.require(at, np.int64, ["C", "W"]), np.require(value, self.dtype, ["C", "W"])
+        valid = np.require(valid, np.bool_, ["C", "W"])
         slice_of, start_of = np.empty_like(at), np.empty_like(at)
         before = len(self)
         slices = cut_events(at, self.phase, self.step, self._edge, self._heap, before, slice_of, start_of)
@@ -68,8 +71,9 @@ class Slicing:
         return found
 
     def forget(self, before: int) -> None:
-        """Drop the slices before an edge; O(1) amortised each."""
-        self._slices.drop_first(int(np.searchsorted(self._slices["start"], before)))
+        """Drop the slices before an edge, but not the newest: more may come for it. O(1) amortised each."""
+        gone = int(np.searchsorted(self._slices["start"], before))
+        self._slices.drop_first(max(0, min(gone, len(self) - 1)))
 
     def nbytes(self) -> int:
         arrays = (self.phase, self.step, self._edge, self._heap)
@@ -92,7 +96,8 @@ class Slicing:
         return tuple(self._slices[f"{name} {number}"] for number in range(count))
 
 
-class Closed(NamedTuple):
+@dataclass(frozen=True)
+class Closed:
     """Windows that closed, by end, then window: sum, min and max are meaningless where count is 0."""
 
     window: Ints  # index into `windows`
@@ -112,22 +117,20 @@ class SlicedWindows(ABC):
     name: ClassVar[str]
 
     def __init__(self, windows: Iterable[tuple[int, int]], dtype: np.dtype[Any]):
+        """Of values of `dtype` (float64 or int64)."""
         self.windows = tuple(windows)
-        if any(size < 1 or slide < 1 for size, slide in self.windows):
-            raise ValueError("size and slide of a window must be at least 1")
+        if not self.windows or any(size < 1 or slide < 1 for size, slide in self.windows):
+            raise ValueError("there must be windows, with a size and slide of at least 1 each")
         self.dtype = dtype
         self.closed_until = LONG_AGO  # windows that end up to here have been emitted
         self._newest = LONG_AGO  # time of the last event
         self._size, self._slide = (np.array(column, np.int64) for column in zip(*self.windows, strict=True))
-        self._slicing_of = self._slice()
+        self.slicings, which = self._slice()
+        self._slicing_of = np.array(which, np.int64)
 
     @abstractmethod
-    def _slice(self) -> tuple[Slicing, ...]:
-        """The slicing that answers each window; windows may share one."""
-
-    def slicings(self) -> Collection[Slicing]:
-        """The different slicings."""
-        return list(dict.fromkeys(self._slicing_of))
+    def _slice(self) -> tuple[list[Slicing], list[int]]:
+        """The slicings there are, and which of them answers each window."""
 
     def insert(self, at: Ints, value: Array, valid: Bools | None = None) -> None:
         """Events in order of time, none before an end that was emitted; O(1) for each slicing."""
@@ -135,10 +138,10 @@ class SlicedWindows(ABC):
             return
         if at[0] < max(self._newest, self.closed_until) or bool(np.any(at[1:] < at[:-1])):
             raise ValueError("events must come in order of time, and before the windows they belong to close")
-        if self._newest == LONG_AGO and self.closed_until == LONG_AGO:
+        if self.closed_until == LONG_AGO:
             self.closed_until = int(at[0])  # no window before the first event is reported
         valid = np.ones(len(at), np.bool_) if valid is None else valid
-        for slicing in self.slicings():
+        for slicing in self.slicings:
             slicing.insert(at, value, valid)
         self._newest = int(at[-1])
 
@@ -147,43 +150,47 @@ class SlicedWindows(ABC):
 
         O(log n + slices in the window) for each answer. Nothing has closed before the first event.
         """
-        parts = []
+        window, end = self._closing(until)
+        count, total, least, greatest = (np.zeros(len(end), kind) for kind in (np.int64, *[self.dtype] * 3))
+        for number, slicing in enumerate(self.slicings):
+            mine = self._slicing_of[window] == number
+            found = slicing.query(end[mine] - self._size[window[mine]], end[mine])
+            (count[mine],), (least[mine],), (greatest[mine],) = found["count"], found["min"], found["max"]
+            total[mine] = Sum().lower(found).value
         if self.closed_until != LONG_AGO:
-            parts = [self._close(window, until) for window in range(len(self.windows))]
             self.closed_until = max(self.closed_until, until)
             self._forget()
-        if not parts:
-            empty, none = np.zeros(0, np.int64), np.zeros(0, self.dtype)
-            return Closed(empty, empty, empty, none, none, none)
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        order = np.lexsort((columns[0], columns[1]))
-        return Closed(*(column[order] for column in columns))
+        return Closed(window, end, count, total, least, greatest)
 
     def nbytes(self) -> int:
         """Bytes of state."""
-        return sum(slicing.nbytes() for slicing in self.slicings())
+        return sum(slicing.nbytes() for slicing in self.slicings)
 
     def check(self) -> None:
         """Assert every invariant."""
-        for slicing in self.slicings():
+        for slicing in self.slicings:
             slicing.check()
-        for (size, slide), slicing in zip(self.windows, self._slicing_of, strict=True):
-            # a window begins and ends at edges: its ends are those of one progression, or of several
+        for (size, slide), number in zip(self.windows, self._slicing_of, strict=True):
+            # windows begin and end at edges
+            slicing = self.slicings[number]
+            edges = list(zip(slicing.phase.tolist(), slicing.step.tolist(), strict=True))
             for phase in (0, -size):
-                steps = zip(slicing.phase.tolist(), slicing.step.tolist(), strict=True)
-                assert any((phase - edge) % step == 0 and slide % step == 0 for edge, step in steps)
+                assert any((phase - edge) % step == 0 and slide % step == 0 for edge, step in edges)
 
-    def _close(self, window: int, until: int) -> Closed:
-        size, slide = self.windows[window]
-        end = np.arange(self.closed_until // slide + 1, until // slide + 1) * slide
-        found = self._slicing_of[window].query(end - size, end)
-        (count,), (least,), (greatest,) = found["count"], found["min"], found["max"]
-        total = Sum().lower(found).value
-        return Closed(np.full(len(end), window), end, count, total, least, greatest)
+    def _closing(self, until: int) -> tuple[Ints, Ints]:
+        """Windows that close up to `until`, and when, in the order in which they do."""
+        first = self.closed_until // self._slide + 1
+        many = np.maximum(until // self._slide + 1 - first, 0)
+        if self.closed_until == LONG_AGO:
+            many[:] = 0
+        window = np.repeat(np.arange(len(many)), many)
+        nth = np.arange(len(window)) - np.repeat(np.cumsum(many) - many, many)
+        end = (first[window] + nth) * self._slide[window]
+        order = np.lexsort((window, end))
+        return window[order], end[order]
 
     def _forget(self) -> None:
-        # each slicing may drop what lies before the start of the next window of all it answers
+        # each slicing may drop what lies before the next window of all it answers
         start = (self.closed_until // self._slide + 1) * self._slide - self._size
-        for slicing in self.slicings():
-            mine = [each is slicing for each in self._slicing_of]
-            slicing.forget(int(start[mine].min()))
+        for number, slicing in enumerate(self.slicings):
+            slicing.forget(int(start[self._slicing_of == number].min()))

@@ -18,9 +18,14 @@ from muntin.expression import Expression
 from muntin.synopsis.contract import Ints, Need, dtype_of
 from muntin.synopsis.distinct import DistinctCounter
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.l_int import LInt
+from muntin.synopsis.materialize_all import MaterializeAll
+from muntin.synopsis.needs import Needs
 from muntin.synopsis.quantile_tree import QuantileTree
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
+from muntin.synopsis.slice_store import SliceStore
+from muntin.window import Window
 
 
 class Track(ABC):
@@ -46,6 +51,10 @@ class Track(ABC):
         if lo < hi:
             self._extend(lo, hi)
 
+    def fit(self, needs: Needs) -> None:
+        """The windows of the group have changed."""
+        self.catch_up()
+
     @abstractmethod
     def _extend(self, lo: int, hi: int) -> None:
         """Feed the elements with index in [lo, hi)."""
@@ -61,15 +70,37 @@ class IntervalTrack(Track):
     def __init__(self, store: Elements, where: Expression | None, need: Need, kind: type[Intervals]):
         super().__init__(store, where, need)
         self.component = COMPONENTS[need.component]
+        self._kind = kind
+        self._widths: list[tuple[int, int]] = []
         self.structure = kind(self.component, dtype_of(need), store.dropped)
+
+    def fit(self, needs: Needs) -> None:
+        """A structure made for given widths is made anew when they change; O(elements)."""
+        if self._kind.takes_widths:
+            widths = sorted(self._width(window) for window in needs.windows)
+            if widths != self._widths:
+                self._widths = widths
+                dtype, first = dtype_of(self.need), self.store.dropped
+                if issubclass(self._kind, LInt):
+                    self.structure = LInt(self.component, dtype, first, widths)
+                else:
+                    self.structure = MaterializeAll(
+                        self.component, dtype, first, {size for size, _ in widths}
+                    )
+        super().fit(needs)
+
+    def _width(self, window: Window) -> tuple[int, int]:
+        """A window in elements."""
+        unit = self.store.grid.step if isinstance(self.store, SliceStore) else 1
+        return window.size // unit, window.to // unit
 
     def _extend(self, lo: int, hi: int) -> None:
         self.structure.extend(self.store.lifted(self.need, self.where, lo, hi))
 
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
-        if self.structure.is_suffix_only and bool(np.any((hi < self.structure.end) & (lo < hi))):
-            return {self.need: self._scan(lo, hi)}
-        return {self.need: self.structure.query(lo, hi)}
+        if self.structure.can_answer(lo, hi):
+            return {self.need: self.structure.query(lo, hi)}
+        return {self.need: self._scan(lo, hi)}
 
     def _scan(self, lo: Ints, hi: Ints) -> Partial:
         first, last = int(lo.min()), max(int(hi.max()), int(lo.min()))
