@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.kernels.sorted_runs import LEAF
@@ -57,7 +57,6 @@ def state(tree: QuantileTree) -> list[bytes]:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", [INT, FLOAT], ids=str)
 @given(data=st.data())
-@settings(max_examples=40)
 def test_agrees_with_sorting(dtype: np.dtype, rule: RankRule, data: st.DataObject) -> None:
     """Whatever was appended, taken back or forgotten, every run that is remembered is right."""
     first, story = data.draw(stories(dtype))
@@ -101,7 +100,6 @@ def test_values_in_awkward_orders(shape: str) -> None:
 
 @pytest.mark.parametrize("dtype", [INT, FLOAT], ids=str)
 @given(data=st.data())
-@settings(max_examples=30)
 def test_batches_do_not_matter(dtype: np.dtype, data: st.DataObject) -> None:
     """One batch, one by one, or cut anywhere: the same state and answers, to the bit (spec 1.6 vi)."""
     values = data.draw(st.lists(st.one_of(numbers[dtype], st.none()), min_size=1, max_size=200))

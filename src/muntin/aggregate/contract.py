@@ -44,6 +44,12 @@ class Aggregate(ABC):
     def lower(self, partials: Partials) -> Lowered:
         """Answers from partials, one per slot; O(slots)."""
 
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        """One answer from plain numbers, one tuple per component; None for NULL."""
+        arrays = (tuple(np.array([part]) for part in partial) for partial in partials)
+        value, valid = self.lower(dict(zip(self.components, arrays, strict=True)))
+        return value[0].item() if valid[0] else None
+
     def check_parameters(self, parameters: tuple[float, ...]) -> None:
         """ValueError if a constant argument is out of range."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -21,3 +23,6 @@ class Count(Aggregate):
     def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
         return Lowered(count, np.ones(len(count), np.bool_))
+
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        return int(partials[0][0])

@@ -5,6 +5,8 @@ Ties in event time are broken by arrival: FIRST takes the first to arrive, LAST 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Lowered, Partials
@@ -20,6 +22,9 @@ class _End(Aggregate):
         (count,) = partials["count"]
         value, _at = partials[self.name]
         return Lowered(value, count > 0)
+
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        return partials[1][0].item() if partials[0][0] else None
 
 
 class First(_End):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Lowered, Partials
@@ -17,6 +19,9 @@ class _Extreme(Aggregate):
         (count,) = partials["count"]
         (value,) = partials[self.name]
         return Lowered(value, count > 0)
+
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        return partials[1][0].item() if partials[0][0] else None
 
 
 class Min(_Extreme):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import isfinite
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,6 +12,7 @@ from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_nu
 from muntin.errors import MuntinError
 
 _FAR = float(2**62)
+_TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
 
 
 class Sum(Aggregate):
@@ -27,6 +31,10 @@ class Sum(Aggregate):
         (count,) = partials["count"]
         return Lowered(_total(partials), count > 0)
 
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        (count,), total = partials
+        return _one_total(*total) if count else None
+
 
 class Avg(Aggregate):
     """SUM divided by COUNT; NULL for an empty window."""
@@ -43,12 +51,24 @@ class Avg(Aggregate):
         (count,) = partials["count"]
         return Lowered(_total(partials) / np.maximum(count, 1), count > 0)
 
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        (count,), total = partials
+        return _one_total(*total) / int(count) if count else None
+
 
 def _total(partials: Partials) -> Array:
     total, rest = partials["sum"]  # integers: (total, float shadow); floats: (high, low)
     if total.dtype == np.int64:
         # a wrapped total is 2**64 away from its shadow, a right one at most some rounding errors
         if np.any(np.abs(total - rest) > _FAR):
-            raise MuntinError("SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))")
+            raise MuntinError(_TOO_LARGE)
         return total
     return np.where(np.isfinite(total), total + rest, total)
+
+
+def _one_total(total: Any, rest: Any) -> int | float:
+    if not isinstance(total, float):  # numpy's float64 is one
+        if abs(float(total) - rest) > _FAR:
+            raise MuntinError(_TOO_LARGE)
+        return int(total)
+    return float(total + rest) if isfinite(total) else float(total)

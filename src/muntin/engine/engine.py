@@ -113,12 +113,8 @@ class Engine:
     def value(self, name: str, key: Any = None, at: Any = None) -> Any:
         """The first value of one query's answer (for one key) as a plain Python object; None if NULL,
         or if the key has no answer."""
-        query = self._registration(name).query
-        if query.keys and (key is None or isinstance(key, list)):
-            raise MuntinError(f"query '{name}' has a value for each key; give one key")
-        answer = self.lookup(name, key, at)
-        column = answer.column(len(query.keys)) if query.outputs else answer.column(0)
-        return column[0].as_py() if answer.num_rows else None
+        with self._lock:
+            return self._operator_of(name).value(name, key, None if at is None else to_microseconds(at))
 
     def advance(self, until: Any = None) -> dict[str, pa.Table]:
         """Answers of every window that closed since the last call, by query name.

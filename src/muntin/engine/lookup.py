@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from muntin.answer import no_answers
 from muntin.engine.evaluate import Rows, answer
+from muntin.engine.point import reader_of
 from muntin.engine.shard import Shard
 from muntin.errors import MuntinError
 from muntin.expression import Expression
@@ -23,6 +24,8 @@ Memo = dict[tuple[int, object, bytes], Found]
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
     """Answers at one instant: `at`, or just after the greatest event time seen."""
     query = shard.registrations[name].query
+    if key is None and (reader := reader_of(shard, name)):
+        return reader.table(at)
     ids = None if key is None else _ids_of(shard, query, key)
     instant = at if at is not None else shard.clock.now
     if instant is None:
@@ -34,6 +37,18 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
     if query.slide:
         instant -= instant % query.slide
     return answers_at(shard, name, np.array([instant]), ids)
+
+
+def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> Any:
+    """The first value of one answer; None if it is NULL or the key has none."""
+    query = shard.registrations[name].query
+    if key is None and (reader := reader_of(shard, name)):
+        return reader.value(at)
+    if query.keys and (key is None or isinstance(key, list)):
+        raise MuntinError(f"query '{name}' has a value for each key; give one key")
+    table = lookup(shard, name, key, at)
+    column = table.column(len(query.keys) if query.outputs else 0)
+    return column[0].as_py() if table.num_rows else None
 
 
 def answers_at(

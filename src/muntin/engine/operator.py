@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from muntin.engine import snapshot
 from muntin.engine.emission import emit
-from muntin.engine.lookup import lookup
+from muntin.engine.lookup import lookup, value
 from muntin.engine.shard import Shard
 from muntin.query import Query
 from muntin.stream import Stream
@@ -37,6 +37,10 @@ class Operator:
     def lookup(self, name: str, key: Any = None, at: int | None = None) -> pa.Table:
         """One query's answers as of one instant."""
         return lookup(self.shard, name, key, at)
+
+    def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
+        """The first value of one query's answer, as a plain Python object."""
+        return value(self.shard, name, key, at)
 
     def advance(self, until: int | None = None) -> dict[str, pa.Table]:
         """Answers of every window that closed up to `until` (by default the watermark), each once."""

@@ -45,6 +45,7 @@ class Shard:
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self._needed_bytes = 0  # of state when it was last without backlog
+        self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
         self._forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
 
@@ -79,6 +80,7 @@ class Shard:
     def fit(self, numbers: set[int]) -> None:
         """Bring stores, synopses and dictionaries in line with the groups that changed."""
         groups = self.manager.groups
+        self.readers.clear()
         for number in numbers - groups.keys():
             self.synopses.pop(number, None)
         self._fit_stores()

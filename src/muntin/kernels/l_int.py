@@ -125,21 +125,28 @@ def query(rows, table, values, first, end, lo, hi, out):
                 total = combine(rows, total, take(values, i & value_mask))
             read += stop - at
         else:
-            part = table[p]
-            width = part[WIDTH]
-            past = at % width  # the landmark before
-            if past > 0 and at - past + width <= stop:
-                total = combine(rows, total, take(rows, part[BASE] + (at & (part[CAPACITY] - 1))))
+            # single fields: a row of the table would be counted in and out of use at every run
+            width = table[p, WIDTH]
+            longest = table[p, LONGEST]
+            capacity = table[p, CAPACITY]
+            backward = table[p, BASE]
+            block = at // width
+            if at > block * width and (block + 1) * width <= stop:
+                total = combine(rows, total, take(rows, backward + (at & (capacity - 1))))
                 read += 1
-                at += width - past
-            else:
-                at -= past  # it is one, or it is ORIGIN, where the row of the landmark before begins
-            jump = part[LONGEST] - part[LONGEST] % width
-            while at < stop:
-                until = stop if stop - at <= part[LONGEST] else at + jump
-                total = combine(rows, total, take(rows, _forward_cell(part, at, until)))
+                block += 1
+            # else it is a landmark, or ORIGIN, where the row of the landmark before it begins
+            while block * width < stop:
+                until = stop
+                if stop - block * width > longest:
+                    until = block * width + longest // width * width
+                ring = 1 + (until - 1) // width - block
+                cell = backward + ring * capacity + ((until - 1) & (capacity - 1))
+                total = combine(rows, total, take(rows, cell))
                 read += 1
-                at = until
+                if until == stop:
+                    break
+                block = until // width
         put(out, r, total)
     return read
 
@@ -163,12 +170,6 @@ def _choose(table, at, stop):
     while p >= 0 and table[p, KEPT] > at:
         p -= 1
     return p
-
-
-@kernel
-def _forward_cell(part, landmark, stop):
-    k = (stop - 1) // part[WIDTH] - landmark // part[WIDTH]
-    return part[BASE] + (1 + k) * part[CAPACITY] + ((stop - 1) & (part[CAPACITY] - 1))
 
 
 @kernel

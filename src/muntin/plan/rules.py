@@ -10,7 +10,8 @@ import pyarrow as pa
 from muntin.aggregate.component import HOLISTIC
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
-from muntin.synopsis import SYNOPSES
+from muntin.synopsis import SYNOPSES, RInt
+from muntin.synopsis.contract import dtype_of
 from muntin.synopsis.grid import window_step
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
@@ -50,10 +51,8 @@ def is_on_slices(demand: Demand) -> bool:
 
 
 def _subtracts(demand: Demand) -> bool:
-    """Whether its partials can be subtracted without a trace: counts and integer sums."""
-    argument = demand.need.input.argument
-    is_float = argument is not None and pa.types.is_floating(argument.type)
-    return demand.need.component == "count" or (demand.need.component == "sum" and not is_float)
+    """Whether two prefixes answer any run without a trace of what lies outside it."""
+    return RInt.serves(demand.need.component, dtype_of(demand.need))
 
 
 RULES: tuple[Rule, ...] = (
@@ -76,8 +75,8 @@ RULES: tuple[Rule, ...] = (
     Rule(_orders_text, "rescan", "the order of text is known only at look-up"),
     Rule(lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"),
     Rule(lambda demand: demand.need.component == "distinct", "distinct", "it needs to know equal values"),
-    Rule(_subtracts, "r_int", "it can be subtracted: two prefixes answer any window"),
-    Rule(lambda demand: True, "b_int", "it can be merged but not subtracted"),
+    Rule(_subtracts, "r_int", "two prefixes answer any window, without a trace of what left"),
+    Rule(lambda demand: True, "b_int", "it can be merged, but not subtracted without a trace"),
 )
 
 

@@ -64,6 +64,7 @@ __all__ = [
     "Intervals",
     "Need",
     "Needs",
+    "RInt",
     "Rescan",
     "RescanRows",
     "RingSynopsis",

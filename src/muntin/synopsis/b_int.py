@@ -25,6 +25,8 @@ in the paper; the intervals are the same.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
@@ -52,6 +54,7 @@ class BInt(Intervals):
         super().__init__(component, dtype, first)
         self.combines = 0  # made by updates so far
         self.reads = 0  # partials that look-ups have combined so far
+        self._at: tuple[Ints, Ints, Partial] | None = None  # buffers of `point`
         # level j is a ring of capacity >> j cells; all lie one after the other in one set of arrays
         self._capacity = SMALLEST
         self._cells = self._new_cells(SMALLEST)
@@ -85,6 +88,20 @@ class BInt(Intervals):
             raise ValueError(f"{run} is asked for, [{self.first}, {self.end}) is remembered")
         self.reads += read
         return out
+
+    def point(self, lo: int, hi: int) -> tuple[Any, ...]:
+        if self._at is None:
+            self._at = np.zeros(1, np.int64), np.zeros(1, np.int64), self.component.start(self.dtype, 1)
+            self._identity = tuple(array[0] for array in self._at[2])
+        one_lo, one_hi, out = self._at
+        one_lo[0], one_hi[0] = lo, hi
+        for array, value in zip(out, self._identity, strict=True):
+            array[0] = value
+        read = kernels.query(self._cells, self._capacity, self.first, self.end, one_lo, one_hi, out)
+        if read < 0:
+            return super().point(lo, hi)  # raises
+        self.reads += read
+        return tuple(array[0] for array in out)
 
     def active(self) -> tuple[Ints, Ints, Partial]:
         """Every interval within what is remembered: start, end and partial, level by level; O(n)."""

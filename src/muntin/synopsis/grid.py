@@ -65,6 +65,11 @@ class Grid:
         """The instant from which on the grid has all edges of `window`."""
         return int(self._from[np.argmax(window_step(window) % self._step == 0)])
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all slices kept have one width."""
+        return len(self._step) == 1
+
     def is_uniform_from(self, instant: int) -> bool:
         """Whether one step is in force from `instant` on."""
         return bool(instant >= self._from[-1])

@@ -8,7 +8,7 @@ keeps whatever lets it answer any run `[lo, hi)` of numbers that is still rememb
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Intervals(ABC):
         self.dtype = dtype
         self.first = first  # number of the oldest element that may be asked for
         self.end = first  # number of the next element to come
+        self._one: tuple[Ints, Ints] | None = None  # the run that `point` asks for
 
     @abstractmethod
     def extend(self, lifted: Partial) -> None:
@@ -55,6 +56,15 @@ class Intervals(ABC):
     @abstractmethod
     def query(self, lo: Ints, hi: Ints) -> Partial:
         """Partials of many runs `[lo, hi)`, `first <= lo`, `hi <= end`; the identity where hi <= lo."""
+
+    def point(self, lo: int, hi: int) -> tuple[Any, ...]:
+        """The partial of one run as plain numbers; for single look-ups, where arrays are the cost."""
+        if hi <= lo:
+            return tuple(value for _, value in self.component.identity(self.dtype))
+        if self._one is None:
+            self._one = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._one[0][0], self._one[1][0] = lo, hi
+        return tuple(array[0] for array in self.query(*self._one))
 
     @abstractmethod
     def nbytes(self) -> int:

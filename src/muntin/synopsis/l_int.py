@@ -209,14 +209,14 @@ class LInt(Intervals):
             self._resize(fitting)
 
     def _save_room(self) -> None:
-        """Shrink all rings when a quarter of the space would do.
+        """Shrink the rings when half the space would do for all of them.
 
-        Together, for all lie in one place: a small ring that grew for a batch is not worth a move.
+        Together, for they lie in one place: a small ring that grew for a batch is not worth a move.
         """
         capacities = [len(self._values[0]), *self._table[:, CAPACITY].tolist()]
         fitting = self._fitting(self.end, capacities)
         rings = [1, *(1 + self._table[:, DEPTH]).tolist()]
-        if 4 * np.dot(rings, fitting) <= np.dot(rings, capacities):
+        if 2 * np.dot(rings, fitting) <= np.dot(rings, capacities):
             self._resize(fitting)
 
     def _fitting(self, end: int, capacities: list[int]) -> list[int]:

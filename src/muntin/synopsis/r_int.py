@@ -68,6 +68,7 @@ class RInt(Intervals):
                 f"R-INT cannot serve {component.name} of {dtype}: subtraction would not be exact"
             )
         self._extend, self._query = _KERNELS[component.name]
+        self._at: tuple[Ints, Ints, Partial] | None = None  # buffers of `point`
         # The prefix of number i lies at i % capacity: for sums its total and wraps, for FIRST and LAST
         # how many elements below i hold a value. That of `first`, over nothing, is there at the start.
         self._prefix = np.zeros((SMALLEST, 2) if component.name == "sum" else SMALLEST, np.int64)
@@ -108,6 +109,15 @@ class RInt(Intervals):
             run = f"[{lo[~wrong]}, {hi[~wrong]})"
             raise ValueError(f"{run} is asked for, [{self.first}, {self.end}) is remembered")
         return out
+
+    def point(self, lo: int, hi: int) -> tuple[Any, ...]:
+        if self._at is None:
+            self._at = np.zeros(1, np.int64), np.zeros(1, np.int64), self.component.start(self.dtype, 1)
+        one_lo, one_hi, out = self._at
+        one_lo[0], one_hi[0] = lo, hi
+        if hi <= lo or self._query(self._prefix, *self._values, self.first, self.end, one_lo, one_hi, *out):
+            return super().point(lo, hi)  # the identity, or the error
+        return tuple(array[0] for array in out)
 
     def prefixes(self) -> npt.NDArray[np.int64]:
         """The prefixes of `first` to `end`, for a closer look; sums: (total, wraps)."""

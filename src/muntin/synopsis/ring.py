@@ -64,6 +64,13 @@ class EventRing(Sequence):
         lo = np.searchsorted(self.at, start)
         return lo, np.maximum(lo, np.searchsorted(self.at, end))
 
+    def run(self, start: int, end: int) -> tuple[int, int]:
+        at = self.at
+        lo = int(at.searchsorted(start))
+        # most windows end now: no need to search for the end then
+        hi = len(at) if not len(at) or at[-1] < end else int(at.searchsorted(end))
+        return lo, max(lo, hi)
+
     def column(self, input: Input, where: Expression | None, part: slice) -> tuple[Array, Bools]:
         """Values of an input, and which of them are not NULL and pass both filters."""
         if input.argument is None:

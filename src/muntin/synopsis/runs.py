@@ -37,6 +37,15 @@ class Runs(NamedTuple):
     is_whole: Bools
 
 
+class Run(NamedTuple):
+    """One of `Runs`, as plain numbers."""
+
+    lo: int
+    hi: int
+    start: int
+    end: int
+
+
 class RunSynopsis(Synopsis[Elements]):
     """A track, with a structure of the algorithm `name`, for each component that the group needs."""
 
@@ -88,6 +97,17 @@ class RunSynopsis(Synopsis[Elements]):
         lo, hi = self.store.runs(start, end)
         is_whole = self.is_whole(window, instants, start)
         return Runs(lo + self.store.dropped, hi + self.store.dropped, start, end, is_whole)
+
+    def locate_one(self, window: Window, instant: int) -> Run:
+        """`locate` for one time window at one instant, as plain numbers."""
+        start, end = instant - window.size, instant - window.to
+        if start < self.store.forgotten_before and instant < self.kept_from:
+            self.locate(window, np.array([instant]))  # raises
+        lo, hi = self.store.run(start, end)
+        return Run(lo + self.store.dropped, hi + self.store.dropped, start, end)
+
+    def track_of(self, need: Need) -> Track:
+        return self._tracks[_place(need)]
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of a ROWS window when the stream had given numbers of events."""

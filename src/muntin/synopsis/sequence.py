@@ -35,6 +35,10 @@ class Sequence(ABC):
         """Index of the first element, and of one past the last, within each [start, end) of time."""
 
     @abstractmethod
+    def run(self, start: int, end: int) -> tuple[int, int]:
+        """`runs` of one window, as plain numbers; O(log n)."""
+
+    @abstractmethod
     def known_since(
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:

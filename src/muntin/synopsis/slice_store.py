@@ -169,6 +169,13 @@ class SliceStore(Sequence):
         hi = np.searchsorted(self.grid.end_of(self._slices["start"]), end, side="right")
         return lo, np.maximum(lo, hi)
 
+    def run(self, start: int, end: int) -> tuple[int, int]:
+        starts = self._slices["start"]
+        lo = int(starts.searchsorted(start))
+        if self.grid.is_uniform:
+            return lo, max(lo, int(starts.searchsorted(end - self.grid.step, "right")))
+        return lo, max(lo, int(self.grid.end_of(starts).searchsorted(end, "right")))
+
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         assert not self.keys, "slices hold one cell each only if nothing is keyed"
         assert where is None

@@ -59,6 +59,11 @@ class Track(ABC):
     def _extend(self, lo: int, hi: int) -> None:
         """Feed the elements with index in [lo, hi)."""
 
+    def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
+        """The partial of one run, as plain numbers."""
+        (partial,) = self.query([need], np.array([lo]), np.array([hi])).values()
+        return tuple(array[0] for array in partial)
+
     @abstractmethod
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
         """Partials of runs of element numbers, for the needs it serves."""
@@ -101,6 +106,12 @@ class IntervalTrack(Track):
         if self.structure.can_answer(lo, hi):
             return {self.need: self.structure.query(lo, hi)}
         return {self.need: self._scan(lo, hi)}
+
+    def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
+        if type(self.structure).can_answer is not Intervals.can_answer:
+            return super().point(need, lo, hi)
+        partial: tuple[Any, ...] = self.structure.point(lo, hi)
+        return partial
 
     def _scan(self, lo: Ints, hi: Ints) -> Partial:
         first, last = int(lo.min()), max(int(hi.max()), int(lo.min()))
