@@ -3,22 +3,53 @@
 A query is a lookup into a synopsis that many queries share.
 """
 
-from muntin.answer import Answers
-from muntin.engine import Engine
-from muntin.errors import (
-    CheckpointError,
-    MuntinError,
-    NameTaken,
-    NotFound,
-    SchemaError,
-    SqlError,
-    WindowTooLarge,
-)
-from muntin.query import Query
-from muntin.stream import Stream
-from muntin.window import Window
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from muntin.answer import Answers
+    from muntin.engine import Engine
+    from muntin.errors import (
+        CheckpointError,
+        MuntinError,
+        NameTaken,
+        NotFound,
+        SchemaError,
+        SqlError,
+        WindowTooLarge,
+    )
+    from muntin.query import Query
+    from muntin.stream import Stream
+    from muntin.window import Window
 
 __version__ = "0.1.0"
+
+# Found when first asked for: `muntin --help` need not load an engine.
+_HOME = {
+    "Answers": "answer",
+    "Engine": "engine",
+    "CheckpointError": "errors",
+    "MuntinError": "errors",
+    "NameTaken": "errors",
+    "NotFound": "errors",
+    "SchemaError": "errors",
+    "SqlError": "errors",
+    "WindowTooLarge": "errors",
+    "Query": "query",
+    "Stream": "stream",
+    "Window": "window",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"muntin.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'muntin' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
+
 
 __all__ = [
     "Answers",

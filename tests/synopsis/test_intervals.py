@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.aggregate.component import COMPONENTS
@@ -239,7 +239,6 @@ class Told:
 @every_subject
 class TestIntervals:
     @given(data=st.data())
-    @settings(max_examples=30)
     def test_agrees_with_recompute(self, subject: Subject, data: st.DataObject) -> None:
         """Whatever was appended, taken back or forgotten, every run that is remembered is right."""
         first, story = data.draw(stories(subject.dtype))
@@ -271,7 +270,6 @@ class TestIntervals:
             told.assert_right(lo, hi)
 
     @given(data=st.data())
-    @settings(max_examples=15)
     def test_batches_do_not_matter(self, subject: Subject, data: st.DataObject) -> None:
         """One batch, one by one, or cut anywhere: the answers are the same to the bit (spec 1.6 vi)."""
         values = data.draw(st.lists(st.one_of(numbers[subject.dtype], st.none()), min_size=1, max_size=90))

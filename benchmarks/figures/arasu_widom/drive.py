@@ -185,7 +185,8 @@ def state_of(structure: Any) -> Any:
         case QuantileTree():
             return one_by_one.SortedIntervals(structure._runs.rows)
         case MaterializeAll():
-            return one_by_one.Totals(*_roomy(structure), structure.sizes, structure._answer)
+            elements, tail = _roomy(structure)
+            return one_by_one.Totals(*elements, tail, structure.sizes, *structure._answer)
         case MaterializeNone():
             elements, tail = _roomy(structure)
             return one_by_one.Elements(cells_of(structure.component.name, INT64, elements), tail)

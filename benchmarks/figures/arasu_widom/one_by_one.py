@@ -1,11 +1,14 @@
 """Compiled loops that hand a structure one input at a time.
 
 Called from Python for every single input, all structures would run at the speed of a Python call. So
-each kernel of a structure is called from a loop that is itself compiled, with arrays of length one, as
-a stream that trickles in would have it. `insert` and `look_up` are resolved by the class of the state
-when a loop is compiled, like `combine` in `muntin.kernels.combine`.
+the loop over the inputs is compiled too, and works on the arrays of the structures in
+`muntin.synopsis`. It calls their kernels, or the parts of them: the kernels are made for batches, and
+some set something up for each call (cut the batch into chunks, allocate scratch, find out which windows
+are full), which at one input a call takes longer than the input. That is left out here, for all
+structures alike.
 
-The states hold the arrays of the structures in `muntin.synopsis`; nothing is computed in another way.
+`insert` and `look_up` are resolved by the class of the state when a loop is compiled, like `combine` in
+`muntin.kernels.combine`.
 """
 
 from __future__ import annotations
@@ -15,21 +18,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from muntin.kernels import b_int, materialize_all, materialize_none, psoup, quantile_tree, r_int, sorted_runs
-from muntin.kernels.combine import put, take
+from muntin.kernels import b_int, psoup, r_int, sorted_runs
+from muntin.kernels.combine import combine, put, take
 from muntin.kernels.jit import kernel
+from muntin.kernels.materialize_none import scan_runs
+from muntin.kernels.psoup import LEFT, RIGHT, ROOT, SPLIT
+from muntin.kernels.quantile_tree import select_one
+from muntin.kernels.sorted_runs import LEAF
+
+MOST_PIECES = 130  # of a run in a quantile tree: two per level of a 64-bit number, and the loose elements
 
 
 class RunningSums(NamedTuple):
+    """R-INT."""
+
     prefix: Any
 
 
 class BaseIntervals(NamedTuple):
+    """B-INT."""
+
     cells: Any
     capacity: int
 
 
 class Tree(NamedTuple):
+    """PSoup."""
+
     nodes: Any
     state: Any
     cells: Any
@@ -38,20 +53,24 @@ class Tree(NamedTuple):
 class Totals(NamedTuple):
     """materialize_all: the recent elements end at `tail[0]`; answer `j` is that of the last `j` elements."""
 
-    elements: Any
+    total: Any
+    shadow: Any
     tail: Any
     sizes: Any
-    answers: Any
+    answer: Any
+    answer_shadow: Any
 
 
 class Elements(NamedTuple):
-    """materialize_none: the same without the answers."""
+    """materialize_none: the recent elements, which end at `tail[0]`."""
 
     elements: Any
     tail: Any
 
 
 class SortedIntervals(NamedTuple):
+    """A quantile tree."""
+
     rows: Any
 
 
@@ -76,18 +95,30 @@ def look_up(state, first, end, lo, hi, out):
 
 
 def _insert_running_sum(state, first, end, lifted):
-    r_int.extend_sum(state.prefix, end, lifted[0], lifted[1])
+    r_int._add_up(state.prefix, end, lifted[0])
+    if r_int._has_wrapped(lifted[0], lifted[1]):
+        r_int._add_own_wraps(state.prefix, end, lifted[0], lifted[1])
 
 
-def _look_up_running_sum(state, first, end, lo, hi, out):
+def _subtract_running_sums(state, first, end, lo, hi, out):
     r_int.query_sum(state.prefix, first, end, lo, hi, out[0], out[1])
 
 
 def _insert_base_intervals(state, first, end, lifted):
-    b_int.extend(state.cells, state.capacity, end, lifted)
+    cells = state.cells
+    put(cells, end & (state.capacity - 1), take(lifted, 0))
+    below, slots, number = 0, state.capacity, end + 1
+    while number & 1 == 0 and slots > 1:  # the interval above is complete
+        above = below + slots
+        slots >>= 1
+        number >>= 1
+        q = (number - 1) & (slots - 1)
+        left = below + 2 * q
+        put(cells, above + q, combine(cells, take(cells, left), take(cells, left + 1)))
+        below = above
 
 
-def _look_up_base_intervals(state, first, end, lo, hi, out):
+def _combine_base_intervals(state, first, end, lo, hi, out):
     b_int.query(state.cells, state.capacity, first, end, lo, hi, out)
 
 
@@ -96,44 +127,96 @@ def _insert_leaf(state, first, end, lifted):
     psoup.append_leaves(state.nodes, state.state, state.cells, end, lifted)
 
 
-def _look_up_nodes(state, first, end, lo, hi, out):
-    psoup.query_runs(state.nodes, state.state, state.cells, first, end, lo, hi, out)
+def _combine_nodes(state, first, end, lo, hi, out):
+    if lo[0] < hi[0]:
+        walk_tree(state.nodes, state.state[ROOT], state.cells, first, end, lo[0], hi[0], out)
 
 
 @kernel
-def append_element(elements, tail, kept, lifted):
-    """Append to arrays that are moved to their front when full, `kept` elements of them; O(1) amortised."""
-    if tail[0] == len(elements[0]):
-        for i in range(kept):
-            put(elements, i, take(elements, tail[0] - kept + i))
-        tail[0] = kept
-    put(elements, tail[0], take(lifted, 0))
-    tail[0] += 1
+def walk_tree(nodes, node, cells, start, stop, lo, hi, out):
+    """The nodes below `node`, which covers [start, stop), that make up [lo, hi); without a stack."""
+    while start < lo or hi < stop:  # down to where the run parts
+        split = nodes[node, SPLIT]
+        if split >= hi:
+            node, stop = nodes[node, LEFT], split
+        elif split <= lo:
+            node, start = nodes[node, RIGHT], split
+        else:
+            break
+    if lo <= start and stop <= hi:
+        put(out, 0, take(cells, node))
+        return
+    split = nodes[node, SPLIT]
+    right = nodes[node, RIGHT]
+    node = nodes[node, LEFT]
+    total = take(out, 0)
+    while start < lo:  # the left part, from right to left
+        middle = nodes[node, SPLIT]
+        if middle <= lo:
+            node, start = nodes[node, RIGHT], middle
+        else:
+            total = combine(cells, take(cells, nodes[node, RIGHT]), total)
+            node = nodes[node, LEFT]
+    total = combine(cells, take(cells, node), total)
+    while hi < stop:  # the right part, from left to right
+        middle = nodes[right, SPLIT]
+        if middle >= hi:
+            right, stop = nodes[right, LEFT], middle
+        else:
+            total = combine(cells, total, take(cells, nodes[right, LEFT]))
+            right = nodes[right, RIGHT]
+    put(out, 0, combine(cells, total, take(cells, right)))
+
+
+@kernel
+def make_room(array, tail, kept):
+    """Move the last `kept` elements to the front of a full array; returns where they end."""
+    if tail < len(array):
+        return tail
+    for i in range(kept):
+        array[i] = array[tail - kept + i]
+    return kept
 
 
 def _insert_into_totals(state, first, end, lifted):
     kept = end + 1 - first
-    append_element(state.elements, state.tail, kept, lifted)
-    tail = state.tail[0]
-    recent = state.elements[0][tail - kept - 1 : tail]
-    materialize_all.advance_totals(recent, kept, state.sizes, state.answers[0])
-    shadow = state.elements[1][tail - kept - 1 : tail]
-    materialize_all.advance_totals(shadow, kept, state.sizes, state.answers[1])
+    total, shadow, tail = state.total, state.shadow, state.tail
+    make_room(shadow, tail[0], kept)
+    at = make_room(total, tail[0], kept)
+    total[at] = lifted[0][0]
+    shadow[at] = lifted[1][0]
+    tail[0] = at + 1
+    add_to_totals(total, at, state.sizes, state.answer)
+    add_to_totals(shadow, at, state.sizes, state.answer_shadow)
+
+
+@kernel
+def add_to_totals(value, at, size, answer):
+    """`advance_totals` of materialize_all for one element, all windows being full."""
+    for j in range(len(size)):
+        answer[j] += value[at] - value[at - size[j]]
 
 
 def _read_total(state, first, end, lo, hi, out):
-    put(out, 0, take(state.answers, hi[0] - lo[0]))
+    window = hi[0] - lo[0]
+    out[0][0] = state.answer[window]
+    out[1][0] = state.answer_shadow[window]
 
 
 def _insert_element(state, first, end, lifted):
-    append_element(state.elements, state.tail, end + 1 - first, lifted)
+    kept = end + 1 - first
+    total, shadow, tail = state.elements[0], state.elements[1], state.tail
+    make_room(shadow, tail[0], kept)
+    at = make_room(total, tail[0], kept)
+    put(state.elements, at, take(lifted, 0))
+    tail[0] = at + 1
 
 
 def _scan_elements(state, first, end, lo, hi, out):
     before = end - state.tail[0]
     lo[0] -= before
     hi[0] -= before
-    materialize_none.scan_runs(state.elements, lo, hi, out)
+    scan_runs(state.elements, lo, hi, out)
 
 
 def _insert_sorted(state, first, end, lifted):
@@ -145,17 +228,17 @@ _INSERT = {
     Totals: _insert_into_totals, Elements: _insert_element, SortedIntervals: _insert_sorted,
 }  # fmt: skip
 _LOOK_UP = {
-    RunningSums: _look_up_running_sum, BaseIntervals: _look_up_base_intervals, Tree: _look_up_nodes,
+    RunningSums: _subtract_running_sums, BaseIntervals: _combine_base_intervals, Tree: _combine_nodes,
     Totals: _read_total, Elements: _scan_elements,
 }  # fmt: skip
 
 
-@overload(insert)
+@overload(insert, inline="always")
 def _compile_insert(state, first, end, lifted):
     return _INSERT.get(getattr(state, "instance_class", None))
 
 
-@overload(look_up)
+@overload(look_up, inline="always")
 def _compile_look_up(state, first, end, lo, hi, out):
     return _LOOK_UP.get(getattr(state, "instance_class", None))
 
@@ -163,62 +246,72 @@ def _compile_look_up(state, first, end, lo, hi, out):
 @kernel
 def take_inputs(state, kept, end, hand, is_update, lifted, width, answers):
     """Updates, from `lifted`, and look-ups of the last `width[…]` elements, each in their order, as mixed."""
+    one, lo, hi, nothing, out = hand
     inserted = asked = 0
     for i in range(len(is_update)):
         if is_update[i]:
-            put(hand.lifted, 0, take(lifted, inserted))
-            insert(state, end + 1 - kept, end, hand.lifted)
+            put(one, 0, take(lifted, inserted))
+            insert(state, end + 1 - kept, end, one)
             inserted += 1
             end += 1
         else:
-            hand.lo[0] = end - width[asked]
-            hand.hi[0] = end
-            put(hand.out, 0, take(hand.nothing, 0))
-            look_up(state, end - kept, end, hand.lo, hand.hi, hand.out)
-            answers[asked] = hand.out[0][0]
+            lo[0] = end - width[asked]
+            hi[0] = end
+            put(out, 0, take(nothing, 0))
+            look_up(state, end - kept, end, lo, hi, out)
+            answers[asked] = out[0][0]
             asked += 1
 
 
 @kernel
 def insert_each(state, kept, end, hand, lifted):
     """Updates only."""
+    one = hand.lifted
     for i in range(len(lifted[0])):
-        put(hand.lifted, 0, take(lifted, i))
-        insert(state, end + 1 - kept, end, hand.lifted)
+        put(one, 0, take(lifted, i))
+        insert(state, end + 1 - kept, end, one)
         end += 1
 
 
 @kernel
-def look_up_each(state, kept, end, hand, lo, hi, answers):
+def look_up_each(state, kept, end, hand, run_lo, run_hi, answers):
     """Look-ups only, of any runs."""
-    for i in range(len(lo)):
-        hand.lo[0] = lo[i]
-        hand.hi[0] = hi[i]
-        put(hand.out, 0, take(hand.nothing, 0))
-        look_up(state, end - kept, end, hand.lo, hand.hi, hand.out)
-        answers[i] = hand.out[0][0]
+    _, lo, hi, nothing, out = hand
+    for i in range(len(run_lo)):
+        lo[0] = run_lo[i]
+        hi[0] = run_hi[i]
+        put(out, 0, take(nothing, 0))
+        look_up(state, end - kept, end, lo, hi, out)
+        answers[i] = out[0][0]
 
 
 @kernel
 def select_each(rows, lo, hi, rank, answers):
-    """Look-ups only, for quantiles: the element of rank `rank[i]` of each run."""
-    one_lo = np.empty(1, np.int64)
-    one_hi = np.empty(1, np.int64)
-    one_rank = np.empty((1, 1), np.int64)
-    found = np.empty((1, 1), rows.dtype)
+    """Look-ups only, for quantiles: the element of rank `rank[i]` of each run, as in `select_ranks`."""
+    flat = rows.reshape(-1)
+    mask = rows.shape[1] - 1
+    loose = np.empty(2 * LEAF, rows.dtype)
+    start = np.empty(MOST_PIECES, np.int64)
+    stop = np.empty(MOST_PIECES, np.int64)
+    pivot = np.empty(MOST_PIECES, rows.dtype)
+    cut = np.empty(MOST_PIECES, np.int64)
     for i in range(len(lo)):
-        one_lo[0] = lo[i]
-        one_hi[0] = hi[i]
-        one_rank[0, 0] = rank[i]
-        quantile_tree.select_ranks(rows, one_lo, one_hi, one_rank, found)
-        answers[i] = found[0, 0]
+        pieces, a, z = sorted_runs.split_run(rows, lo[i], hi[i], start, stop, 1)
+        start[0] = stop[0] = 0
+        for n in range(lo[i], a):
+            sorted_runs.insert_sorted(rows[0, n & mask], 0, stop[0], loose)
+            stop[0] += 1
+        for n in range(z, hi[i]):
+            sorted_runs.insert_sorted(rows[0, n & mask], 0, stop[0], loose)
+            stop[0] += 1
+        answers[i] = select_one(loose, flat, start, stop, pieces, rank[i], hi[i] - lo[i], pivot, cut)
 
 
 @kernel
 def count_pieces(rows, lo, hi):
     """Sorted intervals that make up the runs, and loose elements at their ends: two counts."""
-    start = np.empty(130, np.int64)
-    stop = np.empty(130, np.int64)
+    start = np.empty(MOST_PIECES, np.int64)
+    stop = np.empty(MOST_PIECES, np.int64)
     pieces = loose = 0
     for i in range(len(lo)):
         used, a, z = sorted_runs.split_run(rows, lo[i], hi[i], start, stop, 0)

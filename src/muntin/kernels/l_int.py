@@ -6,12 +6,13 @@ element it keeps `1 + DEPTH` cells, in as many rings that follow each other from
     ring 0      backward: from the element to just before the next landmark
     ring 1 + k  forward: from the k-th landmark before the element (k = 0: the nearest) to the element
 
-So the forward row of a landmark runs along ring 1 and goes on in ring 2 after the next landmark:
+So the forward row of a landmark runs along ring 1 and goes on in ring 2 after the next landmark, as far
+as `LONGEST`. With landmarks 3 apart, rows of 5 and so a DEPTH of 2 ("6-8" is the partial of 6, 7, 8):
 
-    element     6   7   8 | 9  10  11 |12   13        landmarks 6, 9, 12; DEPTH 2
-    ring 1      6  67 678 | 9  9X 9XE | .    .        "678": the partial of elements 6 to 8
-    ring 2      .   .   . | 678 9 and so on, the row of landmark 6
-    ring 0     678 78   8 | built when element 8 is here
+    element     6     7     8   |  9     10     11   |  12
+    ring 0            7-8   8   |        10-11  11   |           built when element 8, 11, … is here
+    ring 1      6     6-7   6-8 |  9     9-10   9-11 |  12       the row of landmark 6, then 9, then 12
+    ring 2      3-6   3-7       |  6-9   6-10        |  9-12     the row of landmark 3, then 6, then 9
 """
 
 from __future__ import annotations

@@ -128,6 +128,12 @@ def copy_tree(nodes, state, cells, into, into_state, into_cells):
 
 
 @kernel
+def combine_children(nodes, cells, node, out):
+    """What the cell of an inner node should be, into the first of `out`."""
+    put(out, 0, combine(cells, take(cells, nodes[node, LEFT]), take(cells, nodes[node, RIGHT])))
+
+
+@kernel
 def _new_node(nodes, state):
     node = state[FREE]
     state[FREE] = nodes[node, LEFT]

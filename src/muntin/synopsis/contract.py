@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,39 +50,70 @@ class Column(NamedTuple):
     valid: Bools
 
 
-@dataclass
 class Batch:
     """Events as synopses see them: in order of time, without late ones, evaluated into columns."""
 
-    at: Ints
-    keys: Mapping[tuple[Expression, ...], Ints]  # dense key ids by GROUP BY expressions
-    columns: Mapping[Expression, Column]  # by argument
-    masks: Mapping[Expression, Bools]  # by predicate; NULL is False
-    _passing: dict[Expression, Batch] = field(default_factory=dict)
+    def __init__(
+        self,
+        at: Ints,
+        keys: Mapping[tuple[Expression, ...], Ints],
+        columns: Mapping[Expression, Column],
+        masks: Mapping[Expression, Bools],
+    ):
+        self.at = at
+        self._keys = keys  # dense key ids by GROUP BY expressions
+        self._columns = columns  # by argument
+        self._masks = masks  # by predicate; NULL is False
+        self._passing: dict[Expression, Batch] = {}
 
     def __len__(self) -> int:
         return len(self.at)
 
     def key(self, keys: tuple[Expression, ...]) -> Ints:
         """Key ids, all 0 for un-keyed state."""
-        return self.keys[keys] if keys else np.zeros(len(self.at), np.int64)
+        return self._keys[keys] if keys else np.zeros(len(self.at), np.int64)
+
+    def column(self, argument: Expression) -> Column:
+        return self._columns[argument]
+
+    def mask(self, predicate: Expression) -> Bools:
+        return self._masks[predicate]
 
     def passing(self, where: Expression | None) -> Batch:
         """The events that pass a predicate; computed once per predicate."""
         if where is None:
             return self
         if where not in self._passing:
-            kept = self.masks[where]
-            self._passing[where] = Batch(
-                self.at[kept],
-                {keys: ids[kept] for keys, ids in self.keys.items()},
-                {
-                    name: Column(column.value[kept], column.valid[kept])
-                    for name, column in self.columns.items()
-                },
-                {name: mask[kept] for name, mask in self.masks.items()},
-            )
+            self._passing[where] = _Part(self, self.mask(where))
         return self._passing[where]
+
+
+class _Part(Batch):
+    """Some events of a batch; what is not asked for is not copied."""
+
+    def __init__(self, whole: Batch, kept: Bools):
+        super().__init__(whole.at[kept], {}, {}, {})
+        self._whole = whole
+        self._kept = kept
+        self._found: dict[Any, Any] = {}
+
+    def key(self, keys: tuple[Expression, ...]) -> Ints:
+        return self._once(("key", keys), lambda: self._whole.key(keys)[self._kept])  # type: ignore[no-any-return]
+
+    def column(self, argument: Expression) -> Column:
+        def select() -> Column:
+            value, valid = self._whole.column(argument)
+            return Column(value[self._kept], valid[self._kept])
+
+        return self._once(("column", argument), select)  # type: ignore[no-any-return]
+
+    def mask(self, predicate: Expression) -> Bools:
+        return self._once(("mask", predicate), lambda: self._whole.mask(predicate)[self._kept])  # type: ignore[no-any-return]
+
+    def _once(self, what: Any, select: Callable[[], Any]) -> Any:
+        if what not in self._found:
+            self._found[what] = select()
+        return self._found[what]
 
 
 class Found(NamedTuple):

@@ -158,5 +158,9 @@ def _slots(first: int, end: int, capacity: int) -> Ints:
 def _moved(ring: npt.NDArray[Any], first: int, end: int, capacity: int) -> npt.NDArray[Any]:
     """A ring of another capacity with the numbers `first` to `end - 1` of this one."""
     moved = np.zeros((capacity, *ring.shape[1:]), ring.dtype)
-    moved[_slots(first, end, capacity)] = ring[_slots(first, end, len(ring))]
+    while first < end:  # in the few pieces that lie in one piece in both
+        old, new = first & (len(ring) - 1), first & (capacity - 1)
+        count = min(end - first, len(ring) - old, capacity - new)
+        moved[new : new + count] = ring[old : old + count]
+        first += count
     return moved

@@ -51,6 +51,7 @@ class RescanRows(RingSynopsis):
         super().__init__(store, where, keys, text_order)
         self._dropped = np.zeros(0, np.int64)  # events of each key that left; un-keyed: the ring knows
         self._compact_at = _FEW
+        self._order: tuple[tuple[int, int], _Order] | None = None  # of all keys, for a version of the ring
 
     def advance(self, kept_from: int) -> None:
         """Keyed: drop each key's events beyond its longest window; O(1) amortised per event."""
@@ -81,7 +82,7 @@ class RescanRows(RingSynopsis):
         self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
     ) -> Found:
         slot = self._slots(slice(0, len(self.store)), keys)
-        order, dropped = self._ordered(slot, width), self._dropped_of(keys, width)
+        order, dropped = self._ordered(slot, keys, width), self._dropped_of(keys, width)
         counts = [
             np.bincount(slot[:before][slot[:before] >= 0], minlength=width) + dropped
             for before in np.searchsorted(self.store.at, instants)
@@ -96,7 +97,7 @@ class RescanRows(RingSynopsis):
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""
         slot = self._slots(slice(0, len(self.store)), None)
-        order, dropped = self._ordered(slot, width), self._dropped_of(None, width)
+        order, dropped = self._ordered(slot, None, width), self._dropped_of(None, width)
         count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
         forever = np.full(len(count), 2**63 - 1)
         return self._at_counts(window, moves.slot, count, forever, wanted, order, dropped)
@@ -104,7 +105,7 @@ class RescanRows(RingSynopsis):
     def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
         """Where the number of a key's events passed a multiple of `slide` by events in [after, until)."""
         slot = self._slots(slice(0, len(self.store)), None)
-        order, dropped = self._ordered(slot, width), self._dropped_of(None, width)
+        order, dropped = self._ordered(slot, None, width), self._dropped_of(None, width)
         had, has = (
             np.bincount(slot[: self.store.find(instant)], minlength=width) + dropped
             for instant in (LONG_AGO if after is None else after, until)
@@ -159,10 +160,15 @@ class RescanRows(RingSynopsis):
         start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
         return Found(partials, start, end, ~lost, self.known_since(window, wanted), 1)
 
-    def _ordered(self, slot: Ints, width: int) -> _Order:
+    def _ordered(self, slot: Ints, keys: Ints | None, width: int) -> _Order:
+        """Sorting all events costs far more than all else, so the order of all keys is kept."""
         if not self.keys:
             return _Order(np.arange(len(slot)), np.array([0, len(slot)]))
-        return _by_slot(slot, width)
+        if keys is not None:
+            return _by_slot(slot, width)
+        if self._order is None or self._order[0] != (self.store.version, width):
+            self._order = (self.store.version, width), _by_slot(slot, width)
+        return self._order[1]
 
     def _dropped_of(self, keys: Ints | None, width: int) -> Ints:
         dropped = np.zeros(width, np.int64)

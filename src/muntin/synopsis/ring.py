@@ -35,6 +35,7 @@ class EventRing(Sequence):
         self.where = where
         self.knows_count = True  # whether elements are numbered from the first event of the stream
         self.known_from: dict[str, int] = {"at": LONG_AGO}
+        self.version = 0  # changes whenever events come or go
         self._columns = Columns({"at": _TIME})
         self._source: dict[str, tuple[str, Any]] = {"at": ("at", None)}  # where a batch has a column
 
@@ -138,6 +139,7 @@ class EventRing(Sequence):
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
+        self.version += 1
         at = self.at
         in_order = not len(at) or at[-1] <= batch.at[0]
         arrivals = {name: self._arriving(batch, name) for name in self._columns.names()}
@@ -154,11 +156,13 @@ class EventRing(Sequence):
     def drop_first(self, count: int) -> None:
         """Forget the `count` oldest events; O(1) amortised per event."""
         if count > 0:
+            self.version += 1
             self.forgotten_before = int(self.at[count - 1]) + 1
             self._columns.drop_first(count)
 
     def retain(self, kept: Bools) -> None:
         """Forget events that are not `kept`, wherever they are; O(n)."""
+        self.version += 1
         self._columns.retain(kept)
 
     def nbytes(self) -> int:
@@ -178,6 +182,7 @@ class EventRing(Sequence):
         meta = [int(number) for number in arrays["meta"]]
         self.began_at, self._columns.dropped, self.forgotten_before = meta[:3]
         self.knows_count = bool(meta[3])
+        self.version += 1
         self.known_from = {name: int(arrays[f"known {name}"][0]) for name in names}
         self._columns.replace({name: arrays[f"column {name}"] for name in names})
 
@@ -196,8 +201,8 @@ class EventRing(Sequence):
         if kind == "key":
             return batch.key(of)
         if kind == "mask":
-            return batch.masks[of]
-        column = batch.columns[of]
+            return batch.mask(of)
+        column = batch.column(of)
         return column.value if kind == "value" else column.valid
 
 

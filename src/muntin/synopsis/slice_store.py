@@ -269,7 +269,7 @@ def _column(batch: Batch, input: Input) -> tuple[Array, Bools]:
     if input.argument is None:
         value, valid = batch.at, np.ones(len(batch), np.bool_)
     else:
-        value, valid = batch.columns[input.argument]
+        value, valid = batch.column(input.argument)
     if input.filter is not None:
-        valid = valid & batch.masks[input.filter]
+        valid = valid & batch.mask(input.filter)
     return value, valid
