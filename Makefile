@@ -76,4 +76,5 @@ $(STAMP): requirements.lock pyproject.toml
 		"(Debian and Ubuntu: install python3-venv)."; rm -rf $(VENV); exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/muntin warm-up
 	@touch $@

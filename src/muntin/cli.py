@@ -127,6 +127,17 @@ def explain(script: SqlFile) -> None:
         typer.echo(explain_file(script))
 
 
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile all kernels now, so that no query has to wait for it later."""
+    from muntin.engine.warm_up import warm_up
+    from muntin.kernels.jit import CACHE
+
+    seconds = warm_up()
+    where = f"kept in {CACHE}" if CACHE else "not kept: there is no writable cache directory"
+    typer.echo(f"compiled or loaded in {seconds:.1f} s, {where}")
+
+
 @app.command()
 def bench(
     name: Annotated[str | None, typer.Argument(help="One benchmark; without it all of them.")] = None,

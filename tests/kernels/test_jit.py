@@ -38,8 +38,10 @@ def test_loop_over_edges_survives() -> None:
 
 
 def run_fold(cache: Path) -> str:
-    code = "import numpy as np; from muntin.kernels.merge import merge_count as m; " \
-        "z = np.zeros(1, np.int64); m(z, z + 1, 1, z, z + 7, z); print(z[0], sum(m.stats.cache_hits.values()))"  # fmt: skip
+    code = (
+        "import numpy as np; from muntin.kernels.merge import merge_count as m; z = np.zeros(1, np.int64); "
+        "m(z, z + 1, 1, z, z + 7, z); print(z[0], sum(m.stats.cache_hits.values()))"
+    )
     child = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"MUNTIN_CACHE_DIR": str(cache)},

@@ -95,9 +95,13 @@ def look_up(state, first, end, lo, hi, out):
 
 
 def _insert_running_sum(state, first, end, lifted):
-    r_int._add_up(state.prefix, end, lifted[0])
-    if r_int._has_wrapped(lifted[0], lifted[1]):
-        r_int._add_own_wraps(state.prefix, end, lifted[0], lifted[1])
+    prefix = state.prefix
+    before, after = end & (len(prefix) - 1), (end + 1) & (len(prefix) - 1)
+    step, running = lifted[0][0], prefix[before, 0]
+    total = running + step
+    is_over = ((running ^ total) & (step ^ total)) >> 63
+    prefix[after, 0] = total
+    prefix[after, 1] = prefix[before, 1] + (is_over & (1 | step >> 63))
 
 
 def _subtract_running_sums(state, first, end, lo, hi, out):

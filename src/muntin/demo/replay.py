@@ -122,10 +122,10 @@ def _interrupt() -> Iterator[Event]:
 @contextmanager
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
     """The same batches, drawn by a thread so that the engine does not wait for the generator."""
-    queue: Queue[pa.RecordBatch | None] = Queue(AHEAD)
+    queue: Queue[pa.RecordBatch | BaseException | None] = Queue(AHEAD)
     done = Event()
 
-    def put(item: pa.RecordBatch | None) -> None:
+    def put(item: pa.RecordBatch | BaseException | None) -> None:
         while not done.is_set():
             try:
                 return queue.put(item, timeout=0.1)
@@ -133,16 +133,25 @@ def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatc
                 continue
 
     def draw() -> None:
-        for batch in batches:
-            put(batch)
-            if done.is_set():
-                return
-        put(None)
+        try:
+            for batch in batches:
+                put(batch)
+                if done.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # raised again where the batches are waited for
+            put(error)
+
+    def drawn() -> Iterator[pa.RecordBatch]:
+        while (item := queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
 
     drawer = Thread(target=draw, name="muntin-demo-source", daemon=True)
     drawer.start()
     try:
-        yield iter(queue.get, None)
+        yield drawn()
     finally:
         done.set()
         drawer.join()

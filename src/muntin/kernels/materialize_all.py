@@ -44,9 +44,13 @@ def advance_extremes(value, first, start, size, queue, end, head, is_max, answer
         ):
             end -= 1
         if end == len(queue):
-            oldest = head.min()
-            queue[: end - oldest] = queue[oldest:end].copy()
-            head -= oldest
+            oldest = end
+            for j in range(len(head)):
+                oldest = min(oldest, head[j])
+            for k in range(oldest, end):
+                queue[k - oldest] = queue[k]
+            for j in range(len(head)):
+                head[j] -= oldest
             end -= oldest
         queue[end] = first + i
         end += 1

@@ -37,9 +37,9 @@ def select_ranks(rows, lo, hi, rank, found):
             insert_sorted(rows[0, n & mask], 0, stop[0], loose)
             stop[0] += 1
         for j in range(rank.shape[1]):
-            end[:pieces] = stop[:pieces]
             gone = hi[q] - lo[q]
             for p in range(pieces):
+                end[p] = stop[p]
                 gone -= stop[p] - start[p]
             found[q, j] = select_one(
                 loose, flat, start, end, pieces, rank[q, j] - gone, hi[q] - lo[q] - gone, pivot, weight
@@ -86,7 +86,8 @@ def select_one(loose, flat, start, end, pieces, k, n, pivot, cut):
                 cut[p] = first_not_below(flat, start[p], end[p], x)
             below += cut[p] - start[p]
         if k <= below:
-            end[:pieces] = cut[:pieces]
+            for p in range(pieces):
+                end[p] = cut[p]
             n = below
             continue
         equal = 0
@@ -99,6 +100,7 @@ def select_one(loose, flat, start, end, pieces, k, n, pivot, cut):
             cut[p] = above
         if k <= below + equal:
             return x
-        start[:pieces] = cut[:pieces]
+        for p in range(pieces):
+            start[p] = cut[p]
         k -= below + equal
         n -= below + equal

@@ -35,6 +35,7 @@ from muntin.kernels import b_int as kernels
 from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind
 
 
 class BInt(Intervals):
@@ -69,8 +70,7 @@ class BInt(Intervals):
 
     def rewind(self, end: int) -> None:
         """O(1): intervals that reach beyond `end` will be made again when they are complete."""
-        if not self.first <= end <= self.end:
-            raise ValueError(f"cannot rewind to {end}: {self.first} to {self.end} are remembered")
+        check_rewind(self.first, self.end, end)
         self.end = end
 
     def forget(self, first: int) -> None:

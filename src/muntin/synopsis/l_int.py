@@ -48,6 +48,7 @@ from muntin.kernels.combine import SMALLEST, cells_of, move, ring_capacity
 from muntin.kernels.l_int import BASE, CAPACITY, DEPTH, HORIZON, KEPT, LONGEST, ORIGIN, WIDTH
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind
 
 
 class Partition(NamedTuple):
@@ -118,8 +119,7 @@ class LInt(Intervals):
 
     def rewind(self, end: int) -> None:
         """O(gamma): backward rows that end later will be built again."""
-        if not self.first <= end <= self.end:
-            raise ValueError(f"cannot rewind to {end}: {self.first} to {self.end} are remembered")
+        check_rewind(self.first, self.end, end)
         self.end = end
         self._begin_again()
 

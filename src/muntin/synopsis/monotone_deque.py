@@ -31,6 +31,7 @@ from muntin.kernels import monotone_deque as kernels
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind
 
 
 class MonotoneDeque(Intervals):
@@ -68,8 +69,7 @@ class MonotoneDeque(Intervals):
     def rewind(self, end: int) -> None:
         """O(d + elements from the last extreme left to `end`): about as many as are taken back, if in
         random order."""
-        if not self.first <= end <= self.end:
-            raise ValueError(f"cannot rewind to {end}: {self.first} to {self.end} are remembered")
+        check_rewind(self.first, self.end, end)
         self.end = end
         self._values.truncate(end - self.first)
         # An extreme that is left beat all that came later, so what it beat before is no extreme now.

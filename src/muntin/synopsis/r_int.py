@@ -40,6 +40,7 @@ from muntin.kernels import r_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
+from muntin.synopsis.remembered import check_rewind
 
 _KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "count": (kernels.extend_count, kernels.query_count),
@@ -91,8 +92,7 @@ class RInt(Intervals):
 
     def rewind(self, end: int) -> None:
         """O(1): the prefix of `end` is still there."""
-        if not self.first <= end <= self.end:
-            raise ValueError(f"cannot rewind to {end}: {self.first} to {self.end} are remembered")
+        check_rewind(self.first, self.end, end)
         self.end = end
 
     def forget(self, first: int) -> None:

@@ -1,0 +1,47 @@
+"""Warm-up: compile what queries will need before they need it.
+
+Kernels are compiled on first use and kept on disk; compiling all of them takes some seconds. Installers,
+images and test runs can have it done beforehand: `muntin warm-up`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from muntin.engine.engine import Engine
+
+_NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
+_VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
+_WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
+
+
+def warm_up() -> float:
+    """Run every kind of query over a few events; returns the seconds it took.
+
+    What has been compiled before, by this version on this machine, is only loaded.
+    """
+    started = time.perf_counter()
+    engine = Engine()
+    engine.execute(
+        "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND"
+    )
+    for column in ("n", "x"):
+        for number, window in enumerate(_WINDOWS):
+            calls = f"{_NUMBERS}, {_VALUES}".format(column)
+            engine.register(f"SELECT {calls} FROM s {window}", f"all {column} {number}")
+            engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
+    at = np.arange(64) * 250_000
+    for turn in range(4):
+        engine.push("s", {"ts": at + turn * 16_000_000 - (turn == 3) * 1_000_000, "k": ["a", "b"] * 32,
+                          "n": np.arange(64), "x": np.arange(64) / 7})  # fmt: skip
+        engine.advance()
+        for name in engine.queries:
+            engine.lookup(name)
+    with tempfile.TemporaryDirectory() as directory:
+        engine.checkpoint(Path(directory) / "state")
+        Engine.restore(Path(directory) / "state")
+    return time.perf_counter() - started
