@@ -71,10 +71,10 @@ class Window:
 def span(microseconds: int) -> str:
     """A length of time in the largest unit that divides it.
 
-    >>> span(90_000_000), span(60_000_000)
-    ('90 SECONDS', '1 MINUTE')
+    >>> span(90_000_000), span(60_000_000), span(0)
+    ('90 SECONDS', '1 MINUTE', '0 SECONDS')
     """
-    for name, unit in _SPANS:
+    for name, unit in _SPANS if microseconds else _SPANS[3:]:
         if microseconds % unit == 0:
             many = microseconds // unit
             return f"{many} {name}{'' if many == 1 else 'S'}"

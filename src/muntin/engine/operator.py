@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engine import snapshot
+from muntin.engine.bundle import Bundle
 from muntin.engine.emission import emit
 from muntin.engine.lookup import lookup, value
 from muntin.engine.shard import Shard
@@ -41,6 +42,15 @@ class Operator:
     def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
         """The first value of one query's answer, as a plain Python object."""
         return value(self.shard, name, key, at)
+
+    def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
+        """The first values of many un-keyed queries, a row for each."""
+        readers = self.shard.readers
+        if names not in readers:
+            readers[names] = Bundle(self.shard, names)
+        instant = self.shard.clock.now if at is None else at
+        bundle: Bundle = readers[names]
+        return bundle.table(0 if instant is None else instant)
 
     def advance(self, until: int | None = None) -> dict[str, pa.Table]:
         """Answers of every window that closed up to `until` (by default the watermark), each once."""

@@ -101,6 +101,17 @@ class PointReader:
         complete = pa.array([self._is_complete(runs)])
         return pa.Table.from_arrays([*outputs, *bounds, complete], schema=self.schema)
 
+    @property
+    def begins_with_a_call(self) -> bool:
+        return bool(self._is_call) and self._is_call[0] is not None
+
+    def first_call(self) -> tuple[Aggregate, tuple[tuple[RunSynopsis, Part], ...], Window]:
+        """How the first output is read: its aggregate, where its parts are, and its window."""
+        reading = self._readings[self._is_call[0] or 0]
+        places = [self._places[part.place] for part in reading.parts]
+        parts = tuple((place.synopsis, part) for place, part in zip(places, reading.parts, strict=True))
+        return reading.aggregate, parts, places[0].window
+
     def _instant(self, at: int | None) -> int | None:
         instant = self._clock.now if at is None else at
         return instant - instant % self._slide if instant is not None and self._slide else instant

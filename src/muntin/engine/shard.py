@@ -45,7 +45,7 @@ class Shard:
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self._needed_bytes = 0  # of state when it was last without backlog
-        self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
+        self.readers: dict[Any, Any] = {}  # of single answers, by query (point.py) or queries (bundle.py)
         self._forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
 

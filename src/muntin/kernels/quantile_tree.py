@@ -51,9 +51,9 @@ def select_one(loose, flat, start, end, pieces, k, n, pivot, cut):
     """The k-th smallest of the n elements in loose[start[0]:end[0]] and flat[start[p]:end[p]], p >= 1.
 
     Each round takes the element at the fraction k / n of every piece, and of these the median, weighted
-    by length. At least half of the smaller elements' share or half of the greater elements' share lies on
-    the wrong side of it and goes: k or n - k halves, so there are O(log n) rounds. The middle of each
-    piece instead, as in the paper, took 16 rounds for 100,000 random elements where this takes 4.
+    by length. At least half of the elements that rank before the k-th, or half of those that rank after
+    it, lie on the wrong side and go: k or n - k halves, so there are O(log n) rounds. The middle of each
+    piece instead took 16 rounds for 100,000 random elements where this takes 4.
 
     Moves `start` past elements that rank before the k-th, and `end`; `pivot` and `cut` are scratch.
     """

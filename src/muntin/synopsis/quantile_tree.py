@@ -5,7 +5,7 @@
 | Full name | B-INT-QNT, base intervals for quantiles |
 | Answers | QUANTILE, several phi at once, over suffix and historical windows |
 | Insert | O(log n) amortised |
-| Lookup | O(log^2 W log n): at most 2 log W pieces, O(log W) rounds of a binary search in each |
+| Lookup | O(log^3 W) at worst: O(log W) rounds of a binary search in each of up to 2 log W pieces |
 | Space | O(n log n) |
 | Shares | one tree for all windows and all phi; one split of the window for all its phi |
 | Reference | Arasu & Widom, VLDB 2004, section 3.3 |
@@ -13,10 +13,10 @@
 A look-up splits the run into sorted pieces (`sorted_runs.py`) and eliminates: a pivot taken from all
 pieces, a binary search for it in each, and one side of every piece is out.
 
-Departures from the paper: intervals below 16 elements are not kept, look-ups sort those few elements
-instead; pivots aim at the rank that is looked for instead of the middle, which needs a quarter of the
-rounds; ranks round up (`ceil`), as in SQL's PERCENTILE_DISC, unless `floor` is asked for. The paper's
-rank floor(phi * n) can be 0, which no element has: it is raised to 1.
+The paper leaves open how to select. Pivots that aim at the wanted rank need a quarter of the rounds of
+pivots from the middle of the pieces. Departures: intervals below 16 elements are not kept, look-ups sort
+those few elements instead; ranks round up (`ceil`), as in SQL's PERCENTILE_DISC, unless `floor` is asked
+for. The paper's rank floor(phi * n) can be 0, which no element has: it is raised to 1.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class QuantileTree:
         """Quantiles of many runs `[lo, hi)`: `value[run, phi]`, and how many values each run holds.
 
         The value of rank ceil(phi * count), or max(1, floor(phi * count)); meaningless where the count
-        is 0. O(pieces * log W) rounds of binary searches for each phi.
+        is 0. O(log W) to split a run, then O(log^3 W) for each phi, about 4 rounds of O(log^2 W) if
+        values come in random order.
         """
         lo, hi = known_runs(self.first, self.end, lo, hi)
         start, stop = self._ordinals.of(lo), self._ordinals.of(hi)

@@ -165,6 +165,9 @@ class EventRing(Sequence):
         self.version += 1
         self._columns.retain(kept)
 
+    def __str__(self) -> str:
+        return f"{len(self):,} events"
+
     def nbytes(self) -> int:
         return self._columns.nbytes()
 

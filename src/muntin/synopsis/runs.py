@@ -129,6 +129,9 @@ class RunSynopsis(Synopsis[Elements]):
     def nbytes(self) -> int:
         return sum(track.structure.nbytes() for track in self._tracks.values())
 
+    def describe(self) -> str:
+        return f"over {self.store}"
+
     def check(self) -> None:
         for track in self._tracks.values():
             track.structure.check()

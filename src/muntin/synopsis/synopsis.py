@@ -19,7 +19,7 @@ from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.sequence import Sequence as Elements
-from muntin.window import Window
+from muntin.window import Window, span
 
 Store = TypeVar("Store", bound=Elements)
 
@@ -107,12 +107,16 @@ class Synopsis(ABC, Generic[Store]):
         One that began before the state did is answered as far as it goes (False). One that was whole
         once, but has been forgotten, is refused.
         """
-        gone = start < self.store.forgotten_before
-        if bool(np.any(gone & (instants < self.kept_from))):
-            asked = np.datetime64(int(instants.min()), "us")
-            first = np.datetime64(self.store.forgotten_before + window.size, "us")
+        self.refuse_forgotten(start, instants)
+        return start >= self.store.forgotten_before
+
+    def refuse_forgotten(self, start: Ints, instants: Ints) -> None:
+        """Raise if a window that once was whole has lost events since."""
+        gone = (start < self.store.forgotten_before) & (instants < self.kept_from)
+        if bool(np.any(gone)):
+            asked, size = int(instants[gone][0]), int((instants - start)[gone][0])
+            first = np.datetime64(self.store.forgotten_before + size, "us")
             raise WindowTooLarge(
-                f"{window} at {asked} needs events that have been dropped; "
-                f"the state answers instants from {first} on"
+                f"a window of {span(size)} at {np.datetime64(asked, 'us')} needs events that have been "
+                f"dropped; the state answers instants from {first} on"
             )
-        return ~gone

@@ -15,17 +15,21 @@ import numpy as np
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
+from muntin.query import Input
 from muntin.synopsis.contract import Ints, Need, dtype_of
 from muntin.synopsis.distinct import DistinctCounter
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.l_int import LInt
 from muntin.synopsis.materialize_all import MaterializeAll
 from muntin.synopsis.needs import Needs
+from muntin.synopsis.positions import Positions
 from muntin.synopsis.quantile_tree import QuantileTree
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.slice_store import SliceStore
 from muntin.window import Window
+
+_EVERY_EVENT = Need(Input(None), "count")
 
 
 class Track(ABC):
@@ -75,7 +79,8 @@ class IntervalTrack(Track):
     def __init__(self, store: Elements, where: Expression | None, need: Need, kind: type[Intervals]):
         super().__init__(store, where, need)
         self.component = COMPONENTS[need.component]
-        self._kind = kind
+        self._counts_all = where is None and need == _EVERY_EVENT and isinstance(store, EventRing)
+        self._kind = kind = Positions if self._counts_all else kind
         self._widths: list[tuple[int, int]] = []
         self.structure = kind(self.component, dtype_of(need), store.dropped)
 
@@ -100,7 +105,10 @@ class IntervalTrack(Track):
         return window.size // unit, window.to // unit
 
     def _extend(self, lo: int, hi: int) -> None:
-        self.structure.extend(self.store.lifted(self.need, self.where, lo, hi))
+        if isinstance(self.store, EventRing) and self._counts_all:
+            self.structure.extend((self.store.at[lo:hi],))  # only how many there are matters
+        else:
+            self.structure.extend(self.store.lifted(self.need, self.where, lo, hi))
 
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
         if self.structure.can_answer(lo, hi):

@@ -1,0 +1,106 @@
+"""Measure and draw figures: `python -m benchmarks.figures [FIGURE …] [--quick] [--draw]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from benchmarks.figures.page import PAGES, fill, pages
+from benchmarks.machine import describe_commit
+from benchmarks.measure import RESULTS, Result
+from benchmarks.report import table_text
+
+FIGURES = {
+    "fig09": "arasu_widom.fig09_mixed",
+    "fig10": "arasu_widom.fig10_updates",
+    "fig11": "arasu_widom.fig11_lookups",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure the named figures, or all; write results, plots and pages. 0 if all went well."""
+    options = parse(arguments)
+    names = options.names or list(FIGURES)
+    if unknown := [name for name in names if name not in FIGURES]:
+        print(f"there is no figure '{unknown[0]}'; there are: {', '.join(FIGURES)}", file=sys.stderr)
+        return 2
+    for name in [] if options.draw else names:
+        measure_figure(name, options.quick)
+    if not options.quick:
+        for name in names:
+            draw_figure(name)
+        write_pages()
+    return 0
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.figures", description="Draw figures of the papers from measurements."
+    )
+    parser.add_argument("names", nargs="*", metavar="FIGURE", help=f"{', '.join(FIGURES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="small and rough, nothing is written")
+    parser.add_argument(
+        "--draw", action="store_true", help="only draw, and fill the pages, from the results there are"
+    )
+    return parser.parse_args(arguments)
+
+
+def measure_figure(name: str, quick: bool) -> None:
+    """Measure one and print it; save it unless it is rough."""
+    commit, before = describe_commit(), time.perf_counter()  # now: the tree may move on meanwhile
+    print(f"{name}: {(module_of(name).__doc__ or '').partition(chr(10))[0]}", flush=True)
+    result: Result = module_of(name).run(quick)
+    print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
+    print(f"{time.perf_counter() - before:.0f} seconds", flush=True)
+    if not quick:
+        (RESULTS / result.name).parent.mkdir(parents=True, exist_ok=True)
+        print(f"written: {result.save(commit)}\n", flush=True)
+
+
+def draw_figure(name: str) -> None:
+    """Draw one from its result."""
+    path = PAGES / f"{paper_of(name).replace('_', '-')}-{name}.svg"
+    module_of(name).CHART.draw(record_of(name), path)
+    print(f"written: {path}")
+
+
+def write_pages() -> None:
+    """Fill the pages from the results."""
+    for page in pages():
+        page.write_text(fill(page.read_text(), part_of))
+        print(f"written: {page}")
+
+
+def part_of(name: str, part: str) -> str:
+    """One part of a page, as a figure's module makes it from its result."""
+    made: str = module_of(name).PARTS[part](record_of(name))
+    return made
+
+
+@cache
+def module_of(name: str) -> ModuleType:
+    """The module of a figure."""
+    return import_module(f"benchmarks.figures.{FIGURES[name]}")
+
+
+def paper_of(name: str) -> str:
+    """The folder of a figure's paper."""
+    return FIGURES[name].partition(".")[0]
+
+
+def record_of(name: str) -> dict[str, Any]:
+    """The result of a figure as last measured."""
+    record: dict[str, Any] = json.loads((RESULTS / paper_of(name) / f"{name}.json").read_text())
+    return record
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Many look-ups in one: the first values of many un-keyed queries, found together.
+
+Queries whose calls read the same structures differ only in their windows, so their look-ups are one
+search for all starts and ends, and one question to each structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from muntin.aggregate import Aggregate, Partial
+from muntin.answer import to_instants
+from muntin.engine.point import Part, PointReader, reader_of
+from muntin.engine.shard import Shard
+from muntin.errors import MuntinError
+from muntin.synopsis import RunSynopsis
+from muntin.synopsis.contract import Bools, Ints
+from muntin.window import Window
+
+
+class _Alike(NamedTuple):
+    """Queries that read the same structures: where in the answer they stand, and their windows."""
+
+    aggregate: Aggregate
+    parts: tuple[tuple[RunSynopsis, Part], ...]
+    row: Ints
+    size: Ints
+    to: Ints
+    slide: Ints
+
+
+class Found(NamedTuple):
+    """Arrays with one element per query."""
+
+    value: npt.NDArray[np.float64]
+    valid: Bools
+    start: Ints
+    end: Ints
+    complete: Bools
+
+
+class Bundle:
+    """Prepared for a list of queries; kept until the plan changes."""
+
+    def __init__(self, shard: Shard, names: Sequence[str]):
+        readers = [_reader(shard, name) for name in names]
+        self._shard = shard
+        self.names = pa.array(names, pa.string())
+        alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}
+        parts_of = {}
+        for row, reader in enumerate(readers):
+            aggregate, parts, window = reader.first_call()
+            place = (aggregate, *((id(synopsis), part.need) for synopsis, part in parts))
+            alike.setdefault(place, []).append((row, window))
+            parts_of[place] = aggregate, parts
+        self._alike = [
+            _Alike(*parts_of[place], *np.array([(row, w.size, w.to, w.slide) for row, w in members]).T)
+            for place, members in alike.items()
+        ]
+        windows = [reader.query.window for reader in readers]
+        columns = [
+            (w.size, w.to, reader.query.slide) for w, reader in zip(windows, readers, strict=True) if w
+        ]
+        self._size, self._to, self._slide = np.array(columns, np.int64).reshape(-1, 3).T
+
+    def find(self, at: int) -> Found:
+        """All values at one instant; O(log n) to find each window, plus what its structure takes."""
+        count = len(self._size)
+        instant = _rounded(np.full(count, at), self._slide)
+        value, valid = np.zeros(count), np.zeros(count, np.bool_)
+        complete = np.ones(count, np.bool_)
+        for aggregate, parts, row, size, to, slide in self._alike:
+            settled = _rounded(instant[row], slide)
+            start = settled - size
+            partials: dict[str, Partial] = {}
+            for synopsis, part in parts:
+                store = synopsis.store
+                synopsis.refuse_forgotten(start, settled)
+                lo, hi = store.runs(start, settled - to)
+                partials |= {part.need.component: part.track.query(
+                    [part.need], lo + store.dropped, hi + store.dropped)[part.need]}  # fmt: skip
+                complete[row] &= start >= max(part.known_since, store.forgotten_before)
+            value[row], valid[row] = aggregate.lower(partials)
+        return Found(value, valid, instant - self._size, instant - self._to, complete)
+
+    def table(self, at: int) -> pa.Table:
+        """One row per query, in the order asked for."""
+        found = self.find(at)
+        columns = {
+            "query": self.names,
+            "value": pa.array(found.value, mask=~found.valid),
+            "window_start": to_instants(found.start),
+            "window_end": to_instants(found.end),
+            "complete": pa.array(found.complete),
+        }
+        return pa.table(columns)
+
+
+def _reader(shard: Shard, name: str) -> PointReader:
+    reader = reader_of(shard, name)
+    if reader is None or not reader.begins_with_a_call:
+        raise MuntinError(
+            f"lookup_many is for queries without keys or HAVING, over time windows, that begin with one "
+            f"aggregate; '{name}' is another kind: use lookup"
+        )
+    return reader
+
+
+def _rounded(instant: Ints, slide: Ints) -> Ints:
+    return instant - np.where(slide > 0, instant % np.maximum(slide, 1), 0)
