@@ -52,12 +52,14 @@ class Driver:
         self.kept = self.end = len(value)
         self.structure = filled(name, component, value)
         self.history = [value]
+        self.asked = 0  # look-ups so far
 
     def take(self, inputs: Inputs) -> Ints:
         """Work off mixed inputs; the answers of the look-ups."""
         before = self.end
         answers = self._take(inputs)
         self._remember(inputs.value)
+        self.asked += len(answers)
         self.last = (inputs, before, answers)
         return answers
 
@@ -93,6 +95,10 @@ class Driver:
 
     def look_up(self, runs: Runs) -> Ints:
         """Answer runs."""
+        self.asked += len(runs.lo)
+        return self._look_up(runs)
+
+    def _look_up(self, runs: Runs) -> Ints:
         raise NotImplementedError
 
     def _take(self, inputs: Inputs) -> Ints:
@@ -115,7 +121,7 @@ class OneByOne(Driver):
         lo, hi = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self.hand = one_by_one.Hand(lifted_one, lo, hi, nothing, out)
 
-    def look_up(self, runs: Runs) -> Ints:
+    def _look_up(self, runs: Runs) -> Ints:
         answers = np.zeros(len(runs.lo), np.int64)
         if self.name == "quantile_tree":
             one_by_one.select_each(self.state.rows, runs.lo, runs.hi, runs.ranks(), answers)
@@ -137,7 +143,7 @@ class OneByOne(Driver):
 class InBatches(Driver):
     mode = "batch"
 
-    def look_up(self, runs: Runs) -> Ints:
+    def _look_up(self, runs: Runs) -> Ints:
         """Answer runs; those of a batch must ask for the same percentile."""
         answers = [self._query(runs, slice(at, at + BATCH)) for at in range(0, len(runs.lo), BATCH)]
         return np.concatenate(answers)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import log
 from typing import Any
 
 from benchmarks.figures.arasu_widom.drive import MODES, Driver
 from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, race
 from benchmarks.figures.arasu_widom.workload import BATCH, mixed_inputs, values
-from benchmarks.figures.page import Check, checks_text, rates_text
+from benchmarks.figures.page import Check, Record, at, checks_text, rates_text
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
+from benchmarks.report import origin_text, table_text
 
 WINDOWS = 1_000  # SUM over S[N, 0], N = 0 … 999
 KEPT = WINDOWS - 1
 SHARES = tuple(n / 10 for n in range(11))
-STRUCTURES = ("r_int", "b_int", "psoup", "materialize_all", "materialize_none")
 INPUTS = 200_000  # a run, or fewer where the model says that many would take long
 OPERATIONS = 20_000_000
+NAMES = {
+    "r_int": "R-INT", "b_int": "B-INT", "psoup": "PSoup",
+    "materialize_all": "materialize-all", "materialize_none": "materialize-none",
+}  # fmt: skip
 SHOWN = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # in the table
 
 NOTES = f"""\
@@ -49,7 +55,7 @@ def run(quick: bool) -> Result:
         columns=[
             Column("mode", "mode"),
             Column("share", "updates", ".0%"),
-            *(Column(name, name, ",.0f") for name in STRUCTURES),
+            *(Column(name, label, ",.0f") for name, label in NAMES.items()),
         ],
         rows=rows,
         parameters={"windows": WINDOWS, "batch": BATCH, "runs": QUICK_RUNS if quick else RUNS},
@@ -59,17 +65,17 @@ def run(quick: bool) -> Result:
 def measure_share(mode: str, share: float, quick: bool) -> dict[str, Any]:
     """One row: all structures on inputs with this share of updates."""
     fill = values(KEPT, seed=1)
-    drivers = [MODES[mode](name, "sum", fill) for name in STRUCTURES]
-    counts = [input_count(name, share, quick) for name in STRUCTURES]
+    drivers = [MODES[mode](name, "sum", fill) for name in NAMES]
+    counts = [input_count(name, share, quick) for name in NAMES]
     inputs = {count: mixed_inputs(share, count, WINDOWS, seed=9) for count in set(counts)}
     for each in inputs.values():
         assert each.batches  # lifted and cut up before the clock runs
-    mine = dict(zip(STRUCTURES, counts, strict=True))
+    mine = dict(zip(NAMES, counts, strict=True))
     row = race(drivers, lambda driver: driver.take(inputs[mine[driver.name]]), counts, quick)
     for driver in drivers:
         driver.check_inputs()
-    model = {f"{name}_model": operations(name, share) for name in STRUCTURES}
-    return {"mode": mode, "share": share, **row, **model, **counted(drivers, share)}
+    model = {f"{name}_model": operations(name, share) for name in NAMES}
+    return {"mode": mode, "share": share, **row, **model, **counted(drivers)}
 
 
 def input_count(name: str, share: float, quick: bool) -> int:
@@ -78,14 +84,76 @@ def input_count(name: str, share: float, quick: bool) -> int:
     return max(1, round(min(most, OPERATIONS / operations(name, share)) / BATCH)) * BATCH
 
 
-def counted(drivers: list[Driver], share: float) -> dict[str, Any]:
-    """What B-INT counted: combinations an update, base intervals a look-up (in batches, all runs)."""
-    driver = next(each for each in drivers if each.name == "b_int")
-    if driver.mode == "scalar":
+def counted(drivers: list[Driver]) -> dict[str, Any]:
+    """What B-INT and PSoup can tell: combinations an update, intervals a look-up, height of the tree."""
+    b_int, psoup = (each for each in drivers if each.name in ("b_int", "psoup"))
+    if b_int.mode == "scalar":  # the compiled loops count nothing
         return {}
-    inserted = driver.end
-    asked = sum(len(answers) for answers in driver.answers_of_runs)
     return {
-        "b_int_combines": driver.structure.combines / inserted,
-        "b_int_reads": driver.structure.reads / asked if asked else None,
+        "b_int_combines": b_int.structure.combines / b_int.end,
+        "b_int_reads": b_int.structure.reads / b_int.asked if b_int.asked else None,
+        "psoup_height": psoup.structure.height(),
     }
+
+
+def ratio(rows: list[Record], name: str, other: str, share: float) -> float:
+    """How many times as fast as another, at one share."""
+    row = at(rows, "share", share)
+    return float(row[name] / row[other])
+
+
+def where_fastest(rows: list[Record], name: str) -> str:
+    """The shares at which a structure is ahead of all others."""
+    shares = [f"{row['share']:.0%}" for row in rows if row[name] == max(row[each] for each in NAMES)]
+    return ", ".join(shares) if len(shares) < 3 else f"{shares[0]} to {shares[-1]} ({len(shares)} points)"
+
+
+def crossing(rows: list[Record], name: str, other: str) -> str:
+    """The first share at which `name` falls behind `other`, between two points."""
+    for row, following in pairwise(rows):
+        ahead, behind = (log(each[name] / each[other]) for each in (row, following))
+        if ahead >= 0 > behind:
+            share = row["share"] + (following["share"] - row["share"]) * ahead / (ahead - behind)
+            return f"{share:.2f}"
+    return "none"
+
+
+CHECKS = (
+    Check("R-INT is the fastest at", "all but the ends", lambda rows: where_fastest(rows, "r_int")),
+    Check("R-INT / B-INT, no updates", "2 or more", lambda rows: f"{ratio(rows, 'r_int', 'b_int', 0):.1f}"),
+    Check("B-INT / PSoup, no updates", "near 1 in the paper", lambda rows: f"{ratio(rows, 'b_int', 'psoup', 0):.1f}"),
+    Check("B-INT / PSoup, least from 50 % updates on", "2 or more",
+          lambda rows: f"{min(ratio(rows, 'b_int', 'psoup', each['share']) for each in rows if each['share'] >= 0.5):.1f}"),
+    Check("PSoup, only updates / only look-ups", "below 1",
+          lambda rows: f"{rows[-1]['psoup'] / rows[0]['psoup']:.2f}"),
+    Check("B-INT, only updates / only look-ups", "above 1",
+          lambda rows: f"{rows[-1]['b_int'] / rows[0]['b_int']:.2f}"),
+    Check("materialize-all falls behind materialize-none at share", "near 1/3 by the model",
+          lambda rows: crossing(rows, "materialize_all", "materialize_none")),
+    Check("B-INT / materialize-none, 50 % updates", "above 1; less in batches",
+          lambda rows: f"{ratio(rows, 'b_int', 'materialize_none', 0.5):.1f}"),
+    Check("B-INT / materialize-none, 90 % updates", "above 1; less in batches",
+          lambda rows: f"{ratio(rows, 'b_int', 'materialize_none', 0.9):.1f}"),
+)  # fmt: skip
+
+
+def model_table(record: Record) -> str:
+    """Operations an input by the model, and what was counted."""
+    columns = [{"key": "share", "label": "updates", "format": ".0%"}]
+    columns += [{"key": f"{name}_model", "label": NAMES[name], "format": ",.1f"} for name in NAMES if name != "psoup"]
+    columns += [
+        {"key": "b_int_combines", "label": "B-INT: combinations an update", "format": ".2f"},
+        {"key": "b_int_reads", "label": "B-INT: intervals a look-up", "format": ".2f"},
+        {"key": "psoup_height", "label": "PSoup: height", "format": "d"},
+    ]
+    rows = [row for row in record["rows"] if row["mode"] == "batch" and row["share"] in (0.0, 0.5, 1.0)]
+    return table_text(columns, rows)
+
+
+CHART = Chart("share", "updates among the inputs", "inputs per second", NAMES, is_log=False)
+PARTS = {
+    "table": lambda record: rates_text(record, "share", "updates", ".0%", NAMES, SHOWN),
+    "checks": lambda record: checks_text(record, CHECKS),
+    "counts": model_table,
+    "origin": origin_text,
+}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muntin.aggregate.contract import Array, Partial
-from muntin.kernels import fold, merge
+from muntin.kernels import fold, fold_runs, merge
 
 _INT = np.iinfo(np.int64)
 Kernel = Callable[..., object]
@@ -35,11 +35,24 @@ class Component:
 
     def lift(self, value: Array, valid: Array, at: Array) -> Partial:
         """The partial of each event on its own: the identity where it is not valid; O(events)."""
+        if self.name == "count":
+            return (valid.astype(np.int64),)
+        if self.name in ("min", "max", "sum") and bool(valid.all()):  # nothing to hide: no copy
+            rest = (np.zeros(len(value)) if value.dtype == np.float64 else value.astype(np.float64),)
+            return (value, *rest) if self.name == "sum" else (value,)
         count = len(value)
         lifted = self.start(value.dtype, count)
         each = np.arange(count)
         self.fold(np.zeros(1, np.int64), np.full(1, count), 0, each, at, value, valid, lifted)
         return lifted
+
+    def fold_runs(self, lo: Array, hi: Array, at: Array, value: Array, valid: Array, into: Partial) -> None:
+        """Fold runs of events without keys, one slot each; O(events)."""
+        kernel = _RUNS.get((self.name, value.dtype.kind)) or _RUNS.get((self.name, ""))
+        if kernel is None:
+            self.fold(lo, hi, 1, np.zeros(len(value), np.int64), at, value, valid, into)
+        else:
+            kernel(lo, hi, value, valid, *into)
 
     def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
              into: Partial) -> None:  # fmt: skip
@@ -59,6 +72,14 @@ def _by_type(ints: Kernel, floats: Kernel) -> Callable[[np.dtype], Kernel]:
     return lambda dtype: ints if dtype == np.int64 else floats
 
 
+# of these the loop without keys is worth a kernel of its own: by component and kind of value
+_RUNS: dict[tuple[str, str], Kernel] = {
+    ("count", ""): fold_runs.count_runs,
+    ("sum", "i"): fold_runs.sum_runs_int,
+    ("sum", "f"): fold_runs.sum_runs_float,
+    ("min", ""): fold_runs.min_runs,
+    ("max", ""): fold_runs.max_runs,
+}
 _int64, _float64 = np.dtype(np.int64), np.dtype(np.float64)
 
 COMPONENTS: dict[str, Component] = {

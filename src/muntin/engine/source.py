@@ -85,8 +85,12 @@ def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
     column = table.column(field.name)
     if isinstance(column.type, pa.DictionaryType):
         column = column.cast(column.type.value_type)
-    chunks = column.combine_chunks()
-    array = pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+    # one chunk is taken as it is: combining would copy it
+    array = (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    )
     if array.type == field.type:
         return array
     try:

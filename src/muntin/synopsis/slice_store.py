@@ -107,7 +107,7 @@ class SliceStore(Sequence):
         continues = len(self) > 0 and start == last
         first = len(self) - continues
         self.changed_from = self.dropped + first
-        fresh: Arrays = {"key": _zeros(len(held))}
+        fresh: Arrays = {"key": np.zeros(len(held), np.int64)}
         for need, names in self._names.items():
             component = COMPONENTS[need.component]
             partial = component.start(dtype_of(need), len(held))
@@ -116,7 +116,7 @@ class SliceStore(Sequence):
                     array[0] = self._cells[name][-1]
                 fresh[name] = array
             value, valid = _column(batch, need.input)
-            component.fold(lo, hi, 1, _zeros(len(batch)), batch.at, value, valid, partial)
+            component.fold_runs(lo, hi, batch.at, value, valid, partial)
         self._cells.truncate(first)
         self._cells.extend(fresh)
         self._slices.truncate(first)
@@ -253,16 +253,6 @@ def _lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints
         start, offset, key, cell_of_event, cell_of_old,
     )  # fmt: skip
     return _Layout(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)
-
-
-_ZEROS = [np.zeros(1024, np.int64)]
-
-
-def _zeros(count: int) -> Ints:
-    """The key of un-keyed events, from one array that only grows: making it anew costs page faults."""
-    if count > len(_ZEROS[0]):
-        _ZEROS[0] = np.zeros(2 * count, np.int64)
-    return _ZEROS[0][:count]
 
 
 def _column(batch: Batch, input: Input) -> tuple[Array, Bools]:
