@@ -97,7 +97,10 @@ class Check:
 
 def checks_text(record: Record, checks: Iterable[Check]) -> str:
     """A table of what was expected and what was found, by mode."""
-    columns = [{"key": "what", "label": "", "format": ""}, {"key": "expected", "label": "expected", "format": ""}]
+    columns = [
+        {"key": "what", "label": "", "format": ""},
+        {"key": "expected", "label": "expected", "format": ""},
+    ]
     columns += [{"key": mode, "label": title.lower(), "format": ""} for mode, title in MODE_TITLES.items()]
     rows = []
     for check in checks:

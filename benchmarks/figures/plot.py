@@ -68,7 +68,9 @@ class Chart:
             x, y = ([row[key] for row in joined] for key in (self.x, name))
             panel.plot(x, y, color=COLOURS[name], linewidth=1.8, marker="o", markersize=3.6)
             x, y = ([row[key] for row in alone] for key in (self.x, name))
-            panel.plot(x, y, color=COLOURS[name], linestyle="", marker="o", markersize=5, markerfacecolor="white")
+            panel.plot(
+                x, y, color=COLOURS[name], linestyle="", marker="o", markersize=5, markerfacecolor="white"
+            )
         panel.set_yscale("log")
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         panel.yaxis.set_minor_formatter(NullFormatter())

@@ -161,7 +161,9 @@ class InBatches(Driver):
                 structure.extend(updates)
                 structure.forget(structure.end - self.kept)
             if len(widths):
-                answers.append(structure.query(structure.end - widths, np.full(len(widths), structure.end))[0])
+                answers.append(
+                    structure.query(structure.end - widths, np.full(len(widths), structure.end))[0]
+                )
         return np.concatenate(answers) if answers else np.zeros(0, np.int64)
 
     def _insert(self, partial: Partial) -> None:

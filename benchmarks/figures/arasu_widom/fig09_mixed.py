@@ -102,6 +102,11 @@ def ratio(rows: list[Record], name: str, other: str, share: float) -> float:
     return float(row[name] / row[other])
 
 
+def least_ratio(rows: list[Record], name: str, other: str, since: float) -> float:
+    """How many times as fast as another at least, from one share on."""
+    return min(row[name] / row[other] for row in rows if row["share"] >= since)
+
+
 def where_fastest(rows: list[Record], name: str) -> str:
     """The shares at which a structure is ahead of all others."""
     shares = [f"{row['share']:.0%}" for row in rows if row[name] == max(row[each] for each in NAMES)]
@@ -123,7 +128,7 @@ CHECKS = (
     Check("R-INT / B-INT, no updates", "2 or more", lambda rows: f"{ratio(rows, 'r_int', 'b_int', 0):.1f}"),
     Check("B-INT / PSoup, no updates", "near 1 in the paper", lambda rows: f"{ratio(rows, 'b_int', 'psoup', 0):.1f}"),
     Check("B-INT / PSoup, least from 50 % updates on", "2 or more",
-          lambda rows: f"{min(ratio(rows, 'b_int', 'psoup', each['share']) for each in rows if each['share'] >= 0.5):.1f}"),
+          lambda rows: f"{least_ratio(rows, 'b_int', 'psoup', 0.5):.1f}"),
     Check("PSoup, only updates / only look-ups", "below 1",
           lambda rows: f"{rows[-1]['psoup'] / rows[0]['psoup']:.2f}"),
     Check("B-INT, only updates / only look-ups", "above 1",
@@ -140,7 +145,9 @@ CHECKS = (
 def model_table(record: Record) -> str:
     """Operations an input by the model, and what was counted."""
     columns = [{"key": "share", "label": "updates", "format": ".0%"}]
-    columns += [{"key": f"{name}_model", "label": NAMES[name], "format": ",.1f"} for name in NAMES if name != "psoup"]
+    columns += [
+        {"key": f"{name}_model", "label": NAMES[name], "format": ",.1f"} for name in NAMES if name != "psoup"
+    ]
     columns += [
         {"key": "b_int_combines", "label": "B-INT: combinations an update", "format": ".2f"},
         {"key": "b_int_reads", "label": "B-INT: intervals a look-up", "format": ".2f"},

@@ -88,8 +88,10 @@ def fall(rows: list[Record], name: str) -> str:
 CHECKS = (
     Check("R-INT, slowest", "millions a second", lambda rows: slowest(rows, "r_int")),
     Check("B-INT, slowest", "millions a second", lambda rows: slowest(rows, "b_int")),
-    Check("R-INT, fastest / slowest, Nmax from 1,000 on", "near 1, up to the caches", lambda rows: swing(rows, "r_int")),
-    Check("B-INT, fastest / slowest, Nmax from 1,000 on", "near 1, up to the caches", lambda rows: swing(rows, "b_int")),
+    Check("R-INT, fastest / slowest, Nmax from 1,000 on", "near 1, up to the caches",
+          lambda rows: swing(rows, "r_int")),
+    Check("B-INT, fastest / slowest, Nmax from 1,000 on", "near 1, up to the caches",
+          lambda rows: swing(rows, "b_int")),
     Check("quantile tree, Nmax 1,000 / 1,000,000", "2.0 if it goes with log2 Nmax",
           lambda rows: fall(rows, "quantile_tree")),
     Check("R-INT / quantile tree, Nmax 100,000", "above 1",

@@ -138,7 +138,9 @@ def counts_table(record: Record) -> str:
         {"key": "quantile_tree_pieces", "label": "quantile tree: sorted intervals", "format": ".1f"},
         {"key": "quantile_tree_loose", "label": "and loose elements", "format": ".1f"},
     ]
-    return table_text(columns, [row for row in record["rows"] if row["mode"] == "batch" and row["width"] in SHOWN])
+    return table_text(
+        columns, [row for row in record["rows"] if row["mode"] == "batch" and row["width"] in SHOWN]
+    )
 
 
 SHOWN = (10, 100, 1_000, 10_000, 90_000, 100_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,11 @@ def race(
     does disturbs them less than the clock.
     """
     actions = [lambda run: between(), *(lambda run, each=each: action(each) for each in drivers)]
-    timings = measure_side_by_side(actions, QUICK_RUNS if quick else RUNS)[1:]
+    gc.freeze()  # or the collection before each run goes through all objects of Numba: 0.1 seconds each
+    try:
+        timings = measure_side_by_side(actions, QUICK_RUNS if quick else RUNS)[1:]
+    finally:
+        gc.unfreeze()
     row: dict[str, Any] = {}
     for driver, timing, count in zip(drivers, timings, inputs, strict=True):
         row |= {

@@ -7,7 +7,9 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,82 +19,101 @@ from muntin.engine.evaluate import Rows, answer
 from muntin.engine.lookup import Memo, answers_at, key_expressions
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
+from muntin.errors import MuntinError
 from muntin.plan import Demand
 from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.moves import CountsEvents
 
+_NONE = np.zeros(0, np.int64)
 _SLOTS = 250_000  # instants times keys of one stretch: bounds memory, costs nothing measurable
 
 
 @dataclass
 class _Due:
-    """What one query owes: instants not yet answered, and tables of those that are."""
+    """What one query owes: instants not yet answered, tables of those that are, windows given up."""
 
     name: str
+    registration: Registration
     instants: Ints
     tables: list[pa.Table] = field(default_factory=list)
+    missed: int = 0
+
+    def take(self, windows: int, answer: Callable[[], pa.Table]) -> None:
+        """Add answers; a window that has none (a sum beyond 64 bits) must not hold up all others."""
+        try:
+            self.tables.append(answer())
+        except MuntinError as error:
+            self.missed += windows
+            warnings.warn(
+                f"query '{self.name}' has no answer for {windows:,} windows: {error}",
+                RuntimeWarning,
+                stacklevel=6,
+            )
 
 
 def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
-    """Answers by query of all windows that closed up to `until`; queries without any are left out."""
+    """Answers by query of all windows that closed up to `until`; queries without any are left out.
+
+    Nothing is marked as given out before all of it is there to be given.
+    """
     first = shard.clock.first
     if first is None or until <= first:
         return {}
-    dues = []
-    for name, registration in shard.registrations.items():
-        after = first if registration.emitted_to is None else max(first, registration.emitted_to)
-        if registration.emitted_to is not None and until <= after:
-            continue
-        after = _skip_missed(shard, name, registration, after)
-        due = _Due(name, _instants(shard, name, after, until))
-        if registration.query.moves_by_rows:
-            due.tables.append(_answer_moves(shard, name, registration.emitted_to, until))
-        registration.emitted_to = until
-        dues.append(due)
-    shard.note_emitted()
-    _answer_in_stretches(shard, dues)
+    dues = [
+        _due(shard, name, registration, first, until)
+        for name, registration in shard.registrations.items()
+        if registration.emitted_to is None or until > max(first, registration.emitted_to)
+    ]
+    _answer_in_stretches(shard, [due for due in dues if len(due.instants)])
     answers = {}
     for due in dues:
+        due.registration.emitted_to = until
+        due.registration.missed += due.missed
         rows = sum(table.num_rows for table in due.tables)
         if rows:
             answers[due.name] = pa.concat_tables(due.tables)
-            shard.registrations[due.name].emitted += rows
+            due.registration.emitted += rows
+    shard.note_emitted()
     return answers
 
 
-def _instants(shard: Shard, name: str, after: int, until: int) -> Ints:
-    """When windows of a query closed in (after, until]."""
-    query = shard.registrations[name].query
+def _due(shard: Shard, name: str, registration: Registration, first: int, until: int) -> _Due:
+    query = registration.query
+    after = first if registration.emitted_to is None else max(first, registration.emitted_to)
     if query.moves_by_rows:
-        return np.zeros(0, np.int64)
+        due = _Due(name, registration, _NONE)
+        due.take(1, lambda: _answer_moves(shard, name, registration.emitted_to, until))
+        return due
     if not query.slide:
-        return np.array([until])
-    instants = np.arange(after - after % query.slide + query.slide, until + 1, query.slide)
-    if query.keys:  # a keyed query has nothing to say of silence
-        placement = shard.manager.placements[name]
+        return _Due(name, registration, np.array([until]))
+    if until // query.slide == after // query.slide:
+        return _Due(name, registration, _NONE)  # most queries, most of the time
+    missed = _missed(shard, name, query.slide, after)
+    begin = (after // query.slide + missed + 1) * query.slide
+    instants = np.arange(begin, until + 1, query.slide)
+    if query.keys and len(instants):  # a keyed query has nothing to say of silence
         held = [
-            shard.synopses[number].holds_events(each.window, instants) for number, each in placement.presence
+            shard.synopses[number].holds_events(each.window, instants)
+            for number, each in shard.manager.placements[name].presence
         ]
         instants = instants[np.logical_or.reduce(held)]
-    return instants
+    return _Due(name, registration, instants, missed=missed)
 
 
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
-    due_at = [due.instants for due in dues if len(due.instants)]
-    if not due_at:
+    if not dues:
         return
-    everything = np.unique(np.concatenate(due_at))
+    everything = np.unique(np.concatenate([due.instants for due in dues]))
     widest = max((len(keys) for keys in shard.keys.values()), default=1)
     step = max(1, _SLOTS // max(widest, 1))
     for begin in range(0, len(everything), step):
         first, last = everything[begin], everything[min(begin + step, len(everything)) - 1]
         memo: Memo = {}
         for due in dues:
-            part = due.instants[
-                np.searchsorted(due.instants, first) : np.searchsorted(due.instants, last, "right")
-            ]
-            if len(part):
-                due.tables.append(answers_at(shard, due.name, part, memo=memo))
+            lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
+            if lo < hi:
+                part = due.instants[lo:hi]
+                due.take(len(part), partial(answers_at, shard, due.name, part, memo=memo))
 
 
 def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
@@ -115,18 +136,18 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.
     return answer(query, placement, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
 
 
-def _skip_missed(shard: Shard, name: str, registration: Registration, after: int) -> int:
-    """Count windows whose events had to be forgotten before anyone asked; go on behind them."""
-    kept_from = max(shard.synopses[number].kept_from for number in shard.manager.placements[name].groups())
-    slide = registration.query.slide
-    if not slide or kept_from - 1 <= after:
-        return after
-    if missed := (kept_from - 1) // slide - after // slide:
-        registration.missed += missed
+def _missed(shard: Shard, name: str, slide: int, after: int) -> int:
+    """How many windows closed so long before anyone asked that their events had to be forgotten."""
+    if after >= shard.forgotten_to:
+        return 0
+    groups = shard.manager.placements[name].groups()
+    kept_from = max(shard.synopses[number].kept_from for number in groups)
+    missed = max(0, (kept_from - 1) // slide - after // slide)
+    if missed:
         warnings.warn(
             f"{missed:,} windows of query '{name}' closed so long ago that their events are gone; "
             "call advance() more often, or give the engine a larger backlog_bytes",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
-    return kept_from - 1
+    return missed

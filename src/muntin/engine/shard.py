@@ -46,7 +46,7 @@ class Shard:
         self._backlog_bytes = backlog_bytes
         self._needed_bytes = 0  # of state when it was last without backlog
         self.readers: dict[Any, Any] = {}  # of single answers, by query (point.py) or queries (bundle.py)
-        self._forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
+        self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
 
     # -- queries -----------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Shard:
             self.synopses[number].fit(group.needs)
             # a new query may stand further back than those before it, though not everything is there
             self.synopses[number].kept_from = min(
-                self.synopses[number].kept_from, group.earliest_lookup(self._forgotten_to)
+                self.synopses[number].kept_from, group.earliest_lookup(self.forgotten_to)
             )
         self._fit_dictionaries()
 
@@ -197,7 +197,7 @@ class Shard:
         return min(since_emitted, first)
 
     def _advance(self, instant: int) -> None:
-        self._forgotten_to = instant
+        self.forgotten_to = instant = max(instant, self.forgotten_to)
         readers: dict[StoreId, list[Synopsis[Any]]] = {}
         for number, group in self.manager.groups.items():
             synopsis = self.synopses[number]

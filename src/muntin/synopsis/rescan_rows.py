@@ -56,7 +56,7 @@ class RescanRows(RingSynopsis):
     def advance(self, kept_from: int) -> None:
         """Keyed: drop each key's events beyond its longest window; O(1) amortised per event."""
         if not self.keys:
-            self.kept_from = kept_from
+            super().advance(kept_from)
         elif len(self.store) >= self._compact_at:
             ids: Ints = self.store[key_column(self.keys)]
             order = _by_slot(ids, int(ids.max(initial=-1)) + 1)
@@ -69,7 +69,7 @@ class RescanRows(RingSynopsis):
             lost[: len(self._dropped)] += self._dropped
             self._dropped = lost
             self.store.retain(kept)
-            self.kept_from = kept_from
+            super().advance(kept_from)
             self._compact_at = max(_FEW, 2 * len(self.store))
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:

@@ -53,8 +53,8 @@ class Synopsis(ABC, Generic[Store]):
         """Follow an insertion into the store, whose elements changed from `store.changed_from` on."""
 
     def advance(self, kept_from: int) -> None:
-        """Windows will be looked up at `kept_from` or later only."""
-        self.kept_from = kept_from
+        """Windows will be looked up at `kept_from` or later only; it never moves back."""
+        self.kept_from = max(self.kept_from, kept_from)
 
     def settle(self) -> None:
         """Follow the store, which has forgotten its oldest elements."""

@@ -1,0 +1,91 @@
+"""`value` and `lookup_many` say what `lookup` says, and faster paths give the same as the general one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from muntin import Engine
+from muntin.errors import MuntinError, WindowTooLarge
+
+QUERIES = [
+    f"SELECT {call} AS v FROM s {window}{where}"
+    for call in ("SUM(n)", "SUM(x)", "AVG(x)", "MAX(x)", "MIN(n)", "COUNT(*)", "COUNT(x)", "LAST(x)", "FIRST(n)",
+                 "VAR_SAMP(x)", "QUANTILE(x, 0.9)", "COUNT(DISTINCT n)", "SUM(x) FILTER (WHERE n > 3)")
+    for window in ("[RANGE 7 SECONDS]", "[RANGE 20 SECONDS TO 3 SECONDS]", "[RANGE 8 SECONDS SLIDE 2 SECONDS]",
+                   "[RANGE 30 SECONDS SLIDE 10 SECONDS]", "[RANGE 1 MICROSECOND]")
+    for where in ("", " WHERE n % 2 = 0")
+]  # fmt: skip
+
+
+@pytest.fixture(params=[0, 1], ids=["in order", "with some registered late"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    rng = np.random.default_rng(3)
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND")
+    half = len(QUERIES) // 2 if request.param else len(QUERIES)
+    engine.register_many({f"q{i}": sql for i, sql in enumerate(QUERIES[:half])})
+    for turn in range(6):
+        at = (
+            np.sort(rng.integers(0, 10_000_000, 40)) + turn * 10_000_000 + rng.integers(-400_000, 400_000, 40)
+        )
+        engine.push("s", {"ts": at, "n": rng.integers(0, 9, 40), "x": rng.normal(size=40)})
+        engine.advance()
+        if turn == 3:
+            engine.register_many({f"q{i}": sql for i, sql in enumerate(QUERIES) if i >= half})
+    return engine
+
+
+@pytest.mark.parametrize("at", [None, 59_500_000, 65_000_000, 100_000_000])
+def test_all_ways_agree(engine: Engine, at: int | None) -> None:
+    """For every aggregate, window and filter, now, a little earlier and later."""
+    names = list(engine.queries)
+    many = engine.lookup_many(names, at=at)
+    for row, name in zip(many.to_pylist(), names, strict=True):
+        general = general_answer(engine, name, at)
+        assert engine.lookup(name, at=at).to_pylist() == [general]
+        assert engine.value(name, at=at) == general["v"]
+        assert row == {"query": name} | {key: value for key, value in general.items() if key != "v"} | {
+            "value": general["v"]
+        }
+
+
+def general_answer(engine: Engine, name: str, at: int | None) -> dict[str, object]:
+    """By the path that any query can go: with the fast one out of the way."""
+    readers = engine._operators["s"].shard.readers
+    kept = readers.get(name)
+    readers[name] = None
+    try:
+        (row,) = engine.lookup(name, at=at).to_pylist()
+        return row
+    finally:
+        if kept is None:
+            del readers[name]
+        else:
+            readers[name] = kept
+
+
+def test_forgotten_instants_are_refused_alike(engine: Engine) -> None:
+    for ask in (engine.lookup, engine.value, lambda name, at: engine.lookup_many([name], at=at)):
+        with pytest.raises(WindowTooLarge, match="needs events that have been dropped"):
+            ask("q0", at=8_000_000)
+
+
+def test_before_the_first_event() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts")
+    engine.register("SELECT SUM(n) AS v, COUNT(*) AS c FROM s [RANGE 5 SECONDS]", "q")
+    (row,) = engine.lookup("q").to_pylist()
+    assert row == {"v": None, "c": 0, "window_start": None, "window_end": None, "complete": True}
+    assert engine.value("q") is None
+
+
+def test_lookup_many_names_what_it_cannot_do(engine: Engine) -> None:
+    engine.register("SELECT n, SUM(x) AS v FROM s [RANGE 5 SECONDS] GROUP BY n", "keyed")
+    engine.register("SELECT SUM(x) / 2 AS v FROM s [RANGE 5 SECONDS]", "half")
+    for name in ("keyed", "half"):
+        with pytest.raises(MuntinError, match=f"'{name}' is another kind: use lookup"):
+            engine.lookup_many(["q0", name])
+    with pytest.raises(MuntinError, match="there is no query 'q_0'; did you mean 'q0'"):
+        engine.lookup_many(["q_0"])
+    assert engine.value("half") == engine.lookup("half")["v"][0].as_py()
