@@ -31,7 +31,7 @@ def fill(text: str, part_of: Callable[[str, str], str]) -> str:
     <BLANKLINE>
     <!-- end -->
     """
-    return _PART.sub(lambda match: f"{match[1]}\n{part_of(match[2], match[3])}\n\n{match[4]}", text)
+    return _PART.sub(lambda match: f"{match[1]}\n{part_of(match[2], match[3])}\n\n{match[5]}", text)
 
 
 def pages() -> list[Path]:

@@ -72,7 +72,9 @@ class Chart:
                 x, y, color=COLOURS[name], linestyle="", marker="o", markersize=5, markerfacecolor="white"
             )
         panel.set_yscale("log")
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        panel.yaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: short(value).replace(".00", "").replace(".0", ""))
+        )
         panel.yaxis.set_minor_formatter(NullFormatter())
         panel.tick_params(which="minor", length=0)
         if self.is_log:

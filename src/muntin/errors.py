@@ -61,7 +61,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     if close := get_close_matches(name, names, n=1):
         return f"; did you mean '{close[0]}'?"
-    return f"; there are: {', '.join(names)}" if names else "; there is none"
+    return f"; there are: {', '.join(names)}" if names else "; there is none yet"
 
 
 def _excerpt(text: str, line: int, column: int, width: int) -> str:

@@ -78,6 +78,17 @@ def test_before_the_first_event() -> None:
     (row,) = engine.lookup("q").to_pylist()
     assert row == {"v": None, "c": 0, "window_start": None, "window_end": None, "complete": True}
     assert engine.value("q") is None
+    (many,) = engine.lookup_many(["q"]).to_pylist()
+    assert many == {"query": "q", "value": None, "window_start": None, "window_end": None, "complete": True}
+
+
+def test_whole_numbers_stay_whole() -> None:
+    """Also beyond what a double can tell apart."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts")
+    engine.register("SELECT SUM(n) AS v FROM s [RANGE 5 SECONDS]", "q")
+    engine.push("s", {"ts": [0, 1], "n": [2**53, 1]})
+    assert engine.value("q") == engine.lookup_many(["q"])["value"][0].as_py() == 2**53 + 1
 
 
 def test_lookup_many_names_what_it_cannot_do(engine: Engine) -> None:

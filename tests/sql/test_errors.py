@@ -67,7 +67,7 @@ CONDITION_FAULTS = [
     ('symbol = »"abc', 'the quoted name that begins here is not closed; add "'),
     ("price > 3 »/* why", "the comment that begins here is not closed; add */"),
     ("»SUM(shares) > 3", "an aggregate cannot stand in WHERE; use HAVING"),
-    ("price > (»SELECT 1)", "subqueries are not supported; register the inner query"),
+    ("price > (»SELECT 1)", "subqueries are not supported; filter with WHERE"),
     ("symbol IN (»SELECT 1)", "subqueries are not supported"),
     ("»price IN ()", "IN takes a list of values"),
     ("»NOW() > ts", "unknown function 'NOW'; use a window"),

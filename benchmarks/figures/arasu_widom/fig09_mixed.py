@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from math import log
 from typing import Any
 
+import numpy as np
+
 from benchmarks.figures.arasu_widom.drive import MODES, Driver
-from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, race
-from benchmarks.figures.arasu_widom.workload import BATCH, mixed_inputs, values
-from benchmarks.figures.page import Check, Record, at, checks_text, rates_text
+from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, Entrant, race
+from benchmarks.figures.arasu_widom.workload import BATCH, mixed_inputs, uniform_runs, values
+from benchmarks.figures.page import Check, Record, at, checks_text, rates_text, short
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
@@ -17,8 +20,11 @@ from benchmarks.report import origin_text, table_text
 WINDOWS = 1_000  # SUM over S[N, 0], N = 0 … 999
 KEPT = WINDOWS - 1
 SHARES = tuple(n / 10 for n in range(11))
+STEP = 331  # updates between two runs, not timed, so that windows lie differently even without updates
 INPUTS = 200_000  # a run, or fewer where the model says that many would take long
 OPERATIONS = 20_000_000
+LOOK_UPS = 20_000  # a run, where scans are measured alone
+SCANNED = ("b_int", "materialize_none")
 NAMES = {
     "r_int": "R-INT", "b_int": "B-INT", "psoup": "PSoup",
     "materialize_all": "materialize-all", "materialize_none": "materialize-none",
@@ -29,7 +35,8 @@ NOTES = f"""\
 SUM of 64-bit integers over the last 0, 1, … {KEPT} elements: {WINDOWS:,} windows. Each input is an update or a
 look-up of one window, drawn uniformly. scalar: one input at a time, in a compiled loop. batch: {BATCH:,} inputs a
 call from Python, updates first. Rates are inputs per CPU second, median of the runs; structures take turns. A
-sample of the answers of each series is compared with NumPy."""
+sample of the answers of each series is compared with NumPy. Two rows a mode more: look-ups alone, of windows of 1
+to {KEPT} elements anywhere, for SUM and for MAX."""
 
 
 def operations(name: str, share: float) -> float:
@@ -47,7 +54,8 @@ def operations(name: str, share: float) -> float:
 def run(quick: bool) -> Result:
     """Measure every share in both modes."""
     shares = SHARES[::5] if quick else SHARES
-    rows = [measure_share(mode, share, quick) for mode in MODES for share in shares]
+    rows = [row for mode in MODES for row in measure_mode(mode, shares, quick)]
+    rows += [row for mode in MODES for row in measure_scans(mode, quick)]
     return Result(
         name="arasu_widom/fig09",
         title="Mixed inputs against the share of updates",
@@ -62,20 +70,54 @@ def run(quick: bool) -> Result:
     )
 
 
-def measure_share(mode: str, share: float, quick: bool) -> dict[str, Any]:
-    """One row: all structures on inputs with this share of updates."""
+def measure_mode(mode: str, shares: tuple[float, ...], quick: bool) -> list[dict[str, Any]]:
+    """The rows of a mode: all structures at all shares, in turns."""
     fill = values(KEPT, seed=1)
-    drivers = [MODES[mode](name, "sum", fill) for name in NAMES]
-    counts = [input_count(name, share, quick) for name in NAMES]
-    inputs = {count: mixed_inputs(share, count, WINDOWS, seed=9) for count in set(counts)}
-    for each in inputs.values():
-        assert each.batches  # lifted and cut up before the clock runs
-    mine = dict(zip(NAMES, counts, strict=True))
-    row = race(drivers, lambda driver: driver.take(inputs[mine[driver.name]]), counts, quick)
-    for driver in drivers:
-        driver.check_inputs()
-    model = {f"{name}_model": operations(name, share) for name in NAMES}
-    return {"mode": mode, "share": share, **row, **model, **counted(drivers)}
+    drivers = {share: [MODES[mode](name, "sum", fill) for name in NAMES] for share in shares}
+    points = [[entrant(each, share, quick) for each in drivers[share]] for share in shares]
+    more = mixed_inputs(1.0, STEP, WINDOWS, seed=10)
+
+    def insert_some() -> None:
+        for each in chain(*drivers.values()):
+            each.take(more)
+
+    rows = race(points, quick, insert_some)
+    for share, row in zip(shares, rows, strict=True):
+        for driver in drivers[share]:
+            driver.check_inputs()
+        row |= {"mode": mode, "share": share, **counted(drivers[share])}
+        row |= {f"{name}_model": operations(name, share) for name in NAMES}
+    return rows
+
+
+def entrant(driver: Driver, share: float, quick: bool) -> Entrant:
+    """A structure at work on inputs with one share of updates."""
+    inputs = mixed_inputs(share, input_count(driver.name, share, quick), WINDOWS, seed=9)
+    assert inputs.batches  # lifted and cut up before the clock runs
+    return Entrant(driver.name, lambda: driver.take(inputs), len(inputs.is_update))
+
+
+def measure_scans(mode: str, quick: bool) -> list[dict[str, Any]]:
+    """Look-ups alone, B-INT against scans, for partials of two numbers (SUM) and of one (MAX)."""
+    kept, count = KEPT, LOOK_UPS // (10 if quick else 1)
+    widths = np.random.default_rng(13).integers(1, kept + 1, count)
+    runs = uniform_runs(widths, kept, count, seed=14, in_batches=mode == "batch")
+    drivers = {
+        component: [MODES[mode](name, component, values(kept, seed=1)) for name in SCANNED]
+        for component in ("sum", "max")
+    }
+    rows = race(
+        [
+            [Entrant(each.name, partial(each.look_up, runs), count) for each in some]
+            for some in drivers.values()
+        ],
+        quick,
+    )
+    for (component, some), row in zip(drivers.items(), rows, strict=True):
+        for driver in some:
+            driver.check_runs(runs)
+        row |= {"mode": f"{mode}, look-ups of {component.upper()}", "share": 0.0}
+    return rows
 
 
 def input_count(name: str, share: float, quick: bool) -> int:
@@ -157,10 +199,28 @@ def model_table(record: Record) -> str:
     return table_text(columns, rows)
 
 
+def scans_table(record: Record) -> str:
+    """Look-ups a second of B-INT and of scans, by aggregate."""
+    columns = [{"key": "mode", "label": "", "format": ""}]
+    columns += [{"key": name, "label": NAMES[name], "format": ">"} for name in SCANNED]
+    columns += [{"key": "ratio", "label": "B-INT / materialize-none", "format": ".1f"}]
+    rows = [
+        {
+            "mode": row["mode"].replace("scalar", "one at a time").replace("batch", "in batches"),
+            **{name: short(row[name]) for name in SCANNED},
+            "ratio": row["b_int"] / row["materialize_none"],
+        }
+        for row in record["rows"]
+        if row["mode"] not in MODES
+    ]
+    return table_text(columns, rows)
+
+
 CHART = Chart("share", "updates among the inputs", "inputs per second", NAMES, is_log=False)
 PARTS = {
     "table": lambda record: rates_text(record, "share", "updates", ".0%", NAMES, SHOWN),
     "checks": lambda record: checks_text(record, CHECKS),
     "counts": model_table,
+    "scans": scans_table,
     "origin": origin_text,
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.figures.arasu_widom.drive import MODES
-from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, race
+from benchmarks.figures.arasu_widom.drive import MODES, Driver
+from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, Entrant, race
 from benchmarks.figures.arasu_widom.workload import BATCH, CHECKED, lifted, uniform_runs, values
 from benchmarks.figures.page import Check, Record, at, checks_text, rates_text
 from benchmarks.figures.plot import Chart
@@ -27,8 +27,8 @@ windows are looked up and compared with NumPy."""
 
 def run(quick: bool) -> Result:
     """Measure every number of elements in both modes."""
-    kept = KEPT[:5:2] if quick else KEPT
-    rows = [measure_kept(mode, each, quick) for mode in MODES for each in kept]
+    sizes = KEPT[:5:2] if quick else KEPT
+    rows = [row for mode in MODES for row in measure_mode(mode, sizes, quick)]
     return Result(
         name="arasu_widom/fig10",
         title="Updates against the number of elements kept",
@@ -43,21 +43,34 @@ def run(quick: bool) -> Result:
     )
 
 
-def measure_kept(mode: str, kept: int, quick: bool) -> dict[str, Any]:
-    """One row: all structures with this many elements."""
-    fill, value = values(kept, seed=1), values(UPDATES >> 6 if quick else UPDATES, seed=10)
-    drivers = [MODES[mode](name, component, fill) for name, component in COMPONENTS.items()]
+def measure_mode(mode: str, sizes: tuple[int, ...], quick: bool) -> list[dict[str, Any]]:
+    """The rows of a mode: all structures of all sizes, in turns."""
+    value = values(UPDATES >> 6 if quick else UPDATES, seed=10)
     partial = {component: lifted(component, value) for component in COMPONENTS.values()}
-    row = race(
-        drivers, lambda driver: driver.insert(value, partial[driver.component]), [len(value)] * 3, quick
-    )
+    drivers = {
+        kept: [MODES[mode](name, component, values(kept, seed=1)) for name, component in COMPONENTS.items()]
+        for kept in sizes
+    }
+
+    def entrant(driver: Driver) -> Entrant:
+        return Entrant(driver.name, lambda: driver.insert(value, partial[driver.component]), len(value))
+
+    rows = race([[entrant(driver) for driver in drivers[kept]] for kept in sizes], quick)
+    for kept, row in zip(sizes, rows, strict=True):
+        check(drivers[kept])
+        row |= {"mode": mode, "kept": kept, "quantile_tree_levels": levels(kept)}
+        if mode == "batch":  # the compiled loops count nothing
+            b_int = drivers[kept][1]
+            row["b_int_combines"] = b_int.structure.combines / b_int.end
+    return rows
+
+
+def check(drivers: list[Driver]) -> None:
+    """Look some windows up and compare with NumPy."""
     for driver in drivers:
-        runs = uniform_runs(max(1, kept // 3), kept, CHECKED, seed=2, in_batches=mode == "batch")
-        driver.check_runs(runs.shifted(driver.end - kept))
-    counts = {"quantile_tree_levels": levels(kept)}
-    if mode == "batch":
-        counts["b_int_combines"] = drivers[1].structure.combines / drivers[1].end
-    return {"mode": mode, "kept": kept, **row, **counts}
+        width = max(1, driver.kept // 3)
+        runs = uniform_runs(width, driver.kept, CHECKED, seed=2, in_batches=driver.mode == "batch")
+        driver.check_runs(runs.shifted(driver.end - driver.kept))
 
 
 def levels(kept: int) -> int:

@@ -8,7 +8,9 @@ are full), which at one input a call takes longer than the input. That is left o
 structures alike.
 
 `insert` and `look_up` are resolved by the class of the state when a loop is compiled, like `combine` in
-`muntin.kernels.combine`.
+`muntin.kernels.combine`. They are put into the loop as they stand (`inline`): handing arrays to a function
+counts references, which took longer than R-INT's addition. All are in this one file because Numba's cache
+notices a change of the loop's own file only.
 """
 
 from __future__ import annotations

@@ -1,43 +1,52 @@
-"""Several structures doing the same in turns, and what comes of it: rates with their spread."""
+"""Structures at the same work in turns, and what comes of it: rates with their spread."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.figures.arasu_widom.drive import Driver
 from benchmarks.measure import Timing, measure_side_by_side
 
-RUNS = 7
+RUNS = 11
 QUICK_RUNS = 2
 
 
-def race(
-    drivers: list[Driver],
-    action: Callable[[Driver], object],
-    inputs: list[int],
-    quick: bool,
-    between: Callable[[], object] = lambda: None,
-) -> dict[str, Any]:
-    """Inputs per second of each structure, by its name, and `NAME_spread`; `between` is not timed.
+@dataclass(frozen=True)
+class Entrant:
+    """One structure at one point of a figure: what it does in a run, and how many inputs that is."""
 
-    Seconds are CPU seconds: all of it is single-threaded work in memory, and what else the machine
-    does disturbs them less than the clock.
+    name: str
+    action: Callable[[], object]
+    inputs: int
+
+
+def race(
+    points: list[list[Entrant]], quick: bool, between: Callable[[], object] = lambda: None
+) -> list[dict[str, Any]]:
+    """For each point, inputs per second by name, and `NAME_spread`. `between` is not timed.
+
+    A round is a run of every entrant of every point, so that a slow minute of the machine bends no line.
+    Seconds are CPU seconds: all is single-threaded work in memory, and what else the machine does disturbs
+    them less than the clock.
     """
-    actions = [lambda run: between(), *(lambda run, each=each: action(each) for each in drivers)]
+    entrants = [entrant for point in points for entrant in point]
+    actions = [lambda run: between(), *(lambda run, each=each: each.action() for each in entrants)]
     gc.freeze()  # or the collection before each run goes through all objects of Numba: 0.1 seconds each
     try:
-        timings = measure_side_by_side(actions, QUICK_RUNS if quick else RUNS)[1:]
+        timings = iter(measure_side_by_side(actions, QUICK_RUNS if quick else RUNS)[1:])
     finally:
         gc.unfreeze()
+    return [_row(point, [next(timings) for _ in point]) for point in points]
+
+
+def _row(point: list[Entrant], timings: list[Timing]) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for driver, timing, count in zip(drivers, timings, inputs, strict=True):
-        row |= {
-            driver.name: count / timing.cpu_median,
-            f"{driver.name}_spread": spread(timing),
-            f"{driver.name}_inputs": count,
-        }
+    for entrant, timing in zip(point, timings, strict=True):
+        row[entrant.name] = entrant.inputs / timing.cpu_median
+        row[f"{entrant.name}_spread"] = spread(timing)
+        row[f"{entrant.name}_inputs"] = entrant.inputs
     return row
 
 

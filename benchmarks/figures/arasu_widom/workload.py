@@ -98,8 +98,8 @@ class Runs:
         return Runs(self.lo[:count], self.hi[:count], self.percent[:count])
 
 
-def uniform_runs(width: int, kept: int, count: int, seed: int, in_batches: bool) -> Runs:
-    """Windows of one width anywhere in the first `kept` elements; percentiles by look-up or by batch."""
+def uniform_runs(width: int | Ints, kept: int, count: int, seed: int, in_batches: bool) -> Runs:
+    """Windows of given widths anywhere in the first `kept` elements; percentiles by look-up or by batch."""
     random = np.random.default_rng(seed)
     lo = random.integers(0, kept - width + 1, count)
     percent = random.integers(1, 100, count)

@@ -7,7 +7,7 @@ search for all starts and ends, and one question to each structure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class _Alike(NamedTuple):
 class Found(NamedTuple):
     """Arrays with one element per query."""
 
-    value: npt.NDArray[np.float64]
+    value: npt.NDArray[Any]
     valid: Bools
     start: Ints
     end: Ints
@@ -62,6 +62,8 @@ class Bundle:
             _Alike(*parts_of[place], *np.array([(row, w.size, w.to, w.slide) for row, w in members]).T)
             for place, members in alike.items()
         ]
+        are_whole = all(pa.types.is_integer(reader.query.outputs[0].expression.type) for reader in readers)
+        self._dtype = np.dtype(np.int64 if are_whole else np.float64)
         windows = [reader.query.window for reader in readers]
         columns = [
             (w.size, w.to, reader.query.slide) for w, reader in zip(windows, readers, strict=True) if w
@@ -72,7 +74,7 @@ class Bundle:
         """All values at one instant; O(log n) to find each window, plus what its structure takes."""
         count = len(self._size)
         instant = _rounded(np.full(count, at), self._slide)
-        value, valid = np.zeros(count), np.zeros(count, np.bool_)
+        value, valid = np.zeros(count, self._dtype), np.zeros(count, np.bool_)
         complete = np.ones(count, np.bool_)
         for aggregate, parts, row, size, to, slide in self._alike:
             settled = _rounded(instant[row], slide)
@@ -88,14 +90,14 @@ class Bundle:
             value[row], valid[row] = aggregate.lower(partials)
         return Found(value, valid, instant - self._size, instant - self._to, complete)
 
-    def table(self, at: int) -> pa.Table:
-        """One row per query, in the order asked for."""
-        found = self.find(at)
+    def table(self, at: int | None) -> pa.Table:
+        """One row per query, in the order asked for; integers if all values are, else doubles."""
+        found = self.find(0 if at is None else at)
         columns = {
             "query": self.names,
             "value": pa.array(found.value, mask=~found.valid),
-            "window_start": to_instants(found.start),
-            "window_end": to_instants(found.end),
+            "window_start": to_instants(found.start, at is not None),
+            "window_end": to_instants(found.end, at is not None),
             "complete": pa.array(found.complete),
         }
         return pa.table(columns)

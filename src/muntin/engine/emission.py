@@ -7,9 +7,7 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -38,14 +36,19 @@ class _Due:
     tables: list[pa.Table] = field(default_factory=list)
     missed: int = 0
 
-    def take(self, windows: int, answer: Callable[[], pa.Table]) -> None:
-        """Add answers; a window that has none (a sum beyond 64 bits) must not hold up all others."""
+    def take(self, shard: Shard, instants: Ints, memo: Memo) -> None:
+        """Add answers; a window that has none (a sum beyond 64 bits) must not hold up any other."""
         try:
-            self.tables.append(answer())
+            self.tables.append(answers_at(shard, self.name, instants, memo=memo))
         except MuntinError as error:
-            self.missed += windows
+            if len(instants) > 1:
+                for instant in instants:
+                    self.take(shard, np.array([instant]), memo)
+                return
+            self.missed += 1
+            end = np.datetime64(int(instants[0]), "us")
             warnings.warn(
-                f"query '{self.name}' has no answer for {windows:,} windows: {error}",
+                f"query '{self.name}' has no answer for the window that closed at {end}: {error}",
                 RuntimeWarning,
                 stacklevel=6,
             )
@@ -82,7 +85,7 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
     after = first if registration.emitted_to is None else max(first, registration.emitted_to)
     if query.moves_by_rows:
         due = _Due(name, registration, _NONE)
-        due.take(1, lambda: _answer_moves(shard, name, registration.emitted_to, until))
+        due.tables.append(_answer_moves(shard, name, registration.emitted_to, until))
         return due
     if not query.slide:
         return _Due(name, registration, np.array([until]))
@@ -112,8 +115,7 @@ def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
         for due in dues:
             lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
             if lo < hi:
-                part = due.instants[lo:hi]
-                due.take(len(part), partial(answers_at, shard, due.name, part, memo=memo))
+                due.take(shard, due.instants[lo:hi], memo)
 
 
 def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:

@@ -51,6 +51,7 @@ class Engine:
     """
 
     def __init__(self, *, backlog_bytes: int = 256 * 2**20):
+        _check_backlog(backlog_bytes)
         self._lock = threading.RLock()
         self._backlog_bytes = backlog_bytes
         self._operators: dict[str, Operator] = {}
@@ -78,6 +79,8 @@ class Engine:
     def register_many(self, queries: Mapping[str, str]) -> None:
         """Add queries by name, all or none."""
         with self._lock:
+            for name, sql in queries.items():
+                _check_texts(name, sql)
             parsed = {name: parse_query(sql, self.streams) for name, sql in queries.items()}
             for name in parsed:
                 self._refuse_taken(name, self._stream_of)
@@ -123,6 +126,8 @@ class Engine:
         names in the same order again and nothing needs to be prepared anew.
         """
         with self._lock:
+            if isinstance(names, str):
+                raise MuntinError(f"lookup_many takes a list of names: write ['{names}']")
             chosen = tuple(names)
             streams = {self._stream_of[name] for name in chosen if name in self._stream_of}
             for name in chosen:
@@ -317,3 +322,15 @@ class Engine:
         title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
         groups = shard.manager.groups
         return explain_stream(title, len(shard.registrations), groups, shard.synopses, ", ".join(rings))
+
+
+def _check_backlog(given: Any) -> None:
+    if not isinstance(given, int) or given < 0:
+        raise MuntinError(f"backlog_bytes is a number of bytes, not {given!r}")
+
+
+def _check_texts(name: Any, sql: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise MuntinError(f"a query's name is a text that is not empty, not {name!r}")
+    if not isinstance(sql, str):
+        raise MuntinError(f"a query is given as SQL text, not as {type(sql).__name__}")

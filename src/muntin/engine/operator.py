@@ -50,7 +50,7 @@ class Operator:
             readers[names] = Bundle(self.shard, names)
         instant = self.shard.clock.now if at is None else at
         bundle: Bundle = readers[names]
-        return bundle.table(0 if instant is None else instant)
+        return bundle.table(instant)
 
     def advance(self, until: int | None = None) -> dict[str, pa.Table]:
         """Answers of every window that closed up to `until` (by default the watermark), each once."""

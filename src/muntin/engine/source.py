@@ -25,6 +25,9 @@ def to_record_batch(stream: Stream, batch: Any) -> pa.RecordBatch:
             f"the batch has no column '{missing[0]}' of stream '{stream.name}'"
             f"{nearest(missing[0], table.column_names)}"
         )
+    for name in stream.schema.names:
+        if table.column_names.count(name) > 1:
+            raise SchemaError(f"the batch has {table.column_names.count(name)} columns called '{name}'")
     columns = [_cast(table, field, stream) for field in stream.schema]
     return pa.RecordBatch.from_arrays(columns, schema=stream.schema)
 
@@ -50,7 +53,7 @@ def _to_table(batch: Any) -> pa.Table:
     if pandas is not None and isinstance(batch, pandas.DataFrame):
         try:
             return pa.Table.from_pandas(batch, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (pa.ArrowException, ValueError, TypeError) as error:
             raise SchemaError(f"the pandas frame cannot be read: {_first_line(error)}") from None
     if polars is not None and isinstance(batch, polars.DataFrame):
         return batch.to_arrow()

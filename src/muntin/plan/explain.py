@@ -23,8 +23,8 @@ def explain_group(group: WindowGroup, synopsis: Synopsis[Any] | None) -> str:
         f"  keeps    {_some(sorted(map(str, group.needs.components)))}",
     ]
     if synopsis is not None:
-        described = synopsis.describe()
-        lines.append(f"  state    {_size(synopsis.nbytes())}{', ' + described if described else ''}")
+        own = f", and {_size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
+        lines.append(f"  state    {synopsis.store}, {_size(synopsis.store.nbytes())}{own}")
     return "\n".join(lines)
 
 

@@ -64,7 +64,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         lambda demand: _is_keyed(demand) and is_on_slices(demand),
         "slices",
-        "its edges fall on a grid, and the cells of all keys are merged together",
+        "its edges fall on a grid, so a cell per slice and key is enough",
     ),
     Rule(_is_keyed, "rescan", "windows per key without a grid, or of aggregates that do not merge"),
     Rule(

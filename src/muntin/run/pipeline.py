@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.errors import MuntinError
 from muntin.run.flush import flush as flush_windows
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress
@@ -46,6 +47,8 @@ def run_file(
     event; without it, only those the watermark has passed.
     """
     started = time.perf_counter()
+    if out.exists() and out.resolve() in (input.resolve(), script.resolve()):
+        raise MuntinError(f"--out '{out}' is a file that is read; choose another")
     try:
         read = read_script(script)
         target = read.stream_of_input(stream)

@@ -68,6 +68,7 @@ class EventFile:
         convert = pa.csv.ConvertOptions(
             include_columns=self.stream.schema.names,
             column_types={field.name: readable_type(field, inferred) for field in self.stream.schema},
+            null_values=[""],  # NA and null are words, and tickers
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,  # an empty text is written as ""
         )

@@ -122,7 +122,9 @@ class ExpressionParser(WindowParser):
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.VALUES):
-            self.fault("subqueries are not supported; register the inner query under a name of its own")
+            self.fault(
+                "subqueries are not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream"
+            )
         return None
 
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:

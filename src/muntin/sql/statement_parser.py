@@ -186,7 +186,9 @@ class StatementParser(ExpressionParser):
 
     def _source(self) -> tuple[Name, Window | None, Name | None]:
         if self._curr.token_type == TokenType.L_PAREN:
-            self.fault("subqueries are not supported; register the inner query under a name of its own")
+            self.fault(
+                "subqueries are not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream"
+            )
         stream = self.name("a stream name")
         window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
         has_as = self._match(TokenType.ALIAS)

@@ -118,9 +118,6 @@ class RescanRows(RingSynopsis):
         closing = np.argsort(closed_by, kind="stable")
         return Moves(keys[closing], count[closing])
 
-    def describe(self) -> str:
-        return f"{len(self.store):,} events"
-
     def snapshot(self) -> Arrays:
         return super().snapshot() | {"dropped": self._dropped}
 
@@ -142,7 +139,10 @@ class RescanRows(RingSynopsis):
         lo = np.minimum(np.clip(begin, 0, None), hi)
         lost = (begin < 0) & (gone > 0)
         if bool(np.any(lost & (asked_at < self.kept_from))):
-            raise WindowTooLarge(f"{window} was asked for at an instant whose events have been dropped")
+            raise WindowTooLarge(
+                f"{window} at that instant needs events that have been dropped; "
+                f"the state keeps the last {len(self.store):,} events: ask for a later instant"
+            )
         if self.store.began_at != LONG_AGO:
             lost |= (begin < 0) | (window.slide > 0 and not self.store.knows_count)
         lo, hi = lo + order.offset[slots], hi + order.offset[slots]

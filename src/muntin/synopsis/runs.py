@@ -129,9 +129,6 @@ class RunSynopsis(Synopsis[Elements]):
     def nbytes(self) -> int:
         return sum(track.structure.nbytes() for track in self._tracks.values())
 
-    def describe(self) -> str:
-        return f"over {self.store}"
-
     def check(self) -> None:
         for track in self._tracks.values():
             track.structure.check()
@@ -166,7 +163,10 @@ class RunSynopsis(Synopsis[Elements]):
         oldest, newest = store.dropped, store.dropped + len(store)
         lost = (begin < oldest) & (oldest > 0)
         if bool(np.any(lost & (asked_at < self.kept_from))):
-            raise WindowTooLarge(f"{window} was asked for at an instant whose events have been dropped")
+            raise WindowTooLarge(
+                f"{window} at that instant needs events that have been dropped; "
+                f"the state keeps the last {len(self.store):,} events: ask for a later instant"
+            )
         if store.began_at != LONG_AGO:
             lost |= (begin < oldest) | (window.slide > 0 and not store.knows_count)
         hi = np.clip(count - window.to, oldest, newest)

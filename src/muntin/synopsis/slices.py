@@ -46,6 +46,3 @@ class Slices(Synopsis[SliceStore]):
             component.merge(lo - first, hi - first, width, key, self.store.cells(need, part), partials[need])
         is_whole = self.is_whole(window, instants, start)
         return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
-
-    def describe(self) -> str:
-        return str(self.store)

@@ -93,10 +93,6 @@ class Synopsis(ABC, Generic[Store]):
     def check(self) -> None:
         """Assert every invariant."""
 
-    def describe(self) -> str:
-        """A few words on its shape for `explain`."""
-        return ""
-
     def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
         """The instant from which on each need has been kept, on the edges of a window."""
         return {need: self.store.known_since(window, need, self.where, self.keys) for need in wanted}

@@ -1,0 +1,107 @@
+"""The figures of the papers run, answer as NumPy does, and draw what was measured; nothing here is timed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks.figures.__main__ import FIGURES, RESULTS, main, module_of, paper_of, part_of
+from benchmarks.figures.arasu_widom.drive import CLASSES, MODES, InBatches, OneByOne
+from benchmarks.figures.arasu_widom.workload import lifted, mixed_inputs, uniform_runs, values
+from benchmarks.figures.page import fill, pages, rows_of
+
+COMPONENT = {"quantile_tree": "quantile"}
+SERIES = {
+    "fig09": {"r_int", "b_int", "psoup", "materialize_all", "materialize_none"},
+    "fig10": {"r_int", "b_int", "quantile_tree"},
+    "fig11": {"r_int", "b_int", "quantile_tree"},
+}
+
+
+@cache
+def quick_record(name: str) -> dict[str, object]:
+    """A rough result; its answers have been compared with NumPy on the way."""
+    return asdict(module_of(name).run(quick=True))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_has_its_series_in_both_modes(name):
+    record = quick_record(name)
+    assert {row["mode"] for row in record["rows"]} >= {"scalar", "batch"}
+    assert set(module_of(name).CHART.names) == SERIES[name]
+    for row in rows_of(record, "scalar") + rows_of(record, "batch"):
+        for series in SERIES[name]:
+            assert row[series] > 0
+            assert row[f"{series}_inputs"] > 0
+            assert row[f"{series}_spread"] >= 0
+    assert record["name"] == f"{paper_of(name)}/{name}"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_is_drawn_from_its_result_alone(name, tmp_path):
+    chart = module_of(name).CHART
+    chart.draw(quick_record(name), tmp_path / "one.svg")
+    chart.draw(quick_record(name), tmp_path / "two.svg")
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    for part in set(module_of(name).PARTS) - {"checks", "origin"}:  # those need points or a machine
+        assert "|---" in module_of(name).PARTS[part](quick_record(name))
+
+
+def test_counts_are_those_of_the_algorithms():
+    combines = [row["b_int_combines"] for row in rows_of(quick_record("fig10"), "batch")]
+    assert all(0.9 < each < 1 for each in combines)
+    for row in rows_of(quick_record("fig11"), "batch"):
+        assert 1 <= row["b_int_reads"] <= max(1, 2 * int(np.log2(row["width"])))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", CLASSES)
+def test_wrong_answers_are_noticed(name, mode):
+    driver = MODES[mode](name, COMPONENT.get(name, "sum"), values(100, seed=1))
+    if name == "quantile_tree":
+        driver.history[0] = driver.history[0] + 1  # what NumPy is given, not what the structure was
+        with pytest.raises(AssertionError, match="NumPy has"):
+            driver.check_runs(uniform_runs(50, 100, 5, seed=3, in_batches=True))
+        return
+    driver.take(mixed_inputs(0.5, 100, windows=101, seed=2))
+    driver.check_inputs()
+    driver.last[2][-1] += 1
+    with pytest.raises(AssertionError, match=f"{name}, {mode}"):
+        driver.check_inputs()
+
+
+@pytest.mark.parametrize(("name", "component"), [("r_int", "sum"), ("b_int", "sum"), ("b_int", "max")])
+def test_one_by_one_leaves_the_state_of_the_structure(name, component):
+    fill_, more = values(100, seed=1), values(1_000, seed=2)
+    one, all_ = OneByOne(name, component, fill_), InBatches(name, component, fill_)
+    for driver in (one, all_):
+        driver.insert(more, lifted(component, more))
+    one.structure.end, one.structure.first = all_.structure.end, all_.structure.first
+    one.structure.check()
+    for lo in range(one.end - 100, one.end):
+        run = np.array([lo]), np.array([one.end])
+        assert one.structure.query(*run) == all_.structure.query(*run)
+
+
+def test_last_sum_that_overflows_is_still_known():
+    huge = np.full(300, 2**62)
+    driver = OneByOne("r_int", "sum", huge[:100])
+    driver.insert(huge, lifted("sum", huge))
+    driver.check_runs(uniform_runs(1, 100, 50, seed=3, in_batches=False).shifted(driver.end - 100))
+
+
+@pytest.mark.skipif(not any(RESULTS.glob("arasu_widom/*.json")), reason="nothing has been measured")
+def test_pages_are_what_the_results_say():
+    assert pages()
+    for page in pages():
+        assert page.read_text() == fill(page.read_text(), part_of), "run: python -m benchmarks.figures --draw"
+
+
+def test_unknown_figure_is_refused(capsys):
+    assert main(["fig99"]) == 2
+    assert "fig09" in capsys.readouterr().err
