@@ -123,7 +123,7 @@ class ExpressionParser(WindowParser):
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.VALUES):
             self.fault(
-                "subqueries are not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream"
+                "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream"
             )
         return None
 

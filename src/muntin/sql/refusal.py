@@ -10,7 +10,7 @@ STATEMENT_REFUSALS = {
     "UPDATE": "UPDATE is not supported; the events of a stream do not change",
     "DELETE": "DELETE is not supported; events leave when no window needs them",
     "ALTER": "ALTER is not supported; DROP and CREATE STREAM again",
-    "WITH": "WITH is not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream",
+    "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "(": "parentheses around a statement are not supported; begin with SELECT",
 }
 
@@ -59,8 +59,8 @@ EXPRESSION_REFUSALS = {
     "BitwiseOr": "operations on bits are not supported",
     "BitwiseNot": "operations on bits are not supported",
     "IntDiv": "integer division is not supported; write FLOOR(a / b)",
-    "Subquery": "subqueries are not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream",
-    "Exists": "subqueries are not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream",
+    "Subquery": "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream",
+    "Exists": "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "Tuple": "rows of values are not supported; compare the columns one by one",
     "Placeholder": "parameters are not supported; put the value into the text",
     "Parameter": "parameters are not supported; put the value into the text",

@@ -187,7 +187,7 @@ class StatementParser(ExpressionParser):
     def _source(self) -> tuple[Name, Window | None, Name | None]:
         if self._curr.token_type == TokenType.L_PAREN:
             self.fault(
-                "subqueries are not supported; filter with WHERE or FILTER, or push the inner query's answers as a stream"
+                "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream"
             )
         stream = self.name("a stream name")
         window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
