@@ -86,7 +86,7 @@ class Bundle:
                 lo, hi = store.runs(start, settled - to)
                 partials |= {part.need.component: part.track.query(
                     [part.need], lo + store.dropped, hi + store.dropped)[part.need]}  # fmt: skip
-                complete[row] &= start >= max(part.known_since, store.forgotten_before)
+                complete[row] &= (size == to) | (start >= max(part.known_since, store.forgotten_before))
             value[row], valid[row] = aggregate.lower(partials)
         return Found(value, valid, instant - self._size, instant - self._to, complete)
 

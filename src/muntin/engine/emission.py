@@ -23,6 +23,9 @@ from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.moves import CountsEvents
 
 _NONE = np.zeros(0, np.int64)
+_LONG_AGO = (
+    "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
+)
 _SLOTS = 250_000  # instants times keys of one stretch: bounds memory, costs nothing measurable
 
 
@@ -35,23 +38,20 @@ class _Due:
     instants: Ints
     tables: list[pa.Table] = field(default_factory=list)
     missed: int = 0
+    complaints: list[str] = field(default_factory=list)
 
     def take(self, shard: Shard, instants: Ints, memo: Memo) -> None:
         """Add answers; a window that has none (a sum beyond 64 bits) must not hold up any other."""
         try:
             self.tables.append(answers_at(shard, self.name, instants, memo=memo))
-        except MuntinError as error:
+        except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
                     self.take(shard, np.array([instant]), memo)
                 return
             self.missed += 1
             end = np.datetime64(int(instants[0]), "us")
-            warnings.warn(
-                f"query '{self.name}' has no answer for the window that closed at {end}: {error}",
-                RuntimeWarning,
-                stacklevel=6,
-            )
+            self.complaints.append(f"has no answer for the window that closed at {end}: {error}")
 
 
 def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
@@ -77,6 +77,9 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
             answers[due.name] = pa.concat_tables(due.tables)
             due.registration.emitted += rows
     shard.note_emitted()
+    for due in dues:
+        for complaint in due.complaints:
+            warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=4)
     return answers
 
 
@@ -84,14 +87,13 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
     query = registration.query
     after = first if registration.emitted_to is None else max(first, registration.emitted_to)
     if query.moves_by_rows:
-        due = _Due(name, registration, _NONE)
-        due.tables.append(_answer_moves(shard, name, registration.emitted_to, until))
-        return due
+        return _due_by_count(shard, name, registration, until)
     if not query.slide:
         return _Due(name, registration, np.array([until]))
     if until // query.slide == after // query.slide:
         return _Due(name, registration, _NONE)  # most queries, most of the time
     missed = _missed(shard, name, query.slide, after)
+    complaints = [f"has lost {missed:,} windows that closed {_LONG_AGO}"] if missed else []
     begin = (after // query.slide + missed + 1) * query.slide
     instants = np.arange(begin, until + 1, query.slide)
     if query.keys and len(instants):  # a keyed query has nothing to say of silence
@@ -100,7 +102,7 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
             for number, each in shard.manager.placements[name].presence
         ]
         instants = instants[np.logical_or.reduce(held)]
-    return _Due(name, registration, instants, missed=missed)
+    return _Due(name, registration, instants, missed=missed, complaints=complaints)
 
 
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
@@ -116,6 +118,24 @@ def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
             lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
             if lo < hi:
                 due.take(shard, due.instants[lo:hi], memo)
+
+
+def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:
+    """Windows that close by count, all at once."""
+    due = _Due(name, registration, _NONE)
+    after = registration.emitted_to
+    kept_from = max(shard.synopses[number].kept_from for number in shard.manager.placements[name].groups())
+    since = shard.clock.first if after is None else after
+    if since is not None and since < shard.forgotten_to and since < kept_from:
+        after = kept_from  # what closed before may have lost events: better none than a wrong one
+        due.missed += 1
+        due.complaints.append(f"has lost windows that closed {_LONG_AGO}")
+    try:
+        due.tables.append(_answer_moves(shard, name, after, until))
+    except (MuntinError, pa.ArrowException) as error:
+        due.missed += 1
+        due.complaints.append(f"has no answer for the windows that closed: {error}")
+    return due
 
 
 def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
@@ -144,12 +164,4 @@ def _missed(shard: Shard, name: str, slide: int, after: int) -> int:
         return 0
     groups = shard.manager.placements[name].groups()
     kept_from = max(shard.synopses[number].kept_from for number in groups)
-    missed = max(0, (kept_from - 1) // slide - after // slide)
-    if missed:
-        warnings.warn(
-            f"{missed:,} windows of query '{name}' closed so long ago that their events are gone; "
-            "call advance() more often, or give the engine a larger backlog_bytes",
-            RuntimeWarning,
-            stacklevel=6,
-        )
-    return missed
+    return max(0, (kept_from - 1) // slide - after // slide)

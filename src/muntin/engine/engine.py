@@ -15,7 +15,8 @@ from muntin.engine.instant import to_microseconds
 from muntin.engine.operator import Operator
 from muntin.engine.stats import stream_stats
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
-from muntin.plan.explain import explain_group, explain_stream
+from muntin.plan.explain import explain_group, explain_query, explain_stream
+from muntin.plan.manager import check_demands
 from muntin.query import Query
 from muntin.sql import (
     CreateStream,
@@ -154,12 +155,14 @@ class Engine:
     @property
     def streams(self) -> Mapping[str, Stream]:
         """Streams by name."""
-        return MappingProxyType({name: each.shard.stream for name, each in self._operators.items()})
+        with self._lock:
+            return MappingProxyType({name: each.shard.stream for name, each in self._operators.items()})
 
     @property
     def queries(self) -> Mapping[str, Query]:
         """Registered queries by name, in order of registration."""
-        return MappingProxyType({name: self._registration(name).query for name in self._stream_of})
+        with self._lock:
+            return MappingProxyType({name: self._registration(name).query for name in self._stream_of})
 
     def explain(self, name: str | None = None) -> str:
         """The plan: which queries share which state, by which rule; of one query or of all."""
@@ -240,18 +243,14 @@ class Engine:
             case DropQuery(name):
                 self.drop(name)
             case Explain(name, query):
-                return (
-                    self.explain(name)
-                    if query is None
-                    else self._try(query, lambda passing: self.explain(passing))
-                )
+                return self.explain(name) if query is None else explain_query(query)
             case Select(query):
                 return self._try(query, lambda passing: self.lookup(passing))
         return None
 
     def _try(self, query: Query, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
-        name = "(this query)"
+        name = "\0"  # no query's own
         self._add({name: query})
         try:
             return use(name)
@@ -275,6 +274,7 @@ class Engine:
                     streams.remove(name)
                 case RegisterQuery(name, query):
                     self._refuse_taken(name, queries)
+                    check_demands(query)
                     queries[name] = query.stream.name
                 case DropQuery(name):
                     self._require(name, queries, "query")
@@ -291,7 +291,7 @@ class Engine:
             for stream, some in by_stream.items():
                 self._operators[stream].register(some)
                 added += some
-        except MuntinError:
+        except BaseException:
             for name in added:
                 self._operators[queries[name].stream.name].drop(name)
             raise
@@ -330,7 +330,7 @@ def _check_backlog(given: Any) -> None:
 
 
 def _check_texts(name: Any, sql: Any) -> None:
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or "\0" in name:
         raise MuntinError(f"a query's name is a text that is not empty, not {name!r}")
     if not isinstance(sql, str):
         raise MuntinError(f"a query is given as SQL text, not as {type(sql).__name__}")

@@ -9,6 +9,9 @@ import numpy as np
 
 from muntin.errors import MuntinError
 
+# What a datetime can say; also keeps nanoseconds from being taken for microseconds.
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+
 
 def to_microseconds(instant: Any) -> int:
     """Microseconds since the epoch of a datetime, numpy or pandas time stamp, ISO text or integer.
@@ -18,6 +21,13 @@ def to_microseconds(instant: Any) -> int:
     >>> to_microseconds("1970-01-01 00:00:01"), to_microseconds(np.datetime64(2, "s")), to_microseconds(3)
     (1000000, 2000000, 3)
     """
+    found = _read(instant)
+    if not FIRST <= found <= LAST:
+        raise MuntinError(f"{instant!r} lies outside the years 1 to 9999; integers are microseconds")
+    return found
+
+
+def _read(instant: Any) -> int:
     try:
         if isinstance(instant, bool):
             raise TypeError

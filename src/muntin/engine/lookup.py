@@ -109,7 +109,7 @@ def _ids_of(shard: Shard, query: Query, key: Any) -> Ints:
     for position, each in enumerate(query.keys):
         try:
             columns.append(pa.array([part[position] for part in parts], each.expression.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
             raise MuntinError(
                 f"{key!r} is not a value of key '{each.name}' ({each.expression.type})"
             ) from None

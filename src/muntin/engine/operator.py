@@ -16,6 +16,8 @@ from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
 
+_BUNDLES = 16  # lists of names that lookup_many has prepared
+
 
 class Operator:
     """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
@@ -45,22 +47,23 @@ class Operator:
 
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""
-        readers = self.shard.readers
-        if names not in readers:
-            readers[names] = Bundle(self.shard, names)
-        instant = self.shard.clock.now if at is None else at
-        bundle: Bundle = readers[names]
-        return bundle.table(instant)
+        bundles = self.shard.bundles
+        if names not in bundles:
+            if len(bundles) >= _BUNDLES:
+                bundles.clear()
+            bundles[names] = Bundle(self.shard, names)
+        bundle: Bundle = bundles[names]
+        return bundle.table(self.shard.clock.now if at is None else at)
 
     def advance(self, until: int | None = None) -> dict[str, pa.Table]:
         """Answers of every window that closed up to `until` (by default the watermark), each once."""
         clock = self.shard.clock
-        if until is not None and (clock.watermark is None or until > clock.watermark):
-            clock.promise(until)
         target = clock.watermark if until is None else until
         if target is None:
             return {}
         answers = emit(self.shard, target)
+        if until is not None and (clock.watermark is None or until > clock.watermark):
+            clock.promise(until)
         self.shard.forget()
         return answers
 

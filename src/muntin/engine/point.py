@@ -132,8 +132,9 @@ class PointReader:
     def _is_complete(self, runs: dict[int, Run]) -> bool:
         parts = [self._presence, *(part for reading in self._readings for part in reading.parts)]
         return all(
-            runs[part.place].start >= max(part.known_since, part.track.store.forgotten_before)
+            run.end <= run.start or run.start >= max(part.known_since, part.track.store.forgotten_before)
             for part in parts
+            for run in [runs[part.place]]
         )
 
     def _part(self, shard: Shard, placed: Placed) -> Part:

@@ -17,7 +17,6 @@ from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.prepare import Wanted, arguments_of_text, prepare
 from muntin.engine.registration import Registration
 from muntin.engine.source import to_record_batch, to_times
-from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.plan import WindowGroup, WindowManager
 from muntin.plan.store import STREAM_RING, StoreId
@@ -44,8 +43,9 @@ class Shard:
         self.texts: dict[Expression, Dictionary] = {}
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
-        self._needed_bytes = 0  # of state when it was last without backlog
-        self.readers: dict[Any, Any] = {}  # of single answers, by query (point.py) or queries (bundle.py)
+        self.needed_bytes = 0  # of state when it was last without backlog
+        self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
+        self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
 
@@ -60,9 +60,9 @@ class Shard:
         placed: list[str] = []
         try:
             for name, query in queries.items():
-                touched |= self.manager.register(name, query).groups()
+                touched |= self.manager.register(name, query, self.clock.events > 0).groups()
                 placed.append(name)
-        except MuntinError:
+        except BaseException:
             for name in placed:
                 self.manager.drop(name)
             raise
@@ -81,6 +81,7 @@ class Shard:
         """Bring stores, synopses and dictionaries in line with the groups that changed."""
         groups = self.manager.groups
         self.readers.clear()
+        self.bundles.clear()
         for number in numbers - groups.keys():
             self.synopses.pop(number, None)
         self._fit_stores()
@@ -179,12 +180,13 @@ class Shard:
         if watermark is None:
             return
         oldest = min(self._owed_since(), watermark)
-        if oldest < watermark and self.nbytes() > self._needed_bytes + self._backlog_bytes:
+        if oldest < watermark and self.nbytes() > self.needed_bytes + self._backlog_bytes:
             oldest = watermark
         # time may have been promised beyond the events, but look-ups stand just after the last one
-        self._advance(min(oldest, watermark, self.clock.now or watermark))
+        now = watermark if self.clock.now is None else self.clock.now
+        self._advance(min(oldest, watermark, now))
         if oldest >= watermark:
-            self._needed_bytes = self.nbytes()
+            self.needed_bytes = self.nbytes()
 
     def _owed_since(self) -> int:
         """The instant from which on some query still owes windows."""

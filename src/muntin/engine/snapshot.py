@@ -41,7 +41,14 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
     for keys, dictionary in shard.keys.items():
         arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
     arrays |= {f"text {argument}": dictionary.values for argument, dictionary in shard.texts.items()}
-    return {"clock": shard.clock.state(), "groups": groups, "registrations": registrations}, arrays
+    description = {
+        "clock": shard.clock.state(),
+        "groups": groups,
+        "registrations": registrations,
+        "forgotten_to": shard.forgotten_to,
+        "needed_bytes": shard.needed_bytes,
+    }
+    return description, arrays
 
 
 def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
@@ -62,6 +69,7 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
     shard.note_emitted()
     shard.fit(set(shard.manager.groups))
     shard.clock.restore(description["clock"])
+    shard.forgotten_to, shard.needed_bytes = description["forgotten_to"], description["needed_bytes"]
     for prefix, holder in _holders(shard):
         holder.restore(_under(arrays, prefix))
     for keys, dictionary in shard.keys.items():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.engine.instant import FIRST, LAST
 from muntin.errors import SchemaError, nearest
 from muntin.stream import Stream
 
@@ -38,7 +39,13 @@ def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise SchemaError(f"time column '{stream.time}' is NULL in row {row} of the batch")
-    return np.asarray(column.view(pa.int64()))
+    at = np.asarray(column.view(pa.int64()))
+    if len(at) and (at.min() < FIRST or at.max() > LAST):
+        row = int(np.flatnonzero((at < FIRST) | (at > LAST))[0])
+        raise SchemaError(
+            f"time column '{stream.time}' lies outside the years 1 to 9999 in row {row}; integers are microseconds"
+        )
+    return at
 
 
 def _to_table(batch: Any) -> pa.Table:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin.plan.group import WindowGroup
+from muntin.plan.manager import WindowManager
+from muntin.query import Query
 from muntin.synopsis import Synopsis
 
 _SHOWN = 6  # names of a kind before "… and n more"
@@ -42,6 +44,13 @@ def explain_stream(
     parts = [head + (f"; {rings}" if rings else "")]
     parts += [explain_group(group, synopses.get(number)) for number, group in groups.items()]
     return "\n\n".join(parts)
+
+
+def explain_query(query: Query) -> str:
+    """How a query would be served on its own; nothing is registered."""
+    manager = WindowManager()
+    manager.register("this query", query)
+    return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from muntin.plan.demand import Demand, demands_of
+from muntin.plan.demand import Demand, Demands, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
@@ -37,13 +37,16 @@ class WindowManager:
         self.placements: dict[str, Placement] = {}
         self._next = 1
 
-    def register(self, name: str, query: Query) -> Placement:
-        """Place a query; O(its calls * groups). Nothing changes if a demand cannot be served."""
-        demands = demands_of(query)
-        for demand in (demand for call in demands.calls for demand in call):
-            choose_synopsis(demand)  # raises before anything is placed
-        calls = tuple(tuple(self._place(name, demand) for demand in call) for call in demands.calls)
-        self.placements[name] = Placement(calls, tuple(self._place(name, each) for each in demands.presence))
+    def register(self, name: str, query: Query, is_running: bool = False) -> Placement:
+        """Place a query; O(its calls * groups). Nothing changes if a demand cannot be served.
+
+        In a running stream the components of a call go where all of them are kept already, or none:
+        a sum that began later than the count beside it would make an average of neither.
+        """
+        demands = check_demands(query)
+        calls = tuple(self._place_call(name, call, is_running) for call in demands.calls)
+        presence = tuple(self._place_call(name, (each,), is_running)[0] for each in demands.presence)
+        self.placements[name] = Placement(calls, presence)
         return self.placements[name]
 
     def drop(self, name: str) -> Placement:
@@ -68,9 +71,15 @@ class WindowManager:
             for number, demand in self.placements[name].all():
                 self.groups[number].add(name, demand)
 
-    def _place(self, name: str, demand: Demand) -> Placed:
-        rule = choose_synopsis(demand)
-        store = self._slices_for(demand) if _reads_slices(demand, rule) else ring_of(demand)
+    def _place_call(self, name: str, call: tuple[Demand, ...], is_running: bool) -> tuple[Placed, ...]:
+        rules = [choose_synopsis(demand) for demand in call]
+        stores = [
+            self._slices_for(demand, call, is_running) if _reads_slices(demand, rule) else ring_of(demand)
+            for demand, rule in zip(call, rules, strict=True)
+        ]
+        return tuple(map(self._place, [name] * len(call), call, rules, stores))
+
+    def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId) -> Placed:
         group = next((each for each in self.groups.values() if _serves(each, demand, rule, store)), None)
         if group is None:
             group = WindowGroup(self._next, rule.synopsis, rule.because, demand.where, demand.keys, store)
@@ -79,17 +88,27 @@ class WindowManager:
         group.add(name, demand)
         return group.number, demand
 
-    def _slices_for(self, demand: Demand) -> StoreId:
+    def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool) -> StoreId:
         """A store whose grid, made finer for this demand, stays coarse enough for its longest window."""
-        step = window_step(demand.window)
+        step, needs = window_step(demand.window), {each.need for each in call}
         grid = 0
         while True:
             store = StoreId("slices", demand.where, demand.keys, grid)
             groups = [group for group in self.groups.values() if group.store == store]
             longest = max([demand.window.size, *(group.needs.reach("time") for group in groups)])
-            if longest <= MOST_SLICES * gcd(step, *(group.needs.step for group in groups)):
+            kept = {need for need in needs if any(need in group.needs.components for group in groups)}
+            is_coarse = longest <= MOST_SLICES * gcd(step, *(group.needs.step for group in groups))
+            if is_coarse and not (is_running and kept and kept != needs):
                 return store
             grid += 1
+
+
+def check_demands(query: Query) -> Demands:
+    """What a query asks for; an error if any of it cannot be served."""
+    demands = demands_of(query)
+    for demand in (*(demand for call in demands.calls for demand in call), *demands.presence):
+        choose_synopsis(demand)
+    return demands
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:

@@ -41,9 +41,6 @@ class Grid:
             self._from = np.append(self._from, -(-now // finer) * finer)
             self._step = np.append(self._step, finer)
 
-    def next_edge(self, instant: int) -> int:
-        return -(-instant // self.step) * self.step
-
     def step_at(self, at: Ints) -> Ints:
         """Width of the slice that an instant falls in."""
         if len(self._step) == 1:

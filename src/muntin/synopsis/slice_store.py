@@ -65,7 +65,7 @@ class SliceStore(Sequence):
         """Keep these components, on a grid with edges at multiples of `step`; O(cells) if any is new."""
         if self._grid is None:
             self._grid = Grid(step)
-            self.began_at = LONG_AGO if now is None else self._grid.next_edge(now)
+            self.began_at = LONG_AGO if now is None else now
         else:
             self._grid.refine(step, now)
         for need in self._names.keys() - wanted:
@@ -77,7 +77,7 @@ class SliceStore(Sequence):
             self._names[need] = tuple(f"{i} {need}" for i in range(len(identity)))
             for name, (dtype, value) in zip(self._names[need], identity, strict=True):
                 self._cells.add(name, dtype, value)
-            self._known_from[need] = LONG_AGO if now is None else self._grid.next_edge(now)
+            self._known_from[need] = LONG_AGO if now is None else now
 
     def known_since(
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
