@@ -25,11 +25,11 @@ demo: $(STAMP)
 
 # Run all tests, in parallel
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto -x -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow"
 
 # Lint, check formatting, types and the direction of imports
 check: $(STAMP)
