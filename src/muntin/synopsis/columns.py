@@ -56,7 +56,11 @@ class Columns:
         """Append elements; `more` has an array for every column."""
         count = len(next(iter(more.values())))
         if self._tail + count > self._capacity:
-            self._move(max(_SMALLEST, 2 * (len(self) + count)))
+            needed = len(self) + count
+            if 4 * needed <= 3 * self._capacity:
+                self._shift()
+            else:
+                self._move(max(_SMALLEST, 2 * needed))
         for name, array in self._arrays.items():
             array[self._tail : self._tail + count] = more[name]
         self._tail += count
@@ -69,7 +73,7 @@ class Columns:
         """Forget the `count` oldest elements."""
         self._head += count
         self.dropped += count
-        if len(self) < self._head:
+        if self._capacity > max(_SMALLEST, 8 * len(self)):
             self._move(max(_SMALLEST, 2 * len(self)))
 
     def retain(self, kept: Bools) -> None:
@@ -91,6 +95,13 @@ class Columns:
         # the stored part lies inside the arrays, which all have the same capacity
         assert 0 <= self._head <= self._tail <= self._capacity
         assert all(len(array) == self._capacity for array in self._arrays.values())
+
+    def _shift(self) -> None:
+        """Move what is stored to the front: a quarter of the capacity has been appended since the last
+        time. New arrays would cost more than the copying, in pages touched for the first time."""
+        for array in self._arrays.values():
+            array[: len(self)] = array[self._head : self._tail]
+        self._head, self._tail = 0, len(self)
 
     def _move(self, capacity: int) -> None:
         for name, array in self._arrays.items():
