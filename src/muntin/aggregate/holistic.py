@@ -61,9 +61,11 @@ def rank_of(phi: float, count: Array) -> Array:
 
     >>> rank_of(0.29, np.array([100, 1, 0]))
     array([29,  1,  0])
+    >>> rank_of(1e-300, np.array([5]))
+    array([1])
     """
     exact = Fraction(str(phi))
-    if exact.numerator * int(count.max(initial=0)) < 2**62:
+    if exact.numerator * int(count.max(initial=0)) < 2**62 and exact.denominator < 2**62:
         return np.asarray(-(-count * exact.numerator // exact.denominator))
     return np.array([-(-int(n) * exact.numerator // exact.denominator) for n in count], np.int64)
 
