@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.aggregate.holistic import RankRule, as_written, ranks_of
 from muntin.kernels.sorted_runs import LEAF
-from muntin.synopsis.quantile_tree import QuantileTree, RankRule, as_written, ranks_of
+from muntin.synopsis.quantile_tree import QuantileTree
 from tests.synopsis.told import FLOAT, INT, A, Told, columns, numbers, random_values, stories
 
 PHIS = ["0.5", "0.1", "0.29", "0.57", "1", "0.999", "0.1234567890123456789", "1e-300"]

@@ -27,7 +27,6 @@ class Component:
     identity: Callable[[np.dtype], tuple[tuple[np.dtype, object], ...]]
     fold_of: Callable[[np.dtype], Kernel]
     merge_of: Callable[[np.dtype], Kernel]
-    is_subtractable: bool = False
 
     def start(self, dtype: np.dtype, slots: int) -> Partial:
         """State for `slots` answers, each over nothing."""
@@ -38,8 +37,9 @@ class Component:
         if self.name == "count":
             return (valid.astype(np.int64),)
         if self.name in ("min", "max", "sum") and bool(valid.all()):  # nothing to hide: no copy
-            rest = (np.zeros(len(value)) if value.dtype == np.float64 else value.astype(np.float64),)
-            return (value, *rest) if self.name == "sum" else (value,)
+            if self.name != "sum":
+                return (value,)
+            return value, np.zeros(len(value)) if value.dtype == np.float64 else value.astype(np.float64)
         count = len(value)
         lifted = self.start(value.dtype, count)
         each = np.arange(count)
@@ -85,14 +85,13 @@ _int64, _float64 = np.dtype(np.int64), np.dtype(np.float64)
 COMPONENTS: dict[str, Component] = {
     component.name: component
     for component in (
-        Component("count", lambda _: ((_int64, 0),), _same(fold.fold_count), _same(merge.merge_count), True),
+        Component("count", lambda _: ((_int64, 0),), _same(fold.fold_count), _same(merge.merge_count)),
         # integers: the total and a float shadow that tells an overflow; floats: high and low part
         Component(
             "sum",
             lambda kind: ((kind, 0), (_float64, 0.0)),
             _by_type(fold.fold_sum_int, fold.fold_sum_float),
             _by_type(merge.merge_sum_int, merge.merge_sum_float),
-            True,
         ),
         Component(
             "min",
@@ -123,7 +122,6 @@ COMPONENTS: dict[str, Component] = {
             lambda kind: ((_int64, 0), (_float64, 0.0), (_float64, 0.0)),
             _same(fold.fold_m2),
             _same(merge.merge_m2),
-            True,
         ),
     )
 }

@@ -54,5 +54,10 @@ class Aggregate(ABC):
         """ValueError if a constant argument is out of range."""
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are kept as codes of a dictionary."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

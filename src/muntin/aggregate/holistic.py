@@ -8,11 +8,14 @@ functions below do it from the values of each slot, sorted and laid end to end: 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Array, Lowered, Partial, Partials, is_number
+
+RankRule = Literal["ceil", "floor"]
 
 
 class Quantile(Aggregate):
@@ -56,18 +59,33 @@ class CountDistinct(Aggregate):
         return Lowered(count, np.ones(len(count), np.bool_))
 
 
-def rank_of(phi: float, count: Array) -> Array:
-    """`ceil(phi * n)` of each count, in whole numbers.
+def as_written(phi: float | Fraction) -> Fraction:
+    """The decimal that phi was written as, not the nearest binary number.
 
-    >>> rank_of(0.29, np.array([100, 1, 0]))
-    array([29,  1,  0])
-    >>> rank_of(1e-300, np.array([5]))
-    array([1])
+    >>> as_written(0.29) * 100
+    Fraction(29, 1)
     """
     exact = Fraction(str(phi))
-    if exact.numerator * int(count.max(initial=0)) < 2**62 and exact.denominator < 2**62:
-        return np.asarray(-(-count * exact.numerator // exact.denominator))
-    return np.array([-(-int(n) * exact.numerator // exact.denominator) for n in count], np.int64)
+    if not 0 < exact <= 1:
+        raise ValueError("phi must lie in (0, 1]")
+    return exact
+
+
+def ranks_of(phi: Fraction, count: Array, rule: RankRule = "ceil") -> Array:
+    """Rank, from 1, of the phi-quantile of `count` values, in integers throughout.
+
+    >>> ranks_of(as_written(0.1), np.array([5, 10, 11])), ranks_of(as_written(0.1), np.array([5, 25]), "floor")
+    (array([1, 1, 2]), array([1, 2]))
+    """
+    if rule not in ("ceil", "floor"):
+        raise ValueError(f"rule must be 'ceil' or 'floor', not {rule!r}")
+    up = phi.denominator - 1 if rule == "ceil" else 0
+    if phi.numerator * int(count.max(initial=0)) + phi.denominator < 2**63:
+        rank = (count * phi.numerator + up) // phi.denominator
+    else:  # too many digits for 64 bits: Python's integers, once for each count that occurs
+        counts, back = np.unique(count, return_inverse=True)
+        rank = np.array([(int(n) * phi.numerator + up) // phi.denominator for n in counts], np.int64)[back]
+    return np.asarray(np.maximum(rank, 1))
 
 
 def pick_quantile(value: Array, offset: Array, phi: float) -> Partial:
@@ -76,7 +94,7 @@ def pick_quantile(value: Array, offset: Array, phi: float) -> Partial:
     if value.dtype == np.float64:
         nans = np.concatenate([[0], np.cumsum(np.isnan(value))])
         count = count - (nans[offset[1:]] - nans[offset[:-1]])
-    at = np.where(count > 0, offset[:-1] + np.maximum(rank_of(phi, count), 1) - 1, 0)
+    at = np.where(count > 0, offset[:-1] + ranks_of(as_written(phi), count) - 1, 0)
     return (value[at] if len(value) else np.zeros(len(count), value.dtype)), count
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregate.contract import is_text
 from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
@@ -79,9 +80,7 @@ def to_column(array: pa.Array, text: Dictionary | None) -> Column:
 
 def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:
     """Arguments whose values must be kept as codes."""
-    return [
-        each for each in arguments if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)
-    ]
+    return [each for each in arguments if is_text(each.type)]
 
 
 def _evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:

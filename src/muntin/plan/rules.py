@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from muntin.aggregate.component import HOLISTIC
+from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
 from muntin.synopsis import SYNOPSES, RInt
@@ -36,10 +35,7 @@ def _is_holistic(demand: Demand) -> bool:
 
 def _orders_text(demand: Demand) -> bool:
     argument = demand.need.input.argument
-    is_text = argument is not None and (
-        pa.types.is_string(argument.type) or pa.types.is_large_string(argument.type)
-    )
-    return is_text and demand.need.component in ("min", "max")
+    return argument is not None and is_text(argument.type) and demand.need.component in ("min", "max")
 
 
 def is_on_slices(demand: Demand) -> bool:

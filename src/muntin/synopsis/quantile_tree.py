@@ -23,17 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from muntin.aggregate.contract import Array
+from muntin.aggregate.holistic import RankRule, as_written, ranks_of
 from muntin.kernels.quantile_tree import select_ranks
 from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals, SortedRuns
-
-RankRule = Literal["ceil", "floor"]
 
 
 class QuantileTree:
@@ -109,32 +108,3 @@ class QuantileTree:
         # the runs hold exactly the valid elements from `first` to `end`
         both = self._ordinals.of(np.array([self.first, self.end]))
         assert both.tolist() == [self._runs.first, self._runs.end]
-
-
-def as_written(phi: float | Fraction) -> Fraction:
-    """The decimal that phi was written as, not the nearest binary number.
-
-    >>> as_written(0.29) * 100
-    Fraction(29, 1)
-    """
-    exact = Fraction(str(phi))
-    if not 0 < exact <= 1:
-        raise ValueError("phi must lie in (0, 1]")
-    return exact
-
-
-def ranks_of(phi: Fraction, count: Ints, rule: RankRule = "ceil") -> Ints:
-    """Rank, from 1, of the phi-quantile of `count` values, in integers throughout.
-
-    >>> ranks_of(as_written(0.1), np.array([5, 10, 11])), ranks_of(as_written(0.1), np.array([5, 25]), "floor")
-    (array([1, 1, 2]), array([1, 2]))
-    """
-    if rule not in ("ceil", "floor"):
-        raise ValueError(f"rule must be 'ceil' or 'floor', not {rule!r}")
-    up = phi.denominator - 1 if rule == "ceil" else 0
-    if phi.numerator * int(count.max(initial=0)) + phi.denominator < 2**63:
-        rank = (count * phi.numerator + up) // phi.denominator
-    else:  # too many digits for 64 bits: Python's integers, once for each count that occurs
-        counts, back = np.unique(count, return_inverse=True)
-        rank = np.array([(int(n) * phi.numerator + up) // phi.denominator for n in counts], np.int64)[back]
-    return np.maximum(rank, 1)

@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS, HOLISTIC
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregate.contract import Array, Partial, is_text
 from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.expression import Expression
 from muntin.synopsis.contract import Bools, Found, Ints, Need
@@ -67,7 +66,7 @@ class RingSynopsis(Synopsis[EventRing]):
             return pick_quantile(values, offset, need.parameters[0])
         component = COMPONENTS[need.component]
         argument = need.input.argument
-        if argument is not None and need.component in ("min", "max") and is_text(argument):
+        if argument is not None and need.component in ("min", "max") and is_text(argument.type):
             rank, by_rank = self._text_order(argument)
             state = component.start(np.dtype(np.int64), slots)
             component.fold(lo, hi, width, key, at, rank[value] if len(rank) else value, valid, state)
@@ -111,11 +110,6 @@ class Rescan(RingSynopsis):
             partials[need] = self._fold(need, lo, hi, width, slot, at, value, valid)
         is_whole = self.is_whole(window, instants, start)
         return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
-
-
-def is_text(argument: Expression) -> bool:
-    """Whether values of an argument are kept as codes of a dictionary."""
-    return bool(pa.types.is_string(argument.type) or pa.types.is_large_string(argument.type))
 
 
 def collect_values(lo: Ints, hi: Ints, width: int, key: Ints, value: Array, valid: Bools) -> Partial:
