@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from muntin.answer import no_answers
 from muntin.engine.evaluate import Rows, answer
-from muntin.engine.lookup import Memo, answers_at, key_expressions
+from muntin.engine.lookup import answers_at, key_expressions
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
+from muntin.engine.stretch import Stretch
 from muntin.errors import MuntinError
 from muntin.plan import Demand
 from muntin.synopsis.contract import Found, Ints
@@ -26,7 +27,7 @@ _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
-_SLOTS = 250_000  # instants times keys of one stretch: bounds memory, costs nothing measurable
+_SLOTS = 1_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
 
 
 @dataclass
@@ -40,14 +41,14 @@ class _Due:
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
 
-    def take(self, shard: Shard, instants: Ints, memo: Memo) -> None:
+    def take(self, shard: Shard, instants: Ints, stretch: Stretch) -> None:
         """Add answers; a window that has none (a sum beyond 64 bits) must not hold up any other."""
         try:
-            self.tables.append(answers_at(shard, self.name, instants, memo=memo))
+            self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
         except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
-                    self.take(shard, np.array([instant]), memo)
+                    self.take(shard, np.array([instant]), stretch)
                 return
             self.missed += 1
             end = np.datetime64(int(instants[0]), "us")
@@ -108,16 +109,36 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
     if not dues:
         return
-    everything = np.unique(np.concatenate([due.instants for due in dues]))
-    widest = max((len(keys) for keys in shard.keys.values()), default=1)
-    step = max(1, _SLOTS // max(widest, 1))
-    for begin in range(0, len(everything), step):
-        first, last = everything[begin], everything[min(begin + step, len(everything)) - 1]
-        memo: Memo = {}
-        for due in dues:
-            lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
-            if lo < hi:
-                due.take(shard, due.instants[lo:hi], memo)
+    everything, how_many = np.unique(np.concatenate([due.instants for due in dues]), return_counts=True)
+    begin = 0
+    while begin < len(everything):
+        windows = np.cumsum(how_many[begin : begin + _SLOTS])
+        width = max((len(keys) for keys in shard.keys.values()), default=1)
+        end = begin + max(1, int(np.searchsorted(windows * max(width, 1), _SLOTS, "right")))
+        _answer_stretch(shard, dues, everything[begin], everything[end - 1])
+        begin = end
+
+
+def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:
+    """Answer what is due from `first` to `last`."""
+    stretch, due_now = Stretch(shard), []
+    for due in dues:
+        lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
+        if lo < hi:
+            due_now.append((due, due.instants[lo:hi]))
+    try:
+        stretch.prefetch(
+            ((due.name, instants) for due, instants in due_now), lambda name: _width(shard, name)
+        )
+    except MuntinError:
+        stretch = Stretch(shard)  # one of them has no answer: each finds out for itself
+    for due, instants in due_now:
+        due.take(shard, instants, stretch)
+
+
+def _width(shard: Shard, name: str) -> int:
+    query = shard.registrations[name].query
+    return len(shard.keys[key_expressions(query)]) if query.keys else 1
 
 
 def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:

@@ -84,7 +84,7 @@ class RunSynopsis(Synopsis[Elements]):
             track.structure.forget(self.store.dropped)
 
     def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
         return self._found(window, self.locate(window, instants), wanted)
 
