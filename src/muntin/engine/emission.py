@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from muntin.answer import no_answers
 from muntin.engine.evaluate import Rows, answer
-from muntin.engine.lookup import answers_at, key_expressions
+from muntin.engine.lookup import answers_at
+from muntin.engine.reading import Place, reading_of
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch
 from muntin.errors import MuntinError
-from muntin.plan import Demand
 from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.moves import CountsEvents
 
@@ -75,7 +74,7 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
         due.registration.missed += due.missed
         rows = sum(table.num_rows for table in due.tables)
         if rows:
-            answers[due.name] = pa.concat_tables(due.tables)
+            answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
             due.registration.emitted += rows
     shard.note_emitted()
     for due in dues:
@@ -122,23 +121,18 @@ def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
 def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:
     """Answer what is due from `first` to `last`."""
     stretch, due_now = Stretch(shard), []
+    parts: dict[bytes, Ints] = {}  # most queries are due at the same instants as others
     for due in dues:
-        lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
+        lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
         if lo < hi:
-            due_now.append((due, due.instants[lo:hi]))
+            part = due.instants[lo:hi]
+            due_now.append((due, parts.setdefault(part.tobytes(), part)))
     try:
-        stretch.prefetch(
-            ((due.name, instants) for due, instants in due_now), lambda name: _width(shard, name)
-        )
+        stretch.prefetch((reading_of(shard, due.name), instants) for due, instants in due_now)
     except MuntinError:
         stretch = Stretch(shard)  # one of them has no answer: each finds out for itself
     for due, instants in due_now:
         due.take(shard, instants, stretch)
-
-
-def _width(shard: Shard, name: str) -> int:
-    query = shard.registrations[name].query
-    return len(shard.keys[key_expressions(query)]) if query.keys else 1
 
 
 def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:
@@ -161,22 +155,22 @@ def _due_by_count(shard: Shard, name: str, registration: Registration, until: in
 
 def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
     """Answers of windows that closed by count."""
-    query, placement = shard.registrations[name].query, shard.manager.placements[name]
-    keys = shard.keys[key_expressions(query)] if query.keys else None
+    reading = reading_of(shard, name)
+    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
     width = len(keys) if keys is not None else 1
-    number, demand = placement.presence[0]
+    number, demand = shard.manager.placements[name].presence[0]
     counted = shard.synopses[number]
     assert isinstance(counted, CountsEvents)
     moves = counted.moves(demand.window.slide, after, until, width)
     if not len(moves.slot):
-        return no_answers(query)
+        return reading.schema.empty_table()
 
-    def find(number: int, demand: Demand) -> Found:
-        synopsis = shard.synopses[number]
+    def find(place: Place) -> Found:
+        synopsis = shard.synopses[place.number]
         assert isinstance(synopsis, CountsEvents)
-        return synopsis.lookup_counts(demand.window, moves, (demand.need,), width)
+        return synopsis.lookup_counts(place.window, moves, place.needs, width)
 
-    return answer(query, placement, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
+    return answer(reading, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
 
 
 def _missed(shard: Shard, name: str, slide: int, after: int) -> int:

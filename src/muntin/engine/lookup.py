@@ -10,11 +10,11 @@ import pyarrow as pa
 from muntin.answer import no_answers
 from muntin.engine.evaluate import Rows, always, answer
 from muntin.engine.point import reader_of
+from muntin.engine.reading import Place, reading_of
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch, settle
 from muntin.errors import MuntinError
 from muntin.expression import Expression
-from muntin.plan import Demand
 from muntin.query import Query
 from muntin.synopsis.contract import Found, Ints
 
@@ -61,21 +61,21 @@ def answers_at(
 
     In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
-    query, placement = shard.registrations[name].query, shard.manager.placements[name]
-    keys = shard.keys[key_expressions(query)] if query.keys else None
+    reading = reading_of(shard, name)
+    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
     width = 1 if keys is None else len(keys) if ids is None else len(ids)
     if width == 0:
-        return no_answers(query)
+        return reading.schema.empty_table()
 
-    def find(number: int, demand: Demand) -> Found:
+    def find(place: Place) -> Found:
         if stretch is not None:
-            return stretch.find(number, demand, instants, width)
-        settled = settle(demand.window, instants)
-        return shard.synopses[number].lookup(demand.window, settled, (demand.need,), ids, width)
+            return stretch.find(place, instants, width)
+        number, window, needs = place
+        return shard.synopses[number].lookup(window, settle(window, instants), needs, ids, width)
 
     rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
     once = always if stretch is None else stretch.once
-    return answer(query, placement, rows, find, keys, shard.texts, once)
+    return answer(reading, rows, find, keys, shard.texts, once)
 
 
 def key_expressions(query: Query) -> tuple[Expression, ...]:

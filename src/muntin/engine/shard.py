@@ -45,6 +45,7 @@ class Shard:
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # of state when it was last without backlog
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
+        self.readings: dict[str, Any] = {}  # of all answers, by query; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
@@ -81,6 +82,7 @@ class Shard:
         """Bring stores, synopses and dictionaries in line with the groups that changed."""
         groups = self.manager.groups
         self.readers.clear()
+        self.readings.clear()
         self.bundles.clear()
         for number in numbers - groups.keys():
             self.synopses.pop(number, None)

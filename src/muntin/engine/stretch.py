@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from muntin.engine.reading import Place, Reading
 from muntin.engine.shard import Shard
-from muntin.plan import Demand
 from muntin.synopsis.contract import Found, Ints, Need
 from muntin.synopsis.synopsis import Asked
 from muntin.window import Window
@@ -27,37 +27,35 @@ class Stretch:
         self._shard = shard
         self._found: dict[tuple[int, Window, bytes], Found] = {}
         self._once: dict[Hashable, Any] = {}
+        self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
 
-    def prefetch(self, due: Iterable[tuple[str, Ints]], width_of: Callable[[str], int]) -> None:
+    def prefetch(self, due: Iterable[tuple[Reading, Ints]]) -> None:
         """Look up all windows of queries due at given instants, group by group, so that windows of one
         group can share the work."""
         asked: dict[tuple[int, int], dict[Window, Asked]] = {}
-        for name, instants in due:
-            width = width_of(name)
-            for number, demand in self._shard.manager.placements[name].all():
-                settled = settle(demand.window, instants)
+        for reading, instants in due:
+            width = self.width(reading)
+            for number, window, _ in reading.places:
                 windows = asked.setdefault((number, width), {})
-                # another query may ask for other instants of the window: it will look for itself
-                if (
-                    demand.window not in windows
-                    and (number, demand.window, settled.tobytes()) not in self._found
-                ):
-                    windows[demand.window] = Asked(settled, self._needs(number, demand.window))
+                # if another query asks for other instants of the window, that one looks for itself
+                if window not in windows:
+                    settled, _ = self._settle(window, instants)
+                    windows[window] = Asked(settled, self._needs(number, window))
         for (number, width), windows in asked.items():
-            if windows and width:
-                for window, found in self._shard.synopses[number].lookup_all(windows, width).items():
-                    self._found[number, window, windows[window].instants.tobytes()] = found
+            if width:
+                found = self._shard.synopses[number].lookup_all(windows, width)
+                for window, each in windows.items():
+                    self._found[number, window, each.instants.tobytes()] = found[window]
 
-    def find(self, number: int, demand: Demand, instants: Ints, width: int) -> Found:
+    def find(self, place: Place, instants: Ints, width: int) -> Found:
         """What a group has of a window, for all its queries."""
-        settled = settle(demand.window, instants)
-        place = (number, demand.window, settled.tobytes())
-        if place not in self._found:
-            needs = self._needs(number, demand.window)
-            self._found[place] = self._shard.synopses[number].lookup(
-                demand.window, settled, needs, None, width
-            )
-        return self._found[place]
+        number, window, _ = place
+        settled, token = self._settle(window, instants)
+        where = (number, window, token)
+        if where not in self._found:
+            needs = self._needs(number, window)
+            self._found[where] = self._shard.synopses[number].lookup(window, settled, needs, None, width)
+        return self._found[where]
 
     def once(self, what: Hashable, make: Callable[[], Thing]) -> Thing:
         """Something that depends on nothing but what was found, made when it is first asked for."""
@@ -66,13 +64,24 @@ class Stretch:
         thing: Thing = self._once[what]
         return thing
 
+    def width(self, reading: Reading) -> int:
+        """Slots per instant of a query."""
+        return len(self._shard.keys[reading.key_expressions]) if reading.key_expressions else 1
+
     def _needs(self, number: int, window: Window) -> tuple[Need, ...]:
         return tuple(self._shard.manager.groups[number].needs.windows[window])
+
+    def _settle(self, window: Window, instants: Ints) -> tuple[Ints, bytes]:
+        """Where a window stands when it is looked up; with a token for what is the same."""
+        slide = window.slide if window.is_time else 0
+        place = (id(instants), slide)
+        if place not in self._settled:
+            settled = settle(window, instants)
+            self._settled[place] = settled, settled.tobytes(), instants  # kept, so that its id stays its own
+        settled, token, _ = self._settled[place]
+        return settled, token
 
 
 def settle(window: Window, instants: Ints) -> Ints:
     """The instants at which a window stands when it is looked up."""
-    if not window.slide or not window.is_time:
-        return instants
-    settled: Ints = instants - instants % window.slide
-    return settled if np.any(settled != instants) else instants
+    return instants - np.mod(instants, window.slide) if window.slide and window.is_time else instants

@@ -116,7 +116,8 @@ class Slices(Synopsis[SliceStore]):
 
     def _read(self, need: Need, lo: Ints, hi: Ints, width: int) -> Partial:
         """Partials of runs of slices, by index, for all keys; one scan per end."""
-        out = COMPONENTS[need.component].start(dtype_of(need), len(lo) * width)
+        identity = COMPONENTS[need.component].identity(dtype_of(need))
+        out = tuple(np.empty(len(lo) * width, dtype) for dtype, _ in identity)  # all of it will be written
         order = np.lexsort((-lo, hi))
         ends = np.flatnonzero(np.diff(hi[order], prepend=-1))
         rows, visited = self._rows[need], 0
