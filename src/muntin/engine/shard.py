@@ -6,7 +6,9 @@ are taken in, and what no window needs any more is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
 from math import gcd
 from typing import Any
 
@@ -17,16 +19,18 @@ from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.prepare import Wanted, arguments_of_text, prepare
 from muntin.engine.registration import Registration
 from muntin.engine.source import to_record_batch, to_times
+from muntin.engine.sweep import Sweeper
 from muntin.expression import Expression
 from muntin.plan import WindowGroup, WindowManager
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
-from muntin.synopsis.contract import LONG_AGO, Ints
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 from muntin.synopsis.ring import columns_of
 
 _FOREVER = 2**63 - 1
+Keys = tuple[Expression, ...]
 
 
 class Shard:
@@ -41,6 +45,7 @@ class Shard:
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
+        self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # of state when it was last without backlog
@@ -170,6 +175,7 @@ class Shard:
             store.insert(prepared)
         for synopsis in self.synopses.values():
             synopsis.insert()
+        self.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
 
     def note_emitted(self) -> None:
@@ -217,6 +223,45 @@ class Shard:
             if store.dropped != before:
                 for synopsis in synopses:
                     synopsis.settle()
+
+    # -- dictionaries ------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
+        for keys, dictionary in self.keys.items():
+            readers = [self.synopses[n] for n, group in self.manager.groups.items() if group.keys == keys]
+            self._sweepers[keys].sweep(
+                dictionary,
+                partial(self._mark_keys, keys, readers),
+                partial(self._renumber_keys, keys, readers),
+            )
+        for argument, texts in self.texts.items():
+            self._sweepers[argument].sweep(
+                texts, partial(self._mark_texts, argument), partial(self._renumber_texts, argument)
+            )
+
+    def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
+        for store in self.stores.values():
+            store.mark_keys(keys, used)
+        for synopsis in readers:
+            synopsis.mark_keys(used)
+
+    def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
+        for store in self.stores.values():
+            store.renumber_keys(keys, new_id)
+        for synopsis in readers:
+            synopsis.renumber_keys(new_id)
+
+    def _mark_texts(self, argument: Expression, used: Bools) -> None:
+        for store in self.stores.values():
+            store.mark_texts(argument, used)
+
+    def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        for store in self.stores.values():
+            store.renumber_texts(argument, new_code)
+        for number, group in self.manager.groups.items():
+            if any(need.input.argument == argument for need in group.needs.components):
+                self.synopses[number].rebuild()
 
     # -- upkeep ------------------------------------------------------------------------------------
 

@@ -62,6 +62,14 @@ class Chains:
         self._keys = 0
         return self.link(key, first)
 
+    def renumber(self, new_id: Ints) -> None:
+        """Key ids are different from now on, -1 for keys without elements."""
+        last = self.last
+        kept = np.flatnonzero(new_id[: len(last)] >= 0)
+        self._last = np.full(max(64, len(new_id)), NONE)
+        self._last[new_id[kept]] = last[kept]
+        self._keys = int(new_id.max(initial=-1)) + 1
+
     def nbytes(self) -> int:
         return self._last.nbytes
 

@@ -42,6 +42,10 @@ class KeyRows:
     def drop(self) -> None:
         """Go back to the cells alone."""
         self.is_on = False
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """All rows are to be made anew."""
         self._made = 0  # rows are right for runs of slices below this number
         self._width = 0  # keys that a row has room for
         self._base = self._mask = _NO_ROWS  # of each level: its first row, and its number of rows - 1

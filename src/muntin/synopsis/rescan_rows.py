@@ -118,6 +118,16 @@ class RescanRows(RingSynopsis):
         closing = np.argsort(closed_by, kind="stable")
         return Moves(keys[closing], count[closing])
 
+    def mark_keys(self, used: Bools) -> None:
+        """A key whose events were counted is known for ever: its next ones go on counting."""
+        used[np.flatnonzero(self._dropped)] = True
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        counted = np.flatnonzero(self._dropped)
+        dropped = np.zeros(int(new_id[counted].max(initial=-1)) + 1, np.int64)
+        dropped[new_id[counted]] = self._dropped[counted]
+        self._dropped, self._order = dropped, None
+
     def snapshot(self) -> Arrays:
         return super().snapshot() | {"dropped": self._dropped}
 

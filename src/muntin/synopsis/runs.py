@@ -139,6 +139,9 @@ class RunSynopsis(Synopsis[Elements]):
     def restore(self, arrays: Arrays) -> None:
         """Structures are rebuilt from the store."""
         super().restore(arrays)
+        self.rebuild()
+
+    def rebuild(self) -> None:
         self._tracks = {}
         self.fit(self.needs)
 

@@ -24,7 +24,7 @@ from muntin.expression import Expression
 from muntin.kernels.slices import append_cells, assign_cells
 from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Ints, Need, dtype_of
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
 from muntin.synopsis.folding import column_of, fold_cells
 from muntin.synopsis.grid import Grid
 from muntin.synopsis.sequence import Sequence
@@ -203,6 +203,31 @@ class SliceStore(Sequence):
                 names, COMPONENTS[need.component].identity(dtype_of(need)), strict=True
             )
         }
+
+    def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
+        if keys == self.keys:
+            used[self.cell_key] = True
+
+    def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
+        if keys == self.keys:
+            self.cell_key[:] = new_id[self.cell_key]
+            self.chains.renumber(new_id)
+
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        for codes in self._texts(argument):
+            used[codes] = True
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        for codes in self._texts(argument):
+            codes[:] = new_code[codes]
+
+    def _texts(self, argument: Expression) -> list[Ints]:
+        """Cells that hold codes of an argument's texts; 0 where they hold none."""
+        return [
+            self._cells[names[0]]
+            for need, names in self._names.items()
+            if need.input.argument == argument and need.component in ("first", "last")
+        ]
 
     def forget(self, before: int) -> None:
         """Drop slices that begin before an instant; O(1) amortised per cell."""

@@ -103,6 +103,13 @@ class Slices(Synopsis[SliceStore]):
             found[window] = Found(partial, start, at - window.to, is_whole, since, width)
         return found
 
+    def renumber_keys(self, new_id: Ints) -> None:
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        for rows in self._rows.values():
+            rows.begin_again()
+
     def nbytes(self) -> int:
         return sum(rows.nbytes() for rows in self._rows.values())
 

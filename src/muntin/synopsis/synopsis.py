@@ -88,6 +88,15 @@ class Synopsis(ABC, Generic[Store]):
         lo, hi = self.store.runs(instants - window.size, instants - window.to)
         return np.asarray(hi > lo)
 
+    def mark_keys(self, used: Bools) -> None:
+        """Set `used` for every key id of its own that the store does not have any more."""
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        """Key ids are different from now on, in the store too."""
+
+    def rebuild(self) -> None:
+        """Make anew from the store whatever is kept beside it."""
+
     def first_needed(self) -> int:
         """Index of the first event of a ring that a window looked up from `kept_from` on reaches."""
         raise NotImplementedError("only readers of rings know")
