@@ -42,7 +42,12 @@ class Dictionary:
             self._table = TextTable()
         else:
             raise TypeError(f"values of type {kind} cannot be encoded")
-        self._forget_cached()
+        # made when asked for; what has been handed out never changes
+        self._values: pa.Array | None = None
+        self._sorted: tuple[Ints, Ints] | None = None
+        self._narrow: npt.NDArray[Any] = np.zeros(0, self._dtype)
+        self._narrow_count = 0
+        self._validity: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -115,11 +120,9 @@ class Dictionary:
         assert self.values.null_count == (self._table.null_id >= 0)
 
     def _forget_cached(self) -> None:
-        self._values: pa.Array | None = None
-        self._narrow: npt.NDArray[Any] = np.zeros(0, self._dtype)
-        self._narrow_count = 0
-        self._validity: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
-        self._sorted: tuple[Ints, Ints] | None = None
+        self._values = self._sorted = None
+        self._narrow, self._narrow_count = np.zeros(0, self._dtype), 0
+        self._validity = np.zeros(0, np.uint8)
 
     def _make_values(self) -> pa.Array:
         table, length = self._table, len(self)

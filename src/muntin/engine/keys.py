@@ -83,16 +83,18 @@ class KeyDictionary:
         self._all = []
 
     def nbytes(self) -> int:
-        return sum(each.nbytes() for each in (*self._parts, *self._pairs))
+        return sum(part.nbytes() for part in self._parts) + sum(pair.nbytes() for pair in self._pairs)
 
     def check(self) -> None:
-        for each in (*self._parts, *self._pairs):
-            each.check()
-        # a pair is of ids that there are, and each of those is in some pair
-        lefts = [self._parts[0], *self._pairs]
-        for left, right, pair in zip(lefts, self._parts[1:], self._pairs, strict=False):
-            assert np.array_equal(np.unique(pair.words >> 32), np.arange(len(left)))
-            assert np.array_equal(np.unique(pair.words & _LOW), np.arange(len(right)))
+        for part in self._parts:
+            part.check()
+        lefts = len(self._parts[0])
+        for part, pair in zip(self._parts[1:], self._pairs, strict=True):
+            pair.check()
+            # a pair is of ids that there are, and each of those is in some pair
+            assert np.array_equal(np.unique(pair.words >> 32), np.arange(lefts))
+            assert np.array_equal(np.unique(pair.words & _LOW), np.arange(len(part)))
+            lefts = len(pair)
 
     def _make_columns(self, ids: Ints) -> list[pa.Array]:
         columns = []

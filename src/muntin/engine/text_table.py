@@ -48,7 +48,9 @@ class TextTable:
         self._salt = salt
         self._count = 0
         places = places_for(0)
-        self._words: Ints = np.empty(room_in(places), np.int64)  # by id; its length is how many there is room for
+        self._words: Ints = np.empty(
+            room_in(places), np.int64
+        )  # by id; its length is how many there is room for
         self._starts: npt.NDArray[Any] = np.zeros(room_in(places) + 1, np.int32)
         self._arena: Bytes = np.zeros(_FEWEST_BYTES, np.uint8)
         self._table, self._mix = empty_table(places, salt)
@@ -90,9 +92,9 @@ class TextTable:
     def retain(self, kept: Bools) -> Ints:
         """Forget ids that are not kept; the others move up, in order. The new id of each, -1 if gone."""
         new_id = renumbered(kept)
-        length = np.diff(self.starts)
-        starts = np.zeros(int(kept.sum()) + 1, self._starts.dtype)
-        arena = np.zeros(max(int(length[kept].sum()), _FEWEST_BYTES), np.uint8)
+        size = int(np.diff(self.starts)[kept].sum())
+        starts = np.zeros(int(kept.sum()) + 1, np.int32 if size <= MOST_BYTES else np.int64)
+        arena = np.zeros(max(size, _FEWEST_BYTES), np.uint8)
         compact_texts(self._starts, self._arena, kept, starts, arena)
         self._words = self._words[: self._count][kept]
         self._starts, self._arena = starts, arena
@@ -155,7 +157,9 @@ class TextTable:
 
 def buffers_of(texts: pa.Array) -> tuple[npt.NDArray[Any], Bytes, Bools]:
     """Offsets, bytes and validity of texts, as they lie in memory; at least eight bytes."""
-    width = np.int64 if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type) else np.int32
+    width = (
+        np.int64 if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type) else np.int32
+    )
     _, offsets, data = texts.buffers()
     starts = np.zeros(1, width) if offsets is None or not offsets.size else np.frombuffer(offsets, width)
     content = np.zeros(8, np.uint8) if data is None else np.frombuffer(data, np.uint8)

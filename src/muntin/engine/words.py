@@ -25,7 +25,8 @@ def dtype_of_words(kind: pa.DataType) -> np.dtype[Any] | None:
     if pa.types.is_boolean(kind):
         return np.dtype(np.int8)  # Arrow packs them; see below
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        return np.dtype(kind.to_pandas_dtype())
+        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return dtype
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return np.dtype(np.int64 if kind.bit_width == 64 else np.int32)
     return None

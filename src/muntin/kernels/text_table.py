@@ -25,7 +25,7 @@ _COUNT = np.uint64(56)
 
 
 @kernel
-def word_of(address, size, lo, hi, mix):
+def word_of(address, size, lo, hi, one, two):
     """The word of the text [lo, hi) of `size` bytes at an address."""
     length = hi - lo
     if length == 0:
@@ -38,19 +38,21 @@ def word_of(address, size, lo, hi, mix):
             bits = load_word(address + last) >> (_EIGHT * np.uint64(lo - last))
         kept = (_ONE << (_EIGHT * np.uint64(length))) - _ONE
         return np.int64((bits & kept) | (np.uint64(length) << _COUNT))
-    bits = np.uint64(length) * mix[1]
+    bits = np.uint64(length) * two
     at = lo
     while at + 8 < hi:
-        bits = (bits ^ load_word(address + at)) * mix[0]
+        bits = (bits ^ load_word(address + at)) * one
         bits ^= bits >> _FOLD
         at += 8
-    bits = (bits ^ load_word(address + hi - 8)) * mix[1]  # the last eight bytes, some of them again
+    bits = (bits ^ load_word(address + hi - 8)) * two  # the last eight bytes, some of them again
     return np.int64((bits ^ (bits >> _FOLD)) | _TOP)
 
 
 @kernel
-def is_same(left, right, length):
-    """Whether `length` >= 8 bytes at two addresses are equal."""
+def is_same(left, length, right, right_length):
+    """Whether two texts of eight bytes or more are equal."""
+    if length != right_length:
+        return False
     at = 0
     while at + 8 < length:
         if load_word(left + at) != load_word(right + at):
@@ -60,33 +62,19 @@ def is_same(left, right, length):
 
 
 @kernel
-def find_text(at, word, text, length, table, starts, arena):
-    """Place of a text, or the free place where it would go, from place `at` on."""
-    mask = (len(table) >> 1) - 1
-    while table[2 * at + 1] >= 0:
-        if table[2 * at] == word:
-            if word >= 0:
-                return at
-            start = np.int64(starts[table[2 * at + 1]])
-            stop = np.int64(starts[table[2 * at + 1] + 1])
-            if stop - start == length and is_same(text, arena + start, length):
-                return at
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
 def encode_texts(offsets, data, valid, table, mix, words, starts, arena, count, null_id, ids, begin):
     """Ids of rows from `begin` on; (rows done, ids given out, id of NULL). Stops at a full arena too."""
     mask = (len(table) >> 1) - 1
+    one, two, shift = mix[0], mix[1], mix[2]
     places, source, size, store = table.ctypes.data, data.ctypes.data, len(data), arena.ctypes.data
     has_nulls = len(valid) > 0
     word, place = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     for first in range(begin, len(ids), BLOCK):
         last = min(first + BLOCK, len(ids))
         for i in range(first, last):
-            word[i - first] = word_of(source, size, np.int64(offsets[i]), np.int64(offsets[i + 1]), mix)
-            place[i - first] = home_of(word[i - first], mix)
+            text = word_of(source, size, np.int64(offsets[i]), np.int64(offsets[i + 1]), one, two)
+            word[i - first] = text
+            place[i - first] = home_of(text, one, two, shift)
             prefetch(places + 16 * place[i - first])
         for i in range(first, last):  # whose word it seems to be
             at = place[i - first]
@@ -106,50 +94,69 @@ def encode_texts(offsets, data, valid, table, mix, words, starts, arena, count, 
                     count += 1
                 ids[i] = null_id
                 continue
-            lo = np.int64(offsets[i])
-            length = np.int64(offsets[i + 1]) - lo
-            at = find_text(place[i - first], word[i - first], source + lo, length, table, starts, store)
-            if table[2 * at + 1] < 0:
-                start = np.int64(starts[count])
-                if count >= len(words) or start + length > len(arena):
-                    return i, count, null_id
-                for j in range(length):
-                    arena[start + j] = data[lo + j]
-                starts[count + 1] = start + length
-                table[2 * at] = word[i - first]
-                table[2 * at + 1] = count
-                words[count] = word[i - first]
-                count += 1
-            ids[i] = table[2 * at + 1]
+            lo, hi = np.int64(offsets[i]), np.int64(offsets[i + 1])
+            at, text = place[i - first], word[i - first]
+            while True:
+                id = table[2 * at + 1]
+                if id < 0:
+                    start = np.int64(starts[count])
+                    if count >= len(words) or start + hi - lo > len(arena):
+                        return i, count, null_id
+                    for j in range(hi - lo):
+                        arena[start + j] = data[lo + j]
+                    starts[count + 1] = start + hi - lo
+                    table[2 * at] = text
+                    table[2 * at + 1] = count
+                    words[count] = text
+                    id = count
+                    count += 1
+                    break
+                if table[2 * at] == text:
+                    start = np.int64(starts[id])
+                    if text >= 0 or is_same(
+                        source + lo, hi - lo, store + start, np.int64(starts[id + 1]) - start
+                    ):
+                        break
+                at = (at + 1) & mask
+            ids[i] = id
     return len(ids), count, null_id
 
 
 @kernel
 def find_texts(offsets, data, valid, table, mix, starts, arena, null_id, ids):
     """Ids of known texts, -1 for others."""
+    mask = (len(table) >> 1) - 1
+    one, two, shift = mix[0], mix[1], mix[2]
+    source, size, store = data.ctypes.data, len(data), arena.ctypes.data
     for i in range(len(ids)):
         if len(valid) > 0 and not valid[i]:
             ids[i] = null_id
             continue
         lo, hi = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        word = word_of(data.ctypes.data, len(data), lo, hi, mix)
-        at = home_of(word, mix)
-        at = find_text(at, word, data.ctypes.data + lo, hi - lo, table, starts, arena.ctypes.data)
+        text = word_of(source, size, lo, hi, one, two)
+        at = home_of(text, one, two, shift)
+        while table[2 * at + 1] >= 0:
+            if table[2 * at] == text:
+                start, stop = np.int64(starts[table[2 * at + 1]]), np.int64(starts[table[2 * at + 1] + 1])
+                if text >= 0 or is_same(source + lo, hi - lo, store + start, stop - start):
+                    break
+            at = (at + 1) & mask
         ids[i] = table[2 * at + 1]
 
 
 @kernel
 def words_of(starts, arena, mix, words):
     """The word of every text kept."""
+    address = arena.ctypes.data
     for id in range(len(words)):
         lo, hi = np.int64(starts[id]), np.int64(starts[id + 1])
-        words[id] = word_of(arena.ctypes.data, len(arena), lo, hi, mix)
+        words[id] = word_of(address, len(arena), lo, hi, mix[0], mix[1])
 
 
 @kernel
 def compact_texts(starts, arena, kept, into_starts, into_arena):
     """Copy the texts that are kept, one after another; returns where the last one ends."""
-    end, count = 0, 0
+    end, count = np.int64(0), 0
     for id in range(len(kept)):
         if kept[id]:
             lo, hi = np.int64(starts[id]), np.int64(starts[id + 1])

@@ -24,24 +24,25 @@ _HALF = np.uint64(32)
 
 
 @kernel
-def home_of(word, mix):
-    """Where a word would like to be."""
-    bits = np.uint64(word) * mix[0]
-    bits = (bits ^ (bits >> _HALF)) * mix[1]
-    return np.int64(bits >> mix[2])
+def home_of(word, first, second, shift):
+    """Where a word would like to be. Takes numbers, not `mix`: see memory.py on arrays as arguments."""
+    bits = np.uint64(word) * first
+    bits = (bits ^ (bits >> _HALF)) * second
+    return np.int64(bits >> shift)
 
 
 @kernel
 def encode_hashed(word, valid, table, mix, words, count, null_id, ids, begin):
     """Ids of rows from `begin` on; (rows done, ids given out, id of NULL)."""
     mask = (len(table) >> 1) - 1
+    one, two, shift = mix[0], mix[1], mix[2]
     address = table.ctypes.data
     has_nulls = len(valid) > 0
     place = np.empty(BLOCK, np.int64)
     for first in range(begin, len(word), BLOCK):
         last = min(first + BLOCK, len(word))
         for i in range(first, last):
-            place[i - first] = home_of(word[i], mix)
+            place[i - first] = home_of(word[i], one, two, shift)
             prefetch(address + 16 * place[i - first])
         for i in range(first, last):
             if has_nulls and not valid[i]:
@@ -99,11 +100,12 @@ def encode_direct(word, valid, direct, base, words, count, null_id, ids, begin):
 def find_hashed(word, valid, table, mix, null_id, ids):
     """Ids of known words, -1 for others."""
     mask = (len(table) >> 1) - 1
+    one, two, shift = mix[0], mix[1], mix[2]
     for i in range(len(word)):
         if len(valid) > 0 and not valid[i]:
             ids[i] = null_id
             continue
-        at = home_of(word[i], mix)
+        at = home_of(word[i], one, two, shift)
         while table[2 * at + 1] >= 0 and table[2 * at] != word[i]:
             at = (at + 1) & mask
         ids[i] = table[2 * at + 1]
@@ -124,12 +126,13 @@ def find_direct(word, valid, direct, base, null_id, ids):
 def fill_hashed(words, null_id, table, mix):
     """Put the words of all ids into an empty table, all ids of which are -1."""
     mask = (len(table) >> 1) - 1
+    one, two, shift = mix[0], mix[1], mix[2]
     address = table.ctypes.data
     place = np.empty(BLOCK, np.int64)
     for first in range(0, len(words), BLOCK):
         last = min(first + BLOCK, len(words))
         for id in range(first, last):
-            place[id - first] = home_of(words[id], mix)
+            place[id - first] = home_of(words[id], one, two, shift)
             prefetch(address + 16 * place[id - first])
         for id in range(first, last):
             if id == null_id:
@@ -162,7 +165,7 @@ def bounds_of(word, valid, low, high):
 @kernel
 def is_run(ids):
     """Whether ids follow one another without a gap."""
-    for i in range(1, len(ids)):
-        if ids[i] != ids[i - 1] + 1:
-            return False
-    return True
+    at = 1
+    while at < len(ids) and ids[at] == ids[at - 1] + 1:
+        at += 1
+    return at >= len(ids)
