@@ -276,6 +276,10 @@ class Shard:
             store.check()
         for synopsis in self.synopses.values():
             synopsis.check()
+        for keys in self.keys.values():
+            keys.check()
+        for text in self.texts.values():
+            text.check()
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}

@@ -40,7 +40,7 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays |= {f"{prefix}/{name}": array for name, array in holder.snapshot().items()}
     for keys, dictionary in shard.keys.items():
         arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
-    arrays |= {f"text {argument}": dictionary.values for argument, dictionary in shard.texts.items()}
+    arrays |= {f"text {argument}": dictionary.snapshot() for argument, dictionary in shard.texts.items()}
     description = {
         "clock": shard.clock.state(),
         "groups": groups,
@@ -76,7 +76,7 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         found = _under(arrays, f"keys {_text(keys)}")
         dictionary.restore([found[str(i)] for i in range(len(found))])
     for argument, text in shard.texts.items():
-        text.values = arrays[f"text {argument}"]
+        text.restore(arrays[f"text {argument}"])
 
 
 def _group(saved: dict[str, Any], member: Query) -> WindowGroup:
