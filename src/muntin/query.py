@@ -14,7 +14,6 @@ from muntin.expression import Expression
 from muntin.stream import Stream
 from muntin.window import Window
 
-
 CHANGE = "change"  # the column that says whether a row of EMIT CHANGES enters or leaves
 
 

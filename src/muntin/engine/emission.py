@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from muntin.engine.changes import changes_at
 from muntin.engine.evaluate import Rows, answer
 from muntin.engine.lookup import answers_at
 from muntin.engine.reading import Place, reading_of
@@ -37,13 +38,18 @@ class _Due:
     registration: Registration
     instants: Ints
     tables: list[pa.Table] = field(default_factory=list)
+    inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the last instant answered
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
 
     def take(self, shard: Shard, instants: Ints, stretch: Stretch) -> None:
         """Add answers; a window that has none (a sum beyond 64 bits) must not hold up any other."""
         try:
-            self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
+            if self.inside is None:
+                self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
+            else:
+                tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch)
+                self.tables += tables
         except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
@@ -71,6 +77,8 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     answers = {}
     for due in dues:
         due.registration.emitted_to = until
+        if due.inside is not None:
+            due.registration.inside = due.inside
         due.registration.missed += due.missed
         rows = sum(table.num_rows for table in due.tables)
         if rows:
@@ -88,8 +96,9 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
     after = first if registration.emitted_to is None else max(first, registration.emitted_to)
     if query.moves_by_rows:
         return _due_by_count(shard, name, registration, until)
+    inside = registration.inside if query.emits_changes else None
     if not query.slide:
-        return _Due(name, registration, np.array([until]))
+        return _Due(name, registration, np.array([until]), inside=inside)
     if until // query.slide == after // query.slide:
         return _Due(name, registration, _NONE)  # most queries, most of the time
     missed = _missed(shard, name, query.slide, after)
@@ -101,8 +110,12 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
             shard.synopses[number].holds_events(each.window, instants)
             for number, each in shard.manager.placements[name].presence
         ]
-        instants = instants[np.logical_or.reduce(held)]
-    return _Due(name, registration, instants, missed=missed, complaints=complaints)
+        holds = np.logical_or.reduce(held)
+        if query.emits_changes:  # in the first window of a silence everyone leaves
+            holds[1:] |= holds[:-1].copy()
+            holds[0] = True
+        instants = instants[holds]
+    return _Due(name, registration, instants, inside=inside, missed=missed, complaints=complaints)
 
 
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:

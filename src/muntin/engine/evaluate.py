@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,34 +48,23 @@ def always(what: Hashable, make: Callable[[], Any]) -> Any:
 
 
 def answer(reading: Reading, rows: Rows, find: Finder, keys: KeyDictionary | None,
-           texts: Mapping[Expression, Dictionary], once: Once = always) -> pa.Table:  # fmt: skip
-    """Answers of a query for all slots of `rows` whose key is present.
+           texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
+           ) -> pa.Table:  # fmt: skip
+    """Answers of a query for all slots of `rows` whose key is present and passes HAVING, or for all of
+    them if it is not to be `filtered`.
 
-    Columns that other queries have too are made by the first that asks; what was `found` outlives
+    Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
     """
     query = reading.query
     found = [find(place) for place in reading.places]
+    chosen = select(reading, rows, found, keys, texts, once, is_filtered)
+    kept, columns, place = chosen
+    if kept is not None and not len(kept):
+        return reading.schema.empty_table()
+    if query.having is not None or not is_filtered:
+        once = always  # of this query alone from here on
     presence = [found[part.place] for part in reading.presence]
-    place: Hashable = tuple(map(id, presence))
-    kept: Ints | None = None  # slots; None: all
-    if query.keys:
-        kept = once(("present", place), partial(_present, reading, found))
-        if kept is not None and not len(kept):
-            return reading.schema.empty_table()
-    columns: list[pa.Array] = []
-    for call in reading.calls:
-        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
-        make = partial(_lower, call, found, kept, texts)
-        columns.append(once(("lower", place, call.aggregate.name, parts), make))
-    if query.having is not None:
-        passed = _passing(reading, columns, keys, rows, kept)
-        if not passed.any():
-            return reading.schema.empty_table()
-        chosen = pa.array(passed)
-        columns = [pc.filter(column, chosen) for column in columns]
-        kept = np.flatnonzero(passed) if kept is None else kept[passed]
-        place, once = (), always  # of this query alone from here on
     key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
     named: dict[str, pa.Array] = {}
     if any(isinstance(output, Expression) for output in reading.outputs):
@@ -90,6 +79,38 @@ def answer(reading: Reading, rows: Rows, find: Finder, keys: KeyDictionary | Non
         partial(_complete, reading, found, kept, len(bounds[0])),
     )
     return pa.Table.from_arrays([*key_columns, *values, *bounds, complete], schema=reading.schema)
+
+
+class Selected(NamedTuple):
+    """Slots that a query answers for (None: all of them), with the answer of each call."""
+
+    kept: Ints | None
+    columns: list[pa.Array]
+    place: Hashable  # what identifies the slots before HAVING
+
+
+def select(reading: Reading, rows: Rows, found: Sequence[Found], keys: KeyDictionary | None,
+           texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
+    """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
+    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
+    kept: Ints | None = None
+    if reading.query.keys and is_filtered:
+        kept = once(("present", place), partial(_present, reading, found))
+    if kept is not None and not len(kept):
+        return Selected(kept, [], place)
+    columns: list[pa.Array] = []
+    for call in reading.calls:
+        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
+        make = partial(_lower, call, found, kept, texts)
+        columns.append(once(("lower", place, is_filtered, call.aggregate.name, parts), make))
+    if reading.query.having is None or not is_filtered:
+        return Selected(kept, columns, place)
+    passed = _passing(reading, columns, keys, rows, kept)
+    if not passed.all():
+        mask = pa.array(passed)
+        columns = [pc.filter(column, mask) for column in columns] if passed.any() else []
+        kept = np.flatnonzero(passed) if kept is None else kept[passed]
+    return Selected(kept, columns, place)
 
 
 def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:

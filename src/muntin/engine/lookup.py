@@ -56,8 +56,10 @@ def answers_at(
     ids: Ints | None = None,
     stretch: Stretch | None = None,
     is_started: bool = True,
+    is_filtered: bool = True,
 ) -> pa.Table:
-    """Answers at several instants, in order; for the keys `ids`, or all.
+    """Answers at several instants, in order; for the keys `ids`, or all; without those that are absent or
+    do not pass HAVING, if it is `filtered`.
 
     In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
@@ -75,7 +77,7 @@ def answers_at(
 
     rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
     once = always if stretch is None else stretch.once
-    return answer(reading, rows, find, keys, shard.texts, once)
+    return answer(reading, rows, find, keys, shard.texts, once, is_filtered)
 
 
 def key_expressions(query: Query) -> tuple[Expression, ...]:

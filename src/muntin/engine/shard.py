@@ -245,12 +245,24 @@ class Shard:
             store.mark_keys(keys, used)
         for synopsis in readers:
             synopsis.mark_keys(used)
+        for each in self._followers(keys):
+            used[each.inside] = True
 
     def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
         for store in self.stores.values():
             store.renumber_keys(keys, new_id)
         for synopsis in readers:
             synopsis.renumber_keys(new_id)
+        for each in self._followers(keys):
+            each.inside = new_id[each.inside]
+
+    def _followers(self, keys: Keys) -> list[Registration]:
+        """Queries that remember some keys."""
+        return [
+            each
+            for each in self.registrations.values()
+            if each.query.emits_changes and tuple(key.expression for key in each.query.keys) == keys
+        ]
 
     def _mark_texts(self, argument: Expression, used: Bools) -> None:
         for store in self.stores.values():

@@ -91,7 +91,8 @@ class _Binder:
             raise Misfit(
                 "EMIT CHANGES follows time; a query over [ROWS … SLIDE] moves by events", self.select.changes
             )
-        for name in (each.name for each in (*query.keys, *query.outputs)):
+        names = [key.name for key in query.keys] + [output.name for output in query.outputs]
+        for name in names:
             if name.casefold() == CHANGE:
                 raise Misfit(
                     f"EMIT CHANGES adds a column '{CHANGE}'; give yours another name with AS",
