@@ -13,10 +13,10 @@ from muntin.aggregate import AGGREGATES
 from muntin.answer import Answers, no_answers, to_arrow, to_instants
 from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.expression import Expression
-from muntin.plan.demand import PRESENCE, Demand, needs_of
+from muntin.plan.demand import PRESENCE, Demand
 from muntin.plan.manager import Placement
 from muntin.query import Call, Query
-from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.contract import Found, Ints, Need
 
 # a look-up of one demand's window in one group, at the instants (or counts) at hand
 Finder = Callable[[int, Demand], Found]
@@ -43,8 +43,9 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
         if not len(kept):
             return no_answers(query)
     columns: dict[str, pa.Array] = {}
+    needs = [[demand.need for _, demand in parts] for parts in placement.calls]
     for position, (call, found) in enumerate(zip(query.calls, calls, strict=True)):
-        columns[f"${position}"] = lower(call, found, kept, texts)
+        columns[f"${position}"] = lower(call, needs[position], found, kept, texts)
     if query.having is not None:
         having = query.having
         if any(name[0] != "$" for name in having.columns) and keys is not None:
@@ -60,8 +61,8 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
     values = [output.expression.evaluate(columns) for output in query.outputs]
     start, end = _bounds(query, presence, rows, kept)
     covered = [found.complete(PRESENCE)[kept // found.width] for found in presence]
-    for call, found in zip(query.calls, calls, strict=True):
-        covered += [found.complete(need)[kept // found.width] for need in needs_of(call)]
+    for some, found in zip(needs, calls, strict=True):
+        covered += [found.complete(need)[kept // found.width] for need in some]
     complete = np.logical_and.reduce(covered)
     return Answers(query, list(key_columns.values()), values, start, end, complete).table()
 
@@ -76,10 +77,12 @@ def _together(found: Sequence[Found]) -> Found:
     return found[0]._replace(partials=partials, known_since=known_since, is_whole=is_whole)
 
 
-def lower(call: Call, found: Found, kept: Ints, texts: Mapping[Expression, Dictionary]) -> pa.Array:
-    """Answers of one call for the slots that are kept; O(kept)."""
+def lower(
+    call: Call, needs: Sequence[Need], found: Found, kept: Ints, texts: Mapping[Expression, Dictionary]
+) -> pa.Array:
+    """Answers of one call, which reads `needs`, for the slots that are kept; O(kept)."""
     aggregate = AGGREGATES[call.function]
-    few = {need.component: tuple(array[kept] for array in found.partials[need]) for need in needs_of(call)}
+    few = {need.component: tuple(array[kept] for array in found.partials[need]) for need in needs}
     value, valid = aggregate.lower(few)
     kind = aggregate.answer_type(None if call.argument is None else call.argument.type)
     if call.argument is not None and call.argument in texts and kind == call.argument.type:

@@ -20,7 +20,7 @@ CHUNK = 1024
 
 
 @intrinsic
-def _trailing_zeros(typingctx, number):
+def trailing_zeros(typingctx, number):
     """Zeros at the low end of an int64; 64 for 0."""
 
     def emit(context, builder, signature, arguments):
@@ -30,7 +30,7 @@ def _trailing_zeros(typingctx, number):
 
 
 @intrinsic
-def _leading_zeros(typingctx, number):
+def leading_zeros(typingctx, number):
     """Zeros at the high end of an int64; 64 for 0."""
 
     def emit(context, builder, signature, arguments):
@@ -91,7 +91,7 @@ def query(cells, capacity, first, end, lo, hi, out):
         total = take(out, r)
         while at < stop:
             # the longest interval that begins here and does not reach too far
-            level = min(_trailing_zeros(at), 63 - _leading_zeros(stop - at))
+            level = min(trailing_zeros(at), 63 - leading_zeros(stop - at))
             slots = capacity >> level
             cell = 2 * (capacity - slots) + ((at >> level) & (slots - 1))
             total = combine(cells, total, take(cells, cell))
