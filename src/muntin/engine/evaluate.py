@@ -36,14 +36,17 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
            texts: Mapping[Expression, Dictionary]) -> pa.Table:  # fmt: skip
     """Answers of a query for all slots of `rows` whose key is present."""
     presence = [find(number, demand) for number, demand in placement.presence]
-    calls = [_together([find(number, demand) for number, demand in call]) for call in placement.calls]
+    needs = [[demand.need for _, demand in parts] for parts in placement.calls]
+    calls = [
+        _together([find(number, demand) for number, demand in parts], some)
+        for parts, some in zip(placement.calls, needs, strict=True)
+    ]
     kept = np.arange(len(rows.key))
     if query.keys:
         kept = np.flatnonzero(np.any([found.partials[PRESENCE][0] > 0 for found in presence], axis=0))
         if not len(kept):
             return no_answers(query)
     columns: dict[str, pa.Array] = {}
-    needs = [[demand.need for _, demand in parts] for parts in placement.calls]
     for position, (call, found) in enumerate(zip(query.calls, calls, strict=True)):
         columns[f"${position}"] = lower(call, needs[position], found, kept, texts)
     if query.having is not None:
@@ -67,12 +70,13 @@ def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: K
     return Answers(query, list(key_columns.values()), values, start, end, complete).table()
 
 
-def _together(found: Sequence[Found]) -> Found:
-    """What several groups found of one window, as one."""
+def _together(found: Sequence[Found], needs: Sequence[Need]) -> Found:
+    """What several groups found of one window, one need each, as one."""
     if len(found) == 1:
         return found[0]
-    partials = {need: partial for each in found for need, partial in each.partials.items()}
-    known_since = {need: since for each in found for need, since in each.known_since.items()}
+    pairs = list(zip(found, needs, strict=True))  # others may have been found along: not to be copied
+    partials = {need: each.partials[need] for each, need in pairs}
+    known_since = {need: each.known_since[need] for each, need in pairs}
     is_whole = np.logical_and.reduce([each.is_whole for each in found])
     return found[0]._replace(partials=partials, known_since=known_since, is_whole=is_whole)
 

@@ -8,35 +8,12 @@ wrap at the same element.
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
+from muntin.kernels.bits import leading_zeros, trailing_zeros
 from muntin.kernels.combine import combine, move, put, take
 from muntin.kernels.jit import kernel
 
 # Elements that go through all levels together, to be still in the nearest cache at each.
 CHUNK = 1024
-
-
-@intrinsic
-def trailing_zeros(typingctx, number):
-    """Zeros at the low end of an int64; 64 for 0."""
-
-    def emit(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.int64), emit
-
-
-@intrinsic
-def leading_zeros(typingctx, number):
-    """Zeros at the high end of an int64; 64 for 0."""
-
-    def emit(context, builder, signature, arguments):
-        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.int64), emit
 
 
 @kernel

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.b_int import leading_zeros, trailing_zeros
+from muntin.kernels.bits import leading_zeros, trailing_zeros
 from muntin.kernels.combine import combine, put, take
 from muntin.kernels.jit import kernel
 from muntin.kernels.sorted_runs import first_above, first_not_below

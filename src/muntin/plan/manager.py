@@ -110,7 +110,7 @@ class WindowManager:
         if all(kept):
             return alone
         bands = self._bands.get(call[0].band.attribute, Counter())
-        many = len(bands.keys() | {call[0].band})
+        many = len(bands) + (call[0].band not in bands)
         return [choose_synopsis(replace(demand, bands=many)) for demand in call]
 
     def _count(self, demand: Demand, step: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from muntin.synopsis.needs import Needs
 from muntin.synopsis.range_tree import RangeTree
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
-from muntin.synopsis.track import Track
+from muntin.synopsis.track import Asked, Track
 from muntin.window import Window
 
 
@@ -60,6 +61,21 @@ class RangeTrack(Track):
             for number, need in enumerate(needs):
                 found[need] = tuple(array[number * runs : (number + 1) * runs] for array in partial)
         return found
+
+    def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
+        assert need.input.filter is not None
+        band = need.input.filter.band
+        assert band is not None
+        partial: tuple[Any, ...] = self.structure.point(need.component, lo, hi, band.low, band.high)
+        return partial
+
+    def alike(self, need: Need) -> Hashable:
+        return need.component
+
+    def asked(self, needs: Sequence[Need]) -> Asked:
+        """Each need's own band over its own run."""
+        component, (low, high) = needs[0].component, ends_of(needs)
+        return lambda lo, hi: self.structure.query(component, lo, hi, low, high)
 
     def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
         both = [Need(input, "count") for input in (self._argument, self._attribute)]

@@ -117,6 +117,23 @@ class RangeTree:
         kernels.combine_bands(self._cells[component], self._keys, self._order, start, stop, low, high, out)
         return out
 
+    def point(self, component: str, lo: int, hi: int, low: int, high: int) -> tuple[Any, ...]:
+        """The partial of one run as plain numbers; for single look-ups, where arrays are the cost."""
+        if lo >= hi:
+            return tuple(value for _, value in COMPONENTS[component].identity(self.dtype))
+        if lo < self.first or hi > self.end:
+            known_runs(self.first, self.end, np.array([lo]), np.array([hi]))  # raises
+        run = np.array([[self._ordinals.before(lo)], [self._ordinals.before(hi)], [low], [high]])
+        if component == "count":
+            count = np.zeros(1, np.int64)
+            kernels.count_bands(self._keys, run[0], run[1], run[2], run[3], count)
+            return (count[0],)
+        out = COMPONENTS[component].start(self.dtype, 1)
+        kernels.combine_bands(
+            self._cells[component], self._keys, self._order, run[0], run[1], run[2], run[3], out
+        )
+        return tuple(array[0] for array in out)
+
     def nbytes(self) -> int:
         """Bytes of state."""
         cells: int = sum(array.nbytes for cells in self._cells.values() for array in cells)
@@ -157,10 +174,12 @@ class RangeTree:
         self._keys = np.empty((height, width), np.int64)
         self._order = np.empty((height, width), np.int32)
         count = width + (height - 1) * 2 * (width >> BLOCK_BITS)
-        self._cells: dict[str, Any] = {
-            name: cells_of(name, self.dtype, COMPONENTS[name].start(self.dtype, count))
-            for name in self._folded
-        }
+        # nothing is read before it is written, so pages that are never used are never touched
+        self._cells: dict[str, Any] = {}
+        for name in self._folded:
+            kinds = [kind for kind, _ in COMPONENTS[name].identity(self.dtype)]
+            arrays = tuple(np.empty(count, kind) for kind in kinds)
+            self._cells[name] = cells_of(name, self.dtype, arrays)
 
     def _fit(self, end: int) -> None:
         """Make room for all elements, those before `end` being here; O(n log n) when the width changes."""

@@ -7,7 +7,7 @@ knows what the structure is fed with, and turns what it answers into partials.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.slice_store import SliceStore
 from muntin.window import Window
+
+Asked = Callable[[Ints, Ints], Partial]
 
 _EVERY_EVENT = Need(Input(None), "count")
 
@@ -71,6 +73,15 @@ class Track(ABC):
     @abstractmethod
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
         """Partials of runs of element numbers, for the needs it serves."""
+
+    def alike(self, need: Need) -> Hashable:
+        """Needs that are alike can be asked for together, each over runs of its own."""
+        return need
+
+    def asked(self, needs: Sequence[Need]) -> Asked:
+        """How needs that are alike are asked for, each over one run: made once, for many times."""
+        need = needs[0]
+        return lambda lo, hi: self.query([need], lo, hi)[need]
 
     def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
         """The instant from which on each need has been kept, on the edges of a window."""
