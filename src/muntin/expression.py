@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
+
+from muntin.band import Band
 
 Columns = Mapping[str, pa.Array]
 
@@ -23,6 +26,7 @@ class Expression:
     columns: tuple[str, ...]  # the columns it reads, sorted
     evaluate: Callable[[Columns], pa.Array] = field(compare=False, repr=False)
     tree: exp.Expression = field(compare=False, repr=False)  # for runtimes with their own evaluator
+    band: Band | None = field(default=None, compare=False, repr=False)  # of a predicate that is one
 
     def __hash__(self) -> int:
         return hash(self.sql)  # hashing the Arrow type each time would cost more than all else
@@ -34,3 +38,21 @@ class Expression:
 
     def __str__(self) -> str:
         return self.sql
+
+
+def both(left: Expression | None, right: Expression | None) -> Expression | None:
+    """The predicate that passes what both pass, with the text it has when written as one; None passes all."""
+    if left is None or right is None or left.sql == right.sql:
+        return left or right
+    first, second = left, right
+
+    def evaluate(columns: Columns) -> pa.Array:
+        return pc.and_kleene(first.evaluate(columns), second.evaluate(columns))
+
+    sql = " AND ".join(
+        f"({each.sql})" if isinstance(each.tree, exp.Or) else each.sql for each in (left, right)
+    )
+    columns = tuple(sorted({*left.columns, *right.columns}))
+    tree = exp.And(this=exp.paren(left.tree), expression=exp.paren(right.tree))
+    band = left.band & right.band if left.band and right.band else None
+    return Expression(sql, left.type, columns, evaluate, tree, band)

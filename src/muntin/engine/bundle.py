@@ -19,7 +19,8 @@ from muntin.engine.point import Part, PointReader, reader_of
 from muntin.engine.shard import Shard
 from muntin.errors import MuntinError
 from muntin.synopsis import RunSynopsis
-from muntin.synopsis.contract import Bools, Ints
+from muntin.synopsis.contract import Bools, Ints, Need
+from muntin.synopsis.track import Asked
 from muntin.window import Window
 
 
@@ -27,7 +28,8 @@ class _Alike(NamedTuple):
     """Queries that read the same structures: where in the answer they stand, and their windows."""
 
     aggregate: Aggregate
-    parts: tuple[tuple[RunSynopsis, Part], ...]
+    parts: tuple[tuple[RunSynopsis, Part], ...]  # of any of them
+    asked: tuple[Asked, ...]  # for each part, of all of them
     row: Ints
     size: Ints
     to: Ints
@@ -53,15 +55,22 @@ class Bundle:
         self.names = pa.array(names, pa.string())
         alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}
         parts_of = {}
+        needs_of: dict[tuple[object, ...], list[list[Need]]] = {}
         for row, reader in enumerate(readers):
             aggregate, parts, window = reader.first_call()
-            place = (aggregate, *((id(synopsis), part.need) for synopsis, part in parts))
+            place = (aggregate, *((id(part.track), part.track.alike(part.need)) for _, part in parts))
             alike.setdefault(place, []).append((row, window))
+            needs_of.setdefault(place, []).append([part.need for _, part in parts])
             parts_of[place] = aggregate, parts
-        self._alike = [
-            _Alike(*parts_of[place], *np.array([(row, w.size, w.to, w.slide) for row, w in members]).T)
-            for place, members in alike.items()
-        ]
+        self._alike = []
+        for place, members in alike.items():
+            aggregate, parts = parts_of[place]
+            columns_of_needs = zip(*needs_of[place], strict=True)
+            asked = tuple(
+                part.track.asked(some) for (_, part), some in zip(parts, columns_of_needs, strict=True)
+            )
+            windows_of = np.array([(row, w.size, w.to, w.slide) for row, w in members]).T
+            self._alike.append(_Alike(aggregate, parts, asked, *windows_of))
         are_whole = all(pa.types.is_integer(reader.query.outputs[0].expression.type) for reader in readers)
         self._dtype = np.dtype(np.int64 if are_whole else np.float64)
         windows = [reader.query.window for reader in readers]
@@ -76,16 +85,15 @@ class Bundle:
         instant = _rounded(np.full(count, at), self._slide)
         value, valid = np.zeros(count, self._dtype), np.zeros(count, np.bool_)
         complete = np.ones(count, np.bool_)
-        for aggregate, parts, row, size, to, slide in self._alike:
+        for aggregate, parts, asked, row, size, to, slide in self._alike:
             settled = _rounded(instant[row], slide)
             start = settled - size
             partials: dict[str, Partial] = {}
-            for synopsis, part in parts:
+            for (synopsis, part), ask in zip(parts, asked, strict=True):
                 store = synopsis.store
                 synopsis.refuse_forgotten(start, settled)
                 lo, hi = store.runs(start, settled - to)
-                partials |= {part.need.component: part.track.query(
-                    [part.need], lo + store.dropped, hi + store.dropped)[part.need]}  # fmt: skip
+                partials[part.need.component] = ask(lo + store.dropped, hi + store.dropped)
                 complete[row] &= (size == to) | (start >= max(part.known_since, store.forgotten_before))
             value[row], valid[row] = aggregate.lower(partials)
         return Found(value, valid, instant - self._size, instant - self._to, complete)

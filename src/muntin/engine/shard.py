@@ -7,7 +7,7 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import gcd
 from typing import Any
@@ -27,7 +27,6 @@ from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
-from muntin.synopsis.ring import columns_of
 
 _FOREVER = 2**63 - 1
 Keys = tuple[Expression, ...]
@@ -119,13 +118,11 @@ class Shard:
         }
         for store_id, groups in readers.items():
             store = self.stores[store_id]
-            components = {need for group in groups for need in group.needs.components}
             if isinstance(store, SliceStore):
+                components = {need for group in groups for need in group.needs.components}
                 store.fit(components, gcd(*(group.needs.step for group in groups)), now)
                 continue
-            arguments, predicates = columns_of(components, None)
-            if store_id.where is None:
-                predicates |= {group.where for group in groups if group.where is not None}
+            arguments, predicates = _columns_of(groups)
             keys = sorted({group.keys for group in groups if group.keys}, key=str)
             store.keep(sorted(arguments, key=str), sorted(predicates, key=str), keys, now)
 
@@ -140,11 +137,10 @@ class Shard:
 
     def _fit_dictionaries(self) -> None:
         groups = self.manager.groups.values()
-        inputs = {need.input for group in groups for need in group.needs.components}
-        arguments = frozenset(each.argument for each in inputs if each.argument is not None)
-        predicates = {each.filter for each in inputs} | {group.where for group in groups}
+        arguments, predicates = _columns_of(groups)
         keys = frozenset(group.keys for group in groups if group.keys)
-        self._wanted = Wanted(arguments, frozenset(each for each in predicates if each is not None), keys)
+        predicates |= {group.where for group in groups if group.where is not None}
+        self._wanted = Wanted(frozenset(arguments), frozenset(predicates), keys)
         self.keys = {
             some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
             for some in sorted(keys, key=str)
@@ -295,3 +291,14 @@ class Shard:
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
+
+
+def _columns_of(groups: Iterable[WindowGroup]) -> tuple[set[Expression], set[Expression]]:
+    """Arguments and predicates that groups read of events."""
+    arguments: set[Expression] = set()
+    predicates: set[Expression] = set()
+    for group in groups:
+        some, others = group.columns()
+        arguments |= some
+        predicates |= others
+    return arguments, predicates

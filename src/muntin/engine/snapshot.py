@@ -8,7 +8,7 @@ import numpy as np
 
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
-from muntin.plan import WindowGroup
+from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.synopsis.contract import Arrays
@@ -61,12 +61,12 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
 def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
     """Fill a shard that has no queries yet; `queries` are those of the description, parsed again."""
     registrations = description["registrations"]
-    first_query: dict[int, Query] = {}
+    first_demand: dict[int, Demand] = {}
     for name, each in registrations.items():
-        for number in each["groups"]:
-            first_query.setdefault(number, queries[name])
+        for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
+            first_demand.setdefault(number, demand)
     shard.manager.adopt(
-        [_group(saved, first_query[saved["number"]]) for saved in description["groups"]],
+        [_group(saved, first_demand[saved["number"]]) for saved in description["groups"]],
         {name: (queries[name], each["groups"]) for name, each in registrations.items()},
     )
     shard.registrations = {
@@ -89,13 +89,11 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         text.restore(arrays[f"text {argument}"])
 
 
-def _group(saved: dict[str, Any], member: Query) -> WindowGroup:
-    """A group as it was; where it filters and by which keys, any of its queries knows."""
-    keys = tuple(key.expression for key in member.keys)
-    store = (
-        STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], member.where, keys, saved["grid"])
-    )
-    return WindowGroup(saved["number"], saved["synopsis"], saved["rule"], member.where, keys, store)
+def _group(saved: dict[str, Any], member: Demand) -> WindowGroup:
+    """A group as it was; where it filters and by which keys, any of its demands knows."""
+    where, keys = member.where, member.keys
+    store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
+    return WindowGroup(saved["number"], saved["synopsis"], saved["rule"], where, keys, store)
 
 
 def _holders(shard: Shard) -> list[tuple[str, Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from muntin.aggregate import AGGREGATES
+from muntin.band import Band
 from muntin.errors import MuntinError
-from muntin.expression import Expression
+from muntin.expression import Expression, both
 from muntin.query import Call, Input, Query
 from muntin.synopsis.contract import Need
 from muntin.window import Window
@@ -24,6 +25,12 @@ class Demand:
     need: Need
     query_slide: int = 0  # of the instants at which it is looked up
     hint: str | None = None
+    bands: int = 0  # how many different ones of its filter's attribute queries ask for, this one included
+
+    @property
+    def band(self) -> Band | None:
+        """The band its filter is, if a range tree can serve it."""
+        return self.need.input.filter.band if self.need.input.filter and not self.where else None
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,18 @@ class Demands:
     calls: tuple[tuple[Demand, ...], ...]
     presence: tuple[Demand, ...]
 
+    def all(self) -> tuple[Demand, ...]:
+        """In the order of `Placement.all`."""
+        return tuple(demand for call in self.calls for demand in call) + self.presence
+
 
 def demands_of(query: Query) -> Demands:
-    """What must be kept for a query."""
+    """What must be kept for a query.
+
+    In time windows it makes no difference whether WHERE or FILTER keeps an event out, so without keys
+    both become the filter of the input: one structure serves `SUM(x) … WHERE p` and
+    `SUM(x) FILTER (WHERE p)`, beside `SUM(x)` of all events.
+    """
     windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
     return Demands(
         tuple(tuple(_demand(query, call.window, need) for need in needs_of(call)) for call in query.calls),
@@ -51,8 +67,12 @@ def needs_of(call: Call) -> tuple[Need, ...]:
 
 
 def _demand(query: Query, window: Window, need: Need) -> Demand:
-    keys = tuple(key.expression for key in query.keys)
-    return Demand(query.where, keys, _with_slide(window, query), need, query.slide, query.hint)
+    keys, where = tuple(key.expression for key in query.keys), query.where
+    if where is not None and not keys and window.is_time:
+        if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
+            need = need._replace(input=Input(need.input.argument, both(where, need.input.filter)))
+        where = None
+    return Demand(where, keys, _with_slide(window, query), need, query.slide, query.hint)
 
 
 def _with_slide(window: Window, query: Query) -> Window:

@@ -9,7 +9,9 @@ from typing import Any
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
+from muntin.synopsis import RangeTree, columns_of_bands
 from muntin.synopsis.needs import Needs
+from muntin.synopsis.ring import columns_of
 
 
 @dataclass
@@ -39,6 +41,13 @@ class WindowGroup:
             counts[what] -= 1
             if not counts[what]:
                 del counts[what]
+
+    def columns(self) -> tuple[set[Expression], set[Expression]]:
+        """Arguments and predicates that it reads of the events in its store."""
+        if self.synopsis == RangeTree.name:  # filters there are bands, which come with look-ups
+            return columns_of_bands(self.needs.components), set()
+        is_filtered = self.store.where is not None  # by the store already
+        return columns_of(self.needs.components, None if is_filtered else self.where)
 
     def earliest_lookup(self, instant: int) -> int:
         """Where the queries stand, at the earliest, that are looked up at `instant` or later."""

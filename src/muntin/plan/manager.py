@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from math import gcd
 
+from muntin.band import Band
+from muntin.expression import Expression
 from muntin.plan.demand import Demand, Demands, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
 from muntin.query import Query
+from muntin.synopsis import RangeTree
 from muntin.synopsis.grid import window_step
 
+_OF_EVENTS = ("rescan", "rescan_rows", RangeTree.name)  # never of slices
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 
 
@@ -36,6 +41,7 @@ class WindowManager:
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
         self._next = 1
+        self._bands: dict[Expression, Counter[Band]] = {}  # by attribute: how many demands ask for each
 
     def register(self, name: str, query: Query, is_running: bool = False) -> Placement:
         """Place a query; O(its calls * groups). Nothing changes if a demand cannot be served.
@@ -54,6 +60,7 @@ class WindowManager:
         placement = self.placements.pop(name)
         for number, demand in placement.all():
             self.groups[number].remove(name, demand)
+            self._count(demand, -1)
         for number in placement.groups():
             if not self.groups[number].queries:
                 del self.groups[number]
@@ -70,9 +77,10 @@ class WindowManager:
             self.placements[name] = Placement(calls, tuple((next(rest), each) for each in demands.presence))
             for number, demand in self.placements[name].all():
                 self.groups[number].add(name, demand)
+                self._count(demand, 1)
 
     def _place_call(self, name: str, call: tuple[Demand, ...], is_running: bool) -> tuple[Placed, ...]:
-        rules = [choose_synopsis(demand) for demand in call]
+        rules = self._rules(call)
         stores = [
             self._slices_for(demand, call, is_running) if _reads_slices(demand, rule) else ring_of(demand)
             for demand, rule in zip(call, rules, strict=True)
@@ -86,7 +94,33 @@ class WindowManager:
             self.groups[group.number] = group
             self._next += 1
         group.add(name, demand)
+        self._count(demand, 1)
         return group.number, demand
+
+    def _rules(self, call: tuple[Demand, ...]) -> list[Rule]:
+        """A synopsis for each component of a call; a filter that is kept already stays where it is."""
+        alone = [choose_synopsis(demand) for demand in call]
+        if call[0].band is None:
+            return alone
+        kept = [
+            any(group.synopsis == rule.synopsis and demand.need in group.needs.components
+                for group in self.groups.values())
+            for demand, rule in zip(call, alone, strict=True)
+        ]  # fmt: skip
+        if all(kept):
+            return alone
+        bands = self._bands.get(call[0].band.attribute, Counter())
+        many = len(bands) + (call[0].band not in bands)
+        return [choose_synopsis(replace(demand, bands=many)) for demand in call]
+
+    def _count(self, demand: Demand, step: int) -> None:
+        """One demand more or less for a band."""
+        if demand.band is None:
+            return
+        bands = self._bands.setdefault(demand.band.attribute, Counter())
+        bands[demand.band] += step
+        if not bands[demand.band]:
+            del bands[demand.band]
 
     def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool) -> StoreId:
         """A store whose grid, made finer for this demand, stays coarse enough for its longest window."""
@@ -112,7 +146,7 @@ def check_demands(query: Query) -> Demands:
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:
-    return is_on_slices(demand) and not rule.synopsis.startswith("rescan")
+    return is_on_slices(demand) and rule.synopsis not in _OF_EVENTS
 
 
 def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:

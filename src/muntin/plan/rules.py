@@ -9,11 +9,15 @@ from muntin.aggregate.component import HOLISTIC
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
-from muntin.synopsis import SYNOPSES, RInt
+from muntin.synopsis import SYNOPSES, RangeTree, RInt
 from muntin.synopsis.contract import dtype_of
 from muntin.synopsis.grid import window_step
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
+# From so many different bands of one attribute on, a range tree takes in events faster than a structure for
+# each (benchmarks/filters.py). Slices keep no events, which a tree must: there it has to save more.
+MANY_BANDS = 8
+MANY_BANDS_ON_SLICES = 64
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,22 @@ def is_on_slices(demand: Demand) -> bool:
     return window.size <= MOST_SLICES * window_step(window)
 
 
+def _serves_band(demand: Demand) -> bool:
+    """Whether a range tree can serve a demand."""
+    return (
+        demand.band is not None
+        and not demand.keys
+        and demand.window.is_time
+        and not _is_holistic(demand)
+        and not _orders_text(demand)
+    )
+
+
+def _is_one_of_many_bands(demand: Demand) -> bool:
+    many = MANY_BANDS_ON_SLICES if is_on_slices(demand) else MANY_BANDS
+    return demand.bands >= many and _serves_band(demand)
+
+
 def _subtracts(demand: Demand) -> bool:
     """Whether two prefixes answer any run without a trace of what lies outside it."""
     return RInt.serves(demand.need.component, dtype_of(demand.need))
@@ -71,6 +91,11 @@ RULES: tuple[Rule, ...] = (
     Rule(_orders_text, "rescan", "the order of text is known only at look-up"),
     Rule(lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"),
     Rule(lambda demand: demand.need.component == "distinct", "distinct", "it needs to know equal values"),
+    Rule(
+        _is_one_of_many_bands,
+        "range_tree",
+        "many filters are bands of one attribute: one tree sorted by it serves them all",
+    ),
     Rule(_subtracts, "r_int", "two prefixes answer any window, without a trace of what left"),
     Rule(lambda demand: True, "b_int", "it can be merged, but not subtracted without a trace"),
 )
@@ -84,8 +109,11 @@ def choose_synopsis(demand: Demand) -> Rule:
         return natural
     if hint not in SYNOPSES:
         raise MuntinError(f"there is no synopsis '{hint}'{nearest(hint, SYNOPSES)}")
+    # a hint is about what the synopsis can do: the rest goes its usual way
     if demand.need.component not in SYNOPSES[hint]:
-        return natural  # a hint is about what the synopsis can do: the rest goes its usual way
+        return natural
+    if hint == RangeTree.name and demand.need.input.filter is None:
+        return natural
     if reason := why_not(hint, demand):
         raise MuntinError(f"synopsis '{hint}' cannot serve {demand.need} over {demand.window}: {reason}")
     return Rule(lambda demand: True, hint, "the query asks for it")
@@ -105,6 +133,8 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         return "it has no keys"
     if _orders_text(demand):
         return "the order of text is known only at look-up"
+    if synopsis == RangeTree.name and not _serves_band(demand):
+        return "it needs a time window, and a filter that compares one number or time with constants"
     if synopsis in ("r_int", "materialize_all") and demand.need.component == "sum" and not _subtracts(demand):
         return "only counts and integer sums can be subtracted without a trace"
     if synopsis in ("l_int", "materialize_all") and demand.window.is_time and not is_on_slices(demand):

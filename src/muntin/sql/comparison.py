@@ -7,12 +7,14 @@ query is registered. NaN equals itself and is greater than every number, as for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.sql.arithmetic import call_text
+from muntin.sql.bands import between, compared
 from muntin.sql.place import misfit
 from muntin.sql.term import ATOM, COMPARE, Build, Builder, Datum, Operation, Term, apply, common
 from muntin.sql.type_name import type_name
@@ -70,11 +72,21 @@ def _different(left: Datum, right: Datum) -> Datum:
     return pc.invert(_same(left, right))
 
 
-def _compare(symbol: str, operation: Operation) -> Builder:
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _compare(symbol: str) -> Builder:
     def build(node: exp.Binary, build: Build) -> Term:
         left, right = build(node.left), build(node.right)
-        sql = f"{left.within(COMPARE + 1)} {symbol} {right.within(COMPARE + 1)}"
-        return apply(node, sql, COMPARE, operation, common(node, (left, right)))
+        sides = common(node, (left, right))
+        tree, word = node.left, symbol
+        if left.constant is not None and right.constant is None:  # 3 < x is x > 3
+            left, right, tree, word = right, left, node.right, _MIRRORED.get(symbol, symbol)
+            sides.reverse()
+        sql = f"{left.within(COMPARE + 1)} {word} {right.within(COMPARE + 1)}"
+        term = apply(node, sql, COMPARE, _OPERATIONS[word], sides)
+        is_one_sided = left.constant is None and right.constant is not None
+        return replace(term, band=compared(tree, left, word, sides[1])) if is_one_sided else term
 
     return build
 
@@ -86,7 +98,10 @@ def _inside(value: Datum, low: Datum, high: Datum) -> Datum:
 def _between(node: exp.Between, build: Build) -> Term:
     terms = [build(node.this), build(node.args["low"]), build(node.args["high"])]
     value, low, high = (term.within(COMPARE + 1) for term in terms)
-    return apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, common(node, terms))
+    sides = common(node, terms)
+    term = apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, sides)
+    is_attribute = [side.constant is None for side in sides] == [True, False, False]
+    return replace(term, band=between(node.this, terms[0], *sides[1:])) if is_attribute else term
 
 
 def _among(value: Datum, *choices: Datum) -> Datum:
@@ -198,15 +213,26 @@ def _extreme(name: str, operation: Operation) -> Builder:
     return build
 
 
+_OPERATIONS: dict[str, Operation] = {
+    "=": equal,
+    "<>": _not_equal,
+    "<": less,
+    "<=": less_equal,
+    ">": _greater,
+    ">=": _greater_equal,
+    "IS NOT DISTINCT FROM": _same,
+    "IS DISTINCT FROM": _different,
+}
+
 COMPARISON: dict[type[exp.Expr], Builder] = {
-    exp.EQ: _compare("=", equal),
-    exp.NEQ: _compare("<>", _not_equal),
-    exp.LT: _compare("<", less),
-    exp.LTE: _compare("<=", less_equal),
-    exp.GT: _compare(">", _greater),
-    exp.GTE: _compare(">=", _greater_equal),
-    exp.NullSafeEQ: _compare("IS NOT DISTINCT FROM", _same),
-    exp.NullSafeNEQ: _compare("IS DISTINCT FROM", _different),
+    exp.EQ: _compare("="),
+    exp.NEQ: _compare("<>"),
+    exp.LT: _compare("<"),
+    exp.LTE: _compare("<="),
+    exp.GT: _compare(">"),
+    exp.GTE: _compare(">="),
+    exp.NullSafeEQ: _compare("IS NOT DISTINCT FROM"),
+    exp.NullSafeNEQ: _compare("IS DISTINCT FROM"),
     exp.Between: _between,
     exp.In: _in,
     exp.Is: _is,

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 from sqlglot import exp
 
+from muntin.band import Band
 from muntin.errors import MuntinError, nearest
 from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
@@ -85,10 +86,18 @@ def compile_expression(tree: exp.Expr, scope: Scope, condition_of: str | None = 
     term = _compile(scope, tree)
     if condition_of:
         term = truth(tree, term, condition_of)
+    return _expression(scope, term, tree)
+
+
+def _expression(scope: Scope, term: Term, tree: exp.Expr) -> Expression:
     known = scope.compiled.get(term.sql)
     if known is None or known.type != term.type:
         columns = tuple(sorted(term.columns))
-        known = Expression(term.sql, term.type, columns, _evaluator(term), tree)  # type: ignore[arg-type]
+        band = None
+        if term.band is not None:
+            attribute, of, low, high = term.band
+            band = Band(_expression(scope, attribute, of.unnest()), low, high)
+        known = Expression(term.sql, term.type, columns, _evaluator(term), tree, band)  # type: ignore[arg-type]
         scope.compiled[term.sql] = known
     return known
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from sqlglot import exp
 
 from muntin.expression import Columns
 from muntin.sql.arithmetic import call_text
+from muntin.sql.bands import conjunction
 from muntin.sql.comparison import equal
 from muntin.sql.place import misfit
 from muntin.sql.term import AND, ATOM, NOT, OR, Build, Builder, Datum, Operation, Term, apply, common, convert
@@ -29,7 +31,8 @@ def _connect(word: str, strength: int, operation: Operation) -> Builder:
     def build(node: exp.Connector, build: Build) -> Term:
         terms = [truth(part, build(part), word) for part in _operands(node)]
         sql = f" {word} ".join(term.within(strength) for term in terms)
-        return apply(node, sql, strength, operation, terms)
+        term = apply(node, sql, strength, operation, terms)
+        return replace(term, band=conjunction([each.band for each in terms])) if word == "AND" else term
 
     return build
 

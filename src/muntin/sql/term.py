@@ -40,6 +40,7 @@ class Term:
     run: Callable[[Columns], Datum]
     columns: frozenset[str] = frozenset()
     constant: pa.Scalar | None = None
+    band: Any = None  # the TermBand (bands.py) of a predicate that is one
 
     @property
     def kind(self) -> Kind:

@@ -17,6 +17,8 @@ from muntin.synopsis.needs import Needs
 from muntin.synopsis.psoup import PSoup
 from muntin.synopsis.quantile_tree import QuantileTree
 from muntin.synopsis.r_int import RInt
+from muntin.synopsis.range_track import RangeTrack, columns_of_bands, place_of
+from muntin.synopsis.range_tree import RangeTree
 from muntin.synopsis.rescan import Rescan, RingSynopsis
 from muntin.synopsis.rescan_rows import RescanRows
 from muntin.synopsis.ring import EventRing
@@ -39,6 +41,7 @@ SYNOPSES: dict[str, frozenset[str]] = {
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
+    RangeTree.name: RangeTree.components,
 }
 
 
@@ -49,6 +52,8 @@ def build_synopsis(
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in (Rescan, RescanRows, Slices)}
     if name in whole:
         return whole[name](store, where, keys, text_order)
+    if name == RangeTree.name:
+        return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
     makers: dict[str, TrackMaker] = {QuantileTree.name: QuantileTrack, DistinctCounter.name: DistinctTrack}
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
     return RunSynopsis(store, where, keys, text_order, name, make_track)
@@ -65,6 +70,7 @@ __all__ = [
     "Need",
     "Needs",
     "RInt",
+    "RangeTree",
     "Rescan",
     "RescanRows",
     "RingSynopsis",
@@ -73,4 +79,5 @@ __all__ = [
     "Slices",
     "Synopsis",
     "build_synopsis",
+    "columns_of_bands",
 ]

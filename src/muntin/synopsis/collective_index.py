@@ -68,7 +68,9 @@ class CollectiveIndex:
     ):
         """With `parts` levels of each size (the paper's p), which settle the error and the cost of an event."""
         if kind not in ("count", "sum") or form not in ("tree", "dense"):
-            raise ValueError(f"a collective index is of 'count' or 'sum', 'tree' or 'dense', not {kind!r}, {form!r}")
+            raise ValueError(
+                f"a collective index is of 'count' or 'sum', 'tree' or 'dense', not {kind!r}, {form!r}"
+            )
         self.kind, self.form = kind, form
         self.levels = Levels(parts)
         self.before = NONE + 1  # stamps before it are as good as none
@@ -270,5 +272,3 @@ class CollectiveIndex:
     def _renew(self) -> None:
         if self._tree is not None:
             self._tree.renew(self._marks, self._total, self.keys, self.levels.parts, self.before)
-
-

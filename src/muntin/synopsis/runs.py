@@ -7,7 +7,7 @@ or over slices alike (Arasu & Widom, section 3; time-based windows by the search
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,11 @@ from muntin.synopsis.track import Track
 from muntin.window import Window
 
 TrackMaker = Callable[[Elements, Expression | None, Need], Track]
+
+
+def without_parameters(need: Need) -> Need:
+    """All quantiles of an input are read from one structure."""
+    return need._replace(parameters=()) if need.parameters else need
 
 
 class Runs(NamedTuple):
@@ -47,7 +52,8 @@ class Run(NamedTuple):
 
 
 class RunSynopsis(Synopsis[Elements]):
-    """A track, with a structure of the algorithm `name`, for each component that the group needs."""
+    """A track, with a structure of the algorithm `name`, for each component that the group needs, or for
+    all that `place_of` puts in one place."""
 
     def __init__(
         self,
@@ -57,22 +63,26 @@ class RunSynopsis(Synopsis[Elements]):
         text_order: TextOrder,
         name: str,
         make_track: TrackMaker,
+        place_of: Callable[[Need], Hashable] = without_parameters,
     ):
         super().__init__(store, where, keys, text_order)
         assert not keys, "runs of a sequence have no keys"
         self.name = name  # type: ignore[misc]  # of all synopses, only this one serves several algorithms
         self._make_track = make_track
-        self._tracks: dict[Need, Track] = {}  # by need without parameters
+        self._place_of = place_of  # needs of one place are served by one track
+        self._tracks: dict[Hashable, Track] = {}
 
     def fit(self, needs: Needs) -> None:
         """Build structures for new components from the store, at once; O(elements) each."""
         super().fit(needs)
-        wanted = {_place(need) for need in needs.components}
-        self._tracks = {need: track for need, track in self._tracks.items() if need in wanted}
-        for need in sorted(wanted - self._tracks.keys(), key=str):
-            self._tracks[need] = self._make_track(self.store, self.where, need)
-        for track in self._tracks.values():
-            track.fit(needs)
+        wanted: dict[Hashable, list[Need]] = {}
+        for need in needs.components:
+            wanted.setdefault(self._place_of(need), []).append(need)
+        self._tracks = {place: track for place, track in self._tracks.items() if place in wanted}
+        for place, members in wanted.items():
+            if place not in self._tracks:
+                self._tracks[place] = self._make_track(self.store, self.where, members[0])
+            self._tracks[place].fit(needs, {need.component for need in members})
 
     def insert(self) -> None:
         """O(1) amortised per element, and per element that had to be taken back for one out of order."""
@@ -107,7 +117,7 @@ class RunSynopsis(Synopsis[Elements]):
         return Run(lo + self.store.dropped, hi + self.store.dropped, start, end)
 
     def track_of(self, need: Need) -> Track:
-        return self._tracks[_place(need)]
+        return self._tracks[self._place_of(need)]
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of a ROWS window when the stream had given numbers of events."""
@@ -147,12 +157,23 @@ class RunSynopsis(Synopsis[Elements]):
 
     def _found(self, window: Window, runs: Runs, wanted: Sequence[Need]) -> Found:
         partials: dict[Need, Partial] = {}
-        together: dict[Need, list[Need]] = {}
+        known_since: dict[Need, int] = {}
+        for track, needs in self._by_track(wanted):
+            partials |= track.query(needs, runs.lo, runs.hi)
+            known_since |= track.known_since(window, needs)
+        return Found(partials, runs.start, runs.end, runs.is_whole, known_since, 1)
+
+    def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
+        known_since: dict[Need, int] = {}
+        for track, needs in self._by_track(wanted):
+            known_since |= track.known_since(window, needs)
+        return known_since
+
+    def _by_track(self, wanted: Sequence[Need]) -> list[tuple[Track, list[Need]]]:
+        together: dict[Hashable, list[Need]] = {}
         for need in wanted:
-            together.setdefault(_place(need), []).append(need)
-        for place, needs in together.items():
-            partials |= self._tracks[place].query(needs, runs.lo, runs.hi)
-        return Found(partials, runs.start, runs.end, runs.is_whole, self.known_since(window, wanted), 1)
+            together.setdefault(self._place_of(need), []).append(need)
+        return [(self._tracks[place], needs) for place, needs in together.items()]
 
     def _counts(self, instants: Ints) -> Ints:
         """How many events there were before each instant."""
@@ -178,7 +199,3 @@ class RunSynopsis(Synopsis[Elements]):
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
         start[held], end[held] = store.at[lo[held] - oldest], store.at[hi[held] - oldest - 1] + 1
         return Runs(lo, hi, start, end, ~lost)
-
-
-def _place(need: Need) -> Need:
-    return need._replace(parameters=())

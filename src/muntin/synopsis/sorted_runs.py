@@ -124,6 +124,11 @@ class Ordinals:
             return np.full(len(number), self.valid_end)
         return np.where(at < len(before), before[np.minimum(at, len(before) - 1)], self.valid_end)
 
+    def before(self, number: int) -> int:
+        """`of` one number."""
+        at = number - self._columns.dropped
+        return int(self._columns["before"][at]) if at < len(self._columns) else self.valid_end
+
     def nbytes(self) -> int:
         return self._columns.nbytes()
 

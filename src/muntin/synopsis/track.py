@@ -7,7 +7,7 @@ knows what the structure is fed with, and turns what it answers into partials.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.slice_store import SliceStore
 from muntin.window import Window
+
+Asked = Callable[[Ints, Ints], Partial]
 
 _EVERY_EVENT = Need(Input(None), "count")
 
@@ -55,8 +57,8 @@ class Track(ABC):
         if lo < hi:
             self._extend(lo, hi)
 
-    def fit(self, needs: Needs) -> None:
-        """The windows of the group have changed."""
+    def fit(self, needs: Needs, components: Collection[str]) -> None:
+        """The windows of the group have changed; `components` are those that this track is asked for."""
         self.catch_up()
 
     @abstractmethod
@@ -72,6 +74,19 @@ class Track(ABC):
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
         """Partials of runs of element numbers, for the needs it serves."""
 
+    def alike(self, need: Need) -> Hashable:
+        """Needs that are alike can be asked for together, each over runs of its own."""
+        return need
+
+    def asked(self, needs: Sequence[Need]) -> Asked:
+        """How needs that are alike are asked for, each over one run: made once, for many times."""
+        need = needs[0]
+        return lambda lo, hi: self.query([need], lo, hi)[need]
+
+    def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
+        """The instant from which on each need has been kept, on the edges of a window."""
+        return {need: self.store.known_since(window, need, self.where, ()) for need in wanted}
+
 
 class IntervalTrack(Track):
     """A component whose partials merge."""
@@ -84,7 +99,7 @@ class IntervalTrack(Track):
         self._widths: list[tuple[int, int]] = []
         self.structure = kind(self.component, dtype_of(need), store.dropped)
 
-    def fit(self, needs: Needs) -> None:
+    def fit(self, needs: Needs, components: Collection[str]) -> None:
         """A structure made for given widths is made anew when they change; O(elements)."""
         if self._kind.takes_widths:
             widths = sorted(self._width(window) for window in needs.windows)
@@ -97,7 +112,7 @@ class IntervalTrack(Track):
                     self.structure = MaterializeAll(
                         self.component, dtype, first, {size for size, _ in widths}
                     )
-        super().fit(needs)
+        super().fit(needs, components)
 
     def _width(self, window: Window) -> tuple[int, int]:
         """A window in elements."""
