@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.aggregate import Aggregate, Partial
+from muntin.aggregate import Partial
 from muntin.answer import to_instants
-from muntin.engine.point import Part, PointReader, reader_of
+from muntin.engine.point import PointReader, Reading, reader_of
 from muntin.engine.shard import Shard
 from muntin.errors import MuntinError
-from muntin.synopsis import RunSynopsis
 from muntin.synopsis.contract import Bools, Ints
 from muntin.window import Window
 
@@ -26,8 +25,7 @@ from muntin.window import Window
 class _Alike(NamedTuple):
     """Queries that read the same structures: where in the answer they stand, and their windows."""
 
-    aggregate: Aggregate
-    parts: tuple[tuple[RunSynopsis, Part], ...]
+    reading: Reading  # of any of them
     row: Ints
     size: Ints
     to: Ints
@@ -52,15 +50,16 @@ class Bundle:
         self._shard = shard
         self.names = pa.array(names, pa.string())
         alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}
-        parts_of = {}
+        reading_of = {}
         for row, reader in enumerate(readers):
-            aggregate, parts, window = reader.first_call()
-            place = (aggregate, *((id(synopsis), part.need) for synopsis, part in parts))
-            alike.setdefault(place, []).append((row, window))
-            parts_of[place] = aggregate, parts
+            reading = reader.first
+            assert reading is not None
+            same = (reading.aggregate, *((id(part.synopsis), part.need) for part in reading.parts))
+            alike.setdefault(same, []).append((row, reading.place.window))
+            reading_of[same] = reading
         self._alike = [
-            _Alike(*parts_of[place], *np.array([(row, w.size, w.to, w.slide) for row, w in members]).T)
-            for place, members in alike.items()
+            _Alike(reading_of[same], *np.array([(row, w.size, w.to, w.slide) for row, w in members]).T)
+            for same, members in alike.items()
         ]
         are_whole = all(pa.types.is_integer(reader.query.outputs[0].expression.type) for reader in readers)
         self._dtype = np.dtype(np.int64 if are_whole else np.float64)
@@ -76,18 +75,15 @@ class Bundle:
         instant = _rounded(np.full(count, at), self._slide)
         value, valid = np.zeros(count, self._dtype), np.zeros(count, np.bool_)
         complete = np.ones(count, np.bool_)
-        for aggregate, parts, row, size, to, slide in self._alike:
+        for reading, row, size, to, slide in self._alike:
             settled = _rounded(instant[row], slide)
-            start = settled - size
+            located = reading.place.store.locate(settled - size, settled - to)
             partials: dict[str, Partial] = {}
-            for synopsis, part in parts:
-                store = synopsis.store
-                synopsis.refuse_forgotten(start, settled)
-                lo, hi = store.runs(start, settled - to)
-                partials |= {part.need.component: part.track.query(
-                    [part.need], lo + store.dropped, hi + store.dropped)[part.need]}  # fmt: skip
-                complete[row] &= (size == to) | (start >= max(part.known_since, store.forgotten_before))
-            value[row], valid[row] = aggregate.lower(partials)
+            for synopsis, need, track, known_since in reading.parts:
+                synopsis.refuse_forgotten(located, settled)
+                partials[need.component] = track.query([need], located.lo, located.hi)[need]
+                complete[row] &= located.is_complete(known_since)
+            value[row], valid[row] = reading.aggregate.lower(partials)
         return Found(value, valid, instant - self._size, instant - self._to, complete)
 
     def table(self, at: int | None) -> pa.Table:
@@ -105,7 +101,7 @@ class Bundle:
 
 def _reader(shard: Shard, name: str) -> PointReader:
     reader = reader_of(shard, name)
-    if reader is None or not reader.begins_with_a_call:
+    if reader is None or reader.first is None:
         raise MuntinError(
             f"lookup_many is for queries without keys or HAVING, over time windows, that begin with one "
             f"aggregate; '{name}' is another kind: use lookup"

@@ -33,9 +33,9 @@ class Slices(Synopsis[SliceStore]):
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
     ) -> Found:
-        start, end = instants - window.size, instants - window.to
+        located = self.locate(instants - window.size, instants - window.to, instants)
         first_cells = self.store.first_cells(0)
-        lo, hi = (first_cells[side] for side in self.store.runs(start, end))
+        lo, hi = (first_cells[side - self.store.dropped] for side in (located.lo, located.hi))
         first, last = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         part = slice(first, max(first, last))
         key = self.store.cell_key[part] if keys is None else keys[self.store.cell_key[part]]
@@ -44,5 +44,4 @@ class Slices(Synopsis[SliceStore]):
             component = COMPONENTS[need.component]
             partials[need] = component.start(dtype_of(need), len(instants) * width)
             component.merge(lo - first, hi - first, width, key, self.store.cells(need, part), partials[need])
-        is_whole = self.is_whole(window, instants, start)
-        return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
+        return self.found(window, located, partials, width)
