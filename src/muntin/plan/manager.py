@@ -10,6 +10,7 @@ from muntin.plan.group import WindowGroup
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
 from muntin.query import Query
+from muntin.synopsis import READ_EVENTS
 from muntin.synopsis.grid import window_step
 
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
@@ -112,7 +113,7 @@ def check_demands(query: Query) -> Demands:
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:
-    return is_on_slices(demand) and not rule.synopsis.startswith("rescan")
+    return is_on_slices(demand) and rule.synopsis not in READ_EVENTS
 
 
 def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:
