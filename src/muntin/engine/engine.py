@@ -310,8 +310,11 @@ class Engine:
         return self._operators[stream]
 
     def _operator_of(self, name: str) -> Operator:
-        self._require(name, self._stream_of, "query")
-        return self._operators[self._stream_of[name]]
+        try:
+            return self._operators[self._stream_of[name]]
+        except KeyError:
+            self._require(name, self._stream_of, "query")
+            raise
 
     def _registration(self, name: str) -> Any:
         return self._operator_of(name).shard.registrations[name]

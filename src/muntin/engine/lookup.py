@@ -23,9 +23,9 @@ from muntin.synopsis.contract import Found, Ints
 
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
     """Answers at one instant: `at`, or just after the greatest event time seen."""
-    query = shard.registrations[name].query
     if key is None and (reader := reader_of(shard, name)):
         return reader.table(at)
+    query = shard.registrations[name].query
     ids = None if key is None else _ids_of(shard, query, key)
     instant = at if at is not None else shard.clock.now
     if instant is None:
@@ -43,9 +43,9 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
 
 def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> Any:
     """The first value of one answer; None if it is NULL or the key has none."""
-    query = shard.registrations[name].query
     if key is None and (reader := reader_of(shard, name)):
         return reader.value(at)
+    query = shard.registrations[name].query
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
     table = lookup(shard, name, key, at)
