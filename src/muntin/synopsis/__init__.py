@@ -23,6 +23,7 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
+from muntin.synopsis.store_scan import ScanTrack
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
 
@@ -49,7 +50,11 @@ def build_synopsis(
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in (Rescan, RescanRows, Slices)}
     if name in whole:
         return whole[name](store, where, keys, text_order)
-    makers: dict[str, TrackMaker] = {QuantileTree.name: QuantileTrack, DistinctCounter.name: DistinctTrack}
+    makers: dict[str, TrackMaker] = {
+        QuantileTree.name: QuantileTrack,
+        DistinctCounter.name: DistinctTrack,
+        MaterializeNone.name: ScanTrack,
+    }
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
     return RunSynopsis(store, where, keys, text_order, name, make_track)
 
