@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from muntin.engine.evaluate import Rows, answer
 from muntin.engine.lookup import Memo, answers_at, key_expressions
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
+from muntin.engine.timed import timed
 from muntin.errors import MuntinError
 from muntin.plan import Demand
 from muntin.synopsis.contract import Found, Ints
@@ -151,9 +153,11 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.
         return no_answers(query)
 
     def find(number: int, demand: Demand) -> Found:
-        synopsis = shard.synopses[number]
-        assert isinstance(synopsis, CountsEvents)
-        return synopsis.lookup_counts(demand.window, moves, (demand.need,), width)
+        def count(synopsis: Any) -> Found:
+            assert isinstance(synopsis, CountsEvents)
+            return synopsis.lookup_counts(demand.window, moves, (demand.need,), width)
+
+        return timed(shard, number, demand.window, len(moves.seen), count)
 
     return answer(query, placement, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
 

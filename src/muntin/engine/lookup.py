@@ -11,6 +11,7 @@ from muntin.answer import no_answers
 from muntin.engine.evaluate import Rows, answer
 from muntin.engine.point import reader_of
 from muntin.engine.shard import Shard
+from muntin.engine.timed import timed, timed_single
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.plan import Demand
@@ -25,7 +26,11 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
     """Answers at one instant: `at`, or just after the greatest event time seen."""
     query = shard.registrations[name].query
     if key is None and (reader := reader_of(shard, name)):
-        return reader.table(at)
+        meter = shard.meter
+        meter.singles += 1
+        if meter.singles < meter.next_timed:
+            return reader.table(at)
+        return timed_single(shard, name, lambda reader: reader.table(at))
     ids = None if key is None else _ids_of(shard, query, key)
     instant = at if at is not None else shard.clock.now
     if instant is None:
@@ -43,7 +48,11 @@ def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> An
     """The first value of one answer; None if it is NULL or the key has none."""
     query = shard.registrations[name].query
     if key is None and (reader := reader_of(shard, name)):
-        return reader.value(at)
+        meter = shard.meter
+        meter.singles += 1
+        if meter.singles < meter.next_timed:
+            return reader.value(at)
+        return timed_single(shard, name, lambda reader: reader.value(at))
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
     table = lookup(shard, name, key, at)
@@ -75,14 +84,16 @@ def answers_at(
         return no_answers(query)
 
     def find(number: int, demand: Demand) -> Found:
-        window, synopsis = demand.window, shard.synopses[number]
+        window = demand.window
         settled = instants - instants % window.slide if window.slide and window.is_time else instants
         if memo is None:
-            return synopsis.lookup(window, settled, (demand.need,), slots, width)
+            return timed(shard, number, window, len(settled),
+                         lambda synopsis: synopsis.lookup(window, settled, (demand.need,), slots, width))  # fmt: skip
         place = (number, window, settled.tobytes())
         if place not in memo:
             wanted = tuple(shard.manager.groups[number].needs.windows[window])
-            memo[place] = synopsis.lookup(window, settled, wanted, slots, width)
+            memo[place] = timed(shard, number, window, len(settled),
+                                lambda synopsis: synopsis.lookup(window, settled, wanted, slots, width))  # fmt: skip
         return memo[place]
 
     rows = Rows(width, instants, np.tile(np.arange(width) if ids is None else ids, len(instants)), is_started)

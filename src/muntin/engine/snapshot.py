@@ -28,7 +28,9 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
         {
             "number": group.number,
             "synopsis": group.synopsis,
+            "planned": group.planned,
             "rule": group.rule,
+            "adapted": group.adapted,
             "store": group.store.kind,
             "is_stream_ring": group.store == STREAM_RING,
             "grid": group.store.grid,
@@ -59,7 +61,10 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         for number in each["groups"]:
             first_query.setdefault(number, queries[name])
     shard.manager.adopt(
-        [_group(saved, first_query[saved["number"]]) for saved in description["groups"]],
+        [
+            _group(saved, first_query[saved["number"]], shard.adaptation is not None)
+            for saved in description["groups"]
+        ],
         {name: (queries[name], each["groups"]) for name, each in registrations.items()},
     )
     shard.registrations = {
@@ -79,13 +84,18 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         text.values = arrays[f"text {argument}"]
 
 
-def _group(saved: dict[str, Any], member: Query) -> WindowGroup:
-    """A group as it was; where it filters and by which keys, any of its queries knows."""
+def _group(saved: dict[str, Any], member: Query, adaptive: bool) -> WindowGroup:
+    """A group as it was; where it filters and by which keys, any of its queries knows. If it may not adapt,
+    it is served as its rule has it: structures are built from the stores anyway."""
     keys = tuple(key.expression for key in member.keys)
     store = (
         STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], member.where, keys, saved["grid"])
     )
-    return WindowGroup(saved["number"], saved["synopsis"], saved["rule"], member.where, keys, store)
+    planned = saved.get("planned", saved["synopsis"])
+    group = WindowGroup(saved["number"], planned, saved["rule"], member.where, keys, store)
+    if adaptive:
+        group.switch(saved["synopsis"], saved.get("adapted", ""))
+    return group
 
 
 def _holders(shard: Shard) -> list[tuple[str, Any]]:
