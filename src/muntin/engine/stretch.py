@@ -13,6 +13,7 @@ import numpy as np
 
 from muntin.engine.reading import Place, Reading
 from muntin.engine.shard import Shard
+from muntin.engine.timed import timed, timed_together
 from muntin.synopsis.contract import Found, Ints, Need
 from muntin.synopsis.synopsis import Asked
 from muntin.window import Window
@@ -43,7 +44,10 @@ class Stretch:
                     windows[window] = Asked(settled, self._needs(number, window))
         for (number, width), windows in asked.items():
             if width:
-                found = self._shard.synopses[number].lookup_all(windows, width)
+                found = timed_together(
+                    self._shard, number, {window: len(each.instants) for window, each in windows.items()},
+                    lambda synopsis, windows=windows, width=width: synopsis.lookup_all(windows, width),
+                )  # fmt: skip
                 for window, each in windows.items():
                     self._found[number, window, each.instants.tobytes()] = found[window]
 
@@ -54,7 +58,10 @@ class Stretch:
         where = (number, window, token)
         if where not in self._found:
             needs = self._needs(number, window)
-            self._found[where] = self._shard.synopses[number].lookup(window, settled, needs, None, width)
+            self._found[where] = timed(
+                self._shard, number, window, len(settled),
+                lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
+            )  # fmt: skip
         return self._found[where]
 
     def once(self, what: Hashable, make: Callable[[], Thing]) -> Thing:

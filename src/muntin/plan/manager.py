@@ -154,4 +154,4 @@ def _reads_slices(demand: Demand, rule: Rule) -> bool:
 
 def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:
     asked = (rule.synopsis, demand.where, demand.keys, store)
-    return (group.synopsis, group.where, group.keys, group.store) == asked
+    return (group.planned, group.where, group.keys, group.store) == asked

@@ -27,6 +27,7 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
+from muntin.synopsis.store_scan import ScanTrack
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
 
@@ -61,7 +62,11 @@ def build_synopsis(
         return whole[name](store, where, keys, text_order)
     if name == RangeTree.name:
         return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
-    makers: dict[str, TrackMaker] = {QuantileTree.name: QuantileTrack, DistinctCounter.name: DistinctTrack}
+    makers: dict[str, TrackMaker] = {
+        QuantileTree.name: QuantileTrack,
+        DistinctCounter.name: DistinctTrack,
+        MaterializeNone.name: ScanTrack,
+    }
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
     return RunSynopsis(store, where, keys, text_order, name, make_track)
 

@@ -55,6 +55,10 @@ class Synopsis(ABC, Generic[Store]):
         self.kept_from = LONG_AGO  # whatever was forgotten, windows looked up from here on were spared
         self._text_order = text_order
 
+    def __str__(self) -> str:
+        """What it has chosen to keep beside the store, for those who ask; nothing if there was no choice."""
+        return ""
+
     def fit(self, needs: Needs) -> None:
         """Answer for `needs` from now on, and nothing else; its store has been fitted before."""
         self.needs = needs
