@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from muntin.answer import Answers
     from muntin.engine import Engine
     from muntin.errors import (
         CheckpointError,
@@ -26,7 +25,6 @@ __version__ = "0.1.0"
 
 # Found when first asked for: `muntin --help` need not load an engine.
 _HOME = {
-    "Answers": "answer",
     "Engine": "engine",
     "CheckpointError": "errors",
     "MuntinError": "errors",
@@ -52,7 +50,6 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Answers",
     "CheckpointError",
     "Engine",
     "MuntinError",

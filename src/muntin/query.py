@@ -14,6 +14,8 @@ from muntin.expression import Expression
 from muntin.stream import Stream
 from muntin.window import Window
 
+CHANGE = "change"  # the column that says whether a row of EMIT CHANGES enters or leaves
+
 
 @dataclass(frozen=True)
 class Input:
@@ -84,6 +86,7 @@ class Query:
     outputs: tuple[Output, ...]
     having: Expression | None = None
     hint: str | None = None  # a synopsis asked for by name
+    emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
 
     @property
     def slide(self) -> int:
@@ -104,3 +107,8 @@ class Query:
             + [pa.field(output.name, output.expression.type) for output in self.outputs]
             + [("window_start", instant), ("window_end", instant), ("complete", pa.bool_())]
         )
+
+    def emission_schema(self) -> pa.Schema:
+        """Columns of what `advance` gives: with EMIT CHANGES, one more that is 'enter' or 'leave'."""
+        schema = self.answer_schema()
+        return schema.append(pa.field(CHANGE, pa.string())) if self.emits_changes else schema

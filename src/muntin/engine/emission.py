@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from muntin.answer import no_answers
+from muntin.engine.changes import changes_at
 from muntin.engine.evaluate import Rows, answer
-from muntin.engine.lookup import Memo, answers_at, key_expressions
+from muntin.engine.lookup import answers_at
+from muntin.engine.reading import Place, reading_of
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
+from muntin.engine.stretch import Stretch
 from muntin.errors import MuntinError
-from muntin.plan import Demand
 from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.moves import CountsEvents
 
@@ -26,7 +27,7 @@ _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
-_SLOTS = 250_000  # instants times keys of one stretch: bounds memory, costs nothing measurable
+_SLOTS = 1_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
 
 
 @dataclass
@@ -37,17 +38,22 @@ class _Due:
     registration: Registration
     instants: Ints
     tables: list[pa.Table] = field(default_factory=list)
+    inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the last instant answered
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
 
-    def take(self, shard: Shard, instants: Ints, memo: Memo) -> None:
+    def take(self, shard: Shard, instants: Ints, stretch: Stretch) -> None:
         """Add answers; a window that has none (a sum beyond 64 bits) must not hold up any other."""
         try:
-            self.tables.append(answers_at(shard, self.name, instants, memo=memo))
+            if self.inside is None:
+                self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
+            else:
+                tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch)
+                self.tables += tables
         except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
-                    self.take(shard, np.array([instant]), memo)
+                    self.take(shard, np.array([instant]), stretch)
                 return
             self.missed += 1
             end = np.datetime64(int(instants[0]), "us")
@@ -71,10 +77,12 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     answers = {}
     for due in dues:
         due.registration.emitted_to = until
+        if due.inside is not None:
+            due.registration.inside = due.inside
         due.registration.missed += due.missed
         rows = sum(table.num_rows for table in due.tables)
         if rows:
-            answers[due.name] = pa.concat_tables(due.tables)
+            answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
             due.registration.emitted += rows
     shard.note_emitted()
     for due in dues:
@@ -88,8 +96,9 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
     after = first if registration.emitted_to is None else max(first, registration.emitted_to)
     if query.moves_by_rows:
         return _due_by_count(shard, name, registration, until)
+    inside = registration.inside if query.emits_changes else None
     if not query.slide:
-        return _Due(name, registration, np.array([until]))
+        return _Due(name, registration, np.array([until]), inside=inside)
     if until // query.slide == after // query.slide:
         return _Due(name, registration, _NONE)  # most queries, most of the time
     missed = _missed(shard, name, query.slide, after)
@@ -101,23 +110,42 @@ def _due(shard: Shard, name: str, registration: Registration, first: int, until:
             shard.synopses[number].holds_events(each.window, instants)
             for number, each in shard.manager.placements[name].presence
         ]
-        instants = instants[np.logical_or.reduce(held)]
-    return _Due(name, registration, instants, missed=missed, complaints=complaints)
+        holds = np.logical_or.reduce(held)
+        if query.emits_changes:  # in the first window of a silence everyone leaves
+            holds[1:] |= holds[:-1].copy()
+            holds[0] = True
+        instants = instants[holds]
+    return _Due(name, registration, instants, inside=inside, missed=missed, complaints=complaints)
 
 
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
     if not dues:
         return
-    everything = np.unique(np.concatenate([due.instants for due in dues]))
-    widest = max((len(keys) for keys in shard.keys.values()), default=1)
-    step = max(1, _SLOTS // max(widest, 1))
-    for begin in range(0, len(everything), step):
-        first, last = everything[begin], everything[min(begin + step, len(everything)) - 1]
-        memo: Memo = {}
-        for due in dues:
-            lo, hi = np.searchsorted(due.instants, first), np.searchsorted(due.instants, last, "right")
-            if lo < hi:
-                due.take(shard, due.instants[lo:hi], memo)
+    everything, how_many = np.unique(np.concatenate([due.instants for due in dues]), return_counts=True)
+    begin = 0
+    while begin < len(everything):
+        windows = np.cumsum(how_many[begin : begin + _SLOTS])
+        width = max((len(keys) for keys in shard.keys.values()), default=1)
+        end = begin + max(1, int(np.searchsorted(windows * max(width, 1), _SLOTS, "right")))
+        _answer_stretch(shard, dues, everything[begin], everything[end - 1])
+        begin = end
+
+
+def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:
+    """Answer what is due from `first` to `last`."""
+    stretch, due_now = Stretch(shard), []
+    parts: dict[bytes, Ints] = {}  # most queries are due at the same instants as others
+    for due in dues:
+        lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
+        if lo < hi:
+            part = due.instants[lo:hi]
+            due_now.append((due, parts.setdefault(part.tobytes(), part)))
+    try:
+        stretch.prefetch((reading_of(shard, due.name), instants) for due, instants in due_now)
+    except MuntinError:
+        stretch = Stretch(shard)  # one of them has no answer: each finds out for itself
+    for due, instants in due_now:
+        due.take(shard, instants, stretch)
 
 
 def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:
@@ -140,22 +168,22 @@ def _due_by_count(shard: Shard, name: str, registration: Registration, until: in
 
 def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
     """Answers of windows that closed by count."""
-    query, placement = shard.registrations[name].query, shard.manager.placements[name]
-    keys = shard.keys[key_expressions(query)] if query.keys else None
+    reading = reading_of(shard, name)
+    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
     width = len(keys) if keys is not None else 1
-    number, demand = placement.presence[0]
+    number, demand = shard.manager.placements[name].presence[0]
     counted = shard.synopses[number]
     assert isinstance(counted, CountsEvents)
     moves = counted.moves(demand.window.slide, after, until, width)
     if not len(moves.slot):
-        return no_answers(query)
+        return reading.schema.empty_table()
 
-    def find(number: int, demand: Demand) -> Found:
-        synopsis = shard.synopses[number]
+    def find(place: Place) -> Found:
+        synopsis = shard.synopses[place.number]
         assert isinstance(synopsis, CountsEvents)
-        return synopsis.lookup_counts(demand.window, moves, (demand.need,), width)
+        return synopsis.lookup_counts(place.window, moves, place.needs, width)
 
-    return answer(query, placement, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
+    return answer(reading, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
 
 
 def _missed(shard: Shard, name: str, slide: int, after: int) -> int:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.aggregate import AGGREGATES
-from muntin.answer import Answers, no_answers, to_arrow, to_instants
+from muntin.answer import to_arrow, to_instants
 from muntin.engine.keys import Dictionary, KeyDictionary
+from muntin.engine.reading import CallReading, Place, Reading
 from muntin.expression import Expression
-from muntin.plan.demand import PRESENCE, Demand
-from muntin.plan.manager import Placement
-from muntin.query import Call, Query
-from muntin.synopsis.contract import Found, Ints, Need
+from muntin.synopsis.contract import Bools, Found, Ints
 
-# a look-up of one demand's window in one group, at the instants (or counts) at hand
-Finder = Callable[[int, Demand], Found]
+# a look-up of a window in a group, at the instants (or counts) at hand
+Finder = Callable[[Place], Found]
+# makes a thing unless it was made before for the same `Hashable`
+Once = Callable[[Hashable, Callable[[], Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -28,93 +29,150 @@ class Rows:
 
     width: int  # slots per instant
     instants: Ints  # one per `width` slots
-    key: Ints  # key id of each slot
+    key: Ints | None  # key id of each slot; None if slots are all keys, in order, at every instant
     is_after_first_event: bool = True  # otherwise there is no instant yet
 
+    def __len__(self) -> int:
+        return self.width * len(self.instants)
 
-def answer(query: Query, placement: Placement, rows: Rows, find: Finder, keys: KeyDictionary | None,
-           texts: Mapping[Expression, Dictionary]) -> pa.Table:  # fmt: skip
-    """Answers of a query for all slots of `rows` whose key is present."""
-    presence = [find(number, demand) for number, demand in placement.presence]
-    needs = [[demand.need for _, demand in parts] for parts in placement.calls]
-    calls = [
-        _together([find(number, demand) for number, demand in parts], some)
-        for parts, some in zip(placement.calls, needs, strict=True)
+    def ids(self, kept: Ints | None) -> Ints:
+        """Key ids of some slots, None for all."""
+        if self.key is not None:
+            return self.key if kept is None else self.key[kept]
+        return np.tile(np.arange(self.width), len(self.instants)) if kept is None else kept % self.width
+
+
+def always(what: Hashable, make: Callable[[], Any]) -> Any:
+    """For answers that share nothing with others."""
+    return make()
+
+
+def answer(reading: Reading, rows: Rows, find: Finder, keys: KeyDictionary | None,
+           texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
+           ) -> pa.Table:  # fmt: skip
+    """Answers of a query for all slots of `rows` whose key is present and passes HAVING, or for all of
+    them if it is not to be `filtered`.
+
+    Columns that other queries have too are made by the first that asks; what was found outlives
+    them, so its identity says which they are.
+    """
+    query = reading.query
+    found = [find(place) for place in reading.places]
+    chosen = select(reading, rows, found, keys, texts, once, is_filtered)
+    kept, columns, place = chosen
+    if kept is not None and not len(kept):
+        return reading.schema.empty_table()
+    if query.having is not None or not is_filtered:
+        once = always  # of this query alone from here on
+    presence = [found[part.place] for part in reading.presence]
+    key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
+    named: dict[str, pa.Array] = {}
+    if any(isinstance(output, Expression) for output in reading.outputs):
+        named = {f"${i}": column for i, column in enumerate(columns)}
+        named |= {key.name: column for key, column in zip(query.keys, key_columns, strict=True)}
+    values = [
+        columns[output] if isinstance(output, int) else output.evaluate(named) for output in reading.outputs
     ]
-    kept = np.arange(len(rows.key))
-    if query.keys:
-        kept = np.flatnonzero(np.any([found.partials[PRESENCE][0] > 0 for found in presence], axis=0))
-        if not len(kept):
-            return no_answers(query)
-    columns: dict[str, pa.Array] = {}
-    for position, (call, found) in enumerate(zip(query.calls, calls, strict=True)):
-        columns[f"${position}"] = lower(call, needs[position], found, kept, texts)
-    if query.having is not None:
-        having = query.having
-        if any(name[0] != "$" for name in having.columns) and keys is not None:
-            columns |= _key_columns(query, keys, rows.key[kept])
-        passed = np.asarray(having.evaluate(columns or _one(len(kept))).fill_null(False))
-        kept = kept[passed]
-        chosen = pa.array(passed)
-        columns = {name: pc.filter(column, chosen) for name, column in columns.items() if name[0] == "$"}
-        if not len(kept):
-            return no_answers(query)
-    key_columns = _key_columns(query, keys, rows.key[kept]) if keys is not None else {}
-    columns |= key_columns
-    values = [output.expression.evaluate(columns) for output in query.outputs]
-    start, end = _bounds(query, presence, rows, kept)
-    covered = [found.complete(PRESENCE)[kept // found.width] for found in presence]
-    for some, found in zip(needs, calls, strict=True):
-        covered += [found.complete(need)[kept // found.width] for need in some]
-    complete = np.logical_and.reduce(covered)
-    return Answers(query, list(key_columns.values()), values, start, end, complete).table()
-
-
-def _together(found: Sequence[Found], needs: Sequence[Need]) -> Found:
-    """What several groups found of one window, one need each, as one."""
-    if len(found) == 1:
-        return found[0]
-    pairs = list(zip(found, needs, strict=True))  # others may have been found along: not to be copied
-    partials = {need: each.partials[need] for each, need in pairs}
-    known_since = {need: each.known_since[need] for each, need in pairs}
-    is_whole = np.logical_and.reduce([each.is_whole for each in found])
-    return found[0]._replace(partials=partials, known_since=known_since, is_whole=is_whole)
-
-
-def lower(
-    call: Call, needs: Sequence[Need], found: Found, kept: Ints, texts: Mapping[Expression, Dictionary]
-) -> pa.Array:
-    """Answers of one call, which reads `needs`, for the slots that are kept; O(kept)."""
-    aggregate = AGGREGATES[call.function]
-    few = {need.component: tuple(array[kept] for array in found.partials[need]) for need in needs}
-    value, valid = aggregate.lower(few)
-    kind = aggregate.answer_type(None if call.argument is None else call.argument.type)
-    if call.argument is not None and call.argument in texts and kind == call.argument.type:
-        codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
-        return texts[call.argument].values.take(codes).cast(kind)
-    return to_arrow(value, valid, kind)
-
-
-def _bounds(query: Query, presence: Sequence[Found], rows: Rows, kept: Ints) -> tuple[pa.Array, pa.Array]:
-    if query.window is not None:
-        (found,) = presence
-        at = kept // found.width
-        start, end = found.start[at], found.end[at]
-        known = ((end > start) | query.window.is_time) & rows.is_after_first_event
-        return to_instants(start, known), to_instants(end, known)
-    end = rows.instants[kept // rows.width]
-    start = np.minimum.reduce([found.start[kept // found.width] for found in presence])
-    by_time = all(call.window.is_time for call in query.calls)
-    return (
-        to_instants(start, rows.is_after_first_event and by_time),
-        to_instants(end, rows.is_after_first_event),
+    bounds = once(("bounds", place, query.window), partial(_bounds, reading, presence, rows, kept))
+    complete = once(
+        ("complete", place, tuple(map(id, found)), reading.places),
+        partial(_complete, reading, found, kept, len(bounds[0])),
     )
+    return pa.Table.from_arrays([*key_columns, *values, *bounds, complete], schema=reading.schema)
 
 
-def _key_columns(query: Query, keys: KeyDictionary, ids: Ints) -> dict[str, pa.Array]:
-    return {key.name: column for key, column in zip(query.keys, keys.take(ids), strict=True)}
+class Selected(NamedTuple):
+    """Slots that a query answers for (None: all of them), with the answer of each call."""
+
+    kept: Ints | None
+    columns: list[pa.Array]
+    place: Hashable  # what identifies the slots before HAVING
 
 
-def _one(length: int) -> dict[str, pa.Array]:
-    """Something to take the length from, for expressions without a column."""
-    return {"$": pa.array(np.zeros(length, np.int64))}
+def select(reading: Reading, rows: Rows, found: Sequence[Found], keys: KeyDictionary | None,
+           texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
+    """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
+    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
+    kept: Ints | None = None
+    if reading.query.keys and is_filtered:
+        kept = once(("present", place), partial(_present, reading, found))
+    if kept is not None and not len(kept):
+        return Selected(kept, [], place)
+    columns: list[pa.Array] = []
+    for call in reading.calls:
+        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
+        make = partial(_lower, call, found, kept, texts)
+        columns.append(once(("lower", place, is_filtered, call.aggregate.name, parts), make))
+    if reading.query.having is None or not is_filtered:
+        return Selected(kept, columns, place)
+    passed = _passing(reading, columns, keys, rows, kept)
+    if not passed.all():
+        mask = pa.array(passed)
+        columns = [pc.filter(column, mask) for column in columns] if passed.any() else []
+        kept = np.flatnonzero(passed) if kept is None else kept[passed]
+    return Selected(kept, columns, place)
+
+
+def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:
+    held = [found[part.place].partials[part.need][0] > 0 for part in reading.presence]
+    present = held[0] if len(held) == 1 else np.logical_or.reduce(held)
+    return None if present.all() else np.flatnonzero(present)
+
+
+def _lower(
+    call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
+) -> pa.Array:
+    """Answers of one call for the slots that are kept; O(kept)."""
+    partials = {part.need.component: found[part.place].partials[part.need] for part in call.parts}
+    if kept is not None:
+        partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
+    value, valid = call.aggregate.lower(partials)
+    if call.text is not None:
+        codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
+        return texts[call.text].values.take(codes).cast(call.type)
+    return to_arrow(value, valid, call.type)
+
+
+def _passing(
+    reading: Reading, columns: Sequence[pa.Array], keys: KeyDictionary | None, rows: Rows, kept: Ints | None
+) -> Bools:
+    """Which of the kept slots pass HAVING."""
+    query, having = reading.query, reading.query.having
+    assert having is not None
+    named = {f"${i}": column for i, column in enumerate(columns)}
+    if keys is not None and any(name[0] != "$" for name in having.columns):
+        named |= {key.name: column for key, column in zip(query.keys, keys.take(rows.ids(kept)), strict=True)}
+    count = len(rows) if kept is None else len(kept)
+    # an expression without a column takes the length from something
+    named = named or {"$": pa.array(np.zeros(count, np.int64))}
+    return np.asarray(having.evaluate(named).fill_null(False))
+
+
+def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints | None) -> list[pa.Array]:
+    window = reading.query.window
+    if window is None:
+        start = np.minimum.reduce([_spread(found.start, found.width, kept) for found in presence])
+        end = _spread(rows.instants, rows.width, kept)
+        is_known: Any = [rows.is_after_first_event and reading.is_by_time, rows.is_after_first_event]
+    else:
+        (found,) = presence
+        start, end = (_spread(side, found.width, kept) for side in (found.start, found.end))
+        is_known = 2 * [rows.is_after_first_event and (window.is_time or end > start)]
+    return [to_instants(side, known) for side, known in zip((start, end), is_known, strict=True)]
+
+
+def _complete(reading: Reading, found: Sequence[Found], kept: Ints | None, count: int) -> pa.Array:
+    covered = [
+        (each, each.complete(need))
+        for each, place in zip(found, reading.places, strict=True)
+        for need in place.needs
+    ]
+    if all(each.all() for _, each in covered):
+        return pa.array(np.ones(count, np.bool_))
+    spread = [_spread(each, one.width, kept) for one, each in covered]
+    return pa.array(np.logical_and.reduce(spread))
+
+
+def _spread(per_instant: Any, width: int, kept: Ints | None) -> Any:
+    """What is known of each instant, for each of the slots that are kept."""
+    return np.repeat(per_instant, width) if kept is None else per_instant[kept // width]

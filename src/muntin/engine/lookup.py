@@ -8,17 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import no_answers
-from muntin.engine.evaluate import Rows, answer
+from muntin.engine.evaluate import Rows, always, answer
 from muntin.engine.point import reader_of
+from muntin.engine.reading import Place, reading_of
 from muntin.engine.shard import Shard
+from muntin.engine.stretch import Stretch, settle
 from muntin.errors import MuntinError
 from muntin.expression import Expression
-from muntin.plan import Demand
 from muntin.query import Query
 from muntin.synopsis.contract import Found, Ints
-
-# what was found for all keys, by group, window and instants; shared by the queries of one advance
-Memo = dict[tuple[int, object, bytes], Found]
 
 
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
@@ -56,37 +54,30 @@ def answers_at(
     name: str,
     instants: Ints,
     ids: Ints | None = None,
-    memo: Memo | None = None,
+    stretch: Stretch | None = None,
     is_started: bool = True,
+    is_filtered: bool = True,
 ) -> pa.Table:
-    """Answers at several instants, in order; for the keys `ids`, or all.
+    """Answers at several instants, in order; for the keys `ids`, or all; without those that are absent or
+    do not pass HAVING, if it is `filtered`.
 
-    With a `memo`, whatever the group keeps of a window is found once for all its queries.
+    In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
-    query, placement = shard.registrations[name].query, shard.manager.placements[name]
-    keys = shard.keys[key_expressions(query)] if query.keys else None
-    width, slots = 1, None
-    if keys is not None:
-        width = len(keys) if ids is None else len(ids)
-        if ids is not None:
-            slots = np.full(len(keys), -1)
-            slots[ids] = np.arange(width)
+    reading = reading_of(shard, name)
+    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
+    width = 1 if keys is None else len(keys) if ids is None else len(ids)
     if width == 0:
-        return no_answers(query)
+        return reading.schema.empty_table()
 
-    def find(number: int, demand: Demand) -> Found:
-        window, synopsis = demand.window, shard.synopses[number]
-        settled = instants - instants % window.slide if window.slide and window.is_time else instants
-        if memo is None:
-            return synopsis.lookup(window, settled, (demand.need,), slots, width)
-        place = (number, window, settled.tobytes())
-        if place not in memo:
-            wanted = tuple(shard.manager.groups[number].needs.windows[window])
-            memo[place] = synopsis.lookup(window, settled, wanted, slots, width)
-        return memo[place]
+    def find(place: Place) -> Found:
+        if stretch is not None:
+            return stretch.find(place, instants, width)
+        number, window, needs = place
+        return shard.synopses[number].lookup(window, settle(window, instants), needs, ids, width)
 
-    rows = Rows(width, instants, np.tile(np.arange(width) if ids is None else ids, len(instants)), is_started)
-    return answer(query, placement, rows, find, keys, shard.texts)
+    rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
+    once = always if stretch is None else stretch.once
+    return answer(reading, rows, find, keys, shard.texts, once, is_filtered)
 
 
 def key_expressions(query: Query) -> tuple[Expression, ...]:

@@ -65,6 +65,7 @@ class Operator:
         if until is not None and (clock.watermark is None or until > clock.watermark):
             clock.promise(until)
         self.shard.forget()
+        self.shard.sweep()
         return answers
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from muntin.query import Query
+from muntin.synopsis.contract import Ints
 
 
 @dataclass
@@ -14,4 +17,5 @@ class Registration:
     query: Query
     emitted_to: int | None
     emitted: int = 0  # rows given out by advance
+    inside: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # EMIT CHANGES: keys that are in
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them

@@ -6,7 +6,9 @@ are taken in, and what no window needs any more is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import gcd
 from typing import Any
 
@@ -17,15 +19,17 @@ from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.prepare import Wanted, arguments_of_text, prepare
 from muntin.engine.registration import Registration
 from muntin.engine.source import to_record_batch, to_times
+from muntin.engine.sweep import Sweeper
 from muntin.expression import Expression
 from muntin.plan import WindowGroup, WindowManager
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
-from muntin.synopsis.contract import LONG_AGO, Ints
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 _FOREVER = 2**63 - 1
+Keys = tuple[Expression, ...]
 
 
 class Shard:
@@ -40,10 +44,12 @@ class Shard:
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
+        self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # of state when it was last without backlog
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
+        self.readings: dict[str, Any] = {}  # of all answers, by query; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
@@ -80,6 +86,7 @@ class Shard:
         """Bring stores, synopses and dictionaries in line with the groups that changed."""
         groups = self.manager.groups
         self.readers.clear()
+        self.readings.clear()
         self.bundles.clear()
         for number in numbers - groups.keys():
             self.synopses.pop(number, None)
@@ -164,6 +171,7 @@ class Shard:
             store.insert(prepared)
         for synopsis in self.synopses.values():
             synopsis.insert()
+        self.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
 
     def note_emitted(self) -> None:
@@ -212,6 +220,57 @@ class Shard:
                 for synopsis in synopses:
                     synopsis.settle()
 
+    # -- dictionaries ------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
+        for keys, dictionary in self.keys.items():
+            readers = [self.synopses[n] for n, group in self.manager.groups.items() if group.keys == keys]
+            self._sweepers[keys].sweep(
+                dictionary,
+                partial(self._mark_keys, keys, readers),
+                partial(self._renumber_keys, keys, readers),
+            )
+        for argument, texts in self.texts.items():
+            self._sweepers[argument].sweep(
+                texts, partial(self._mark_texts, argument), partial(self._renumber_texts, argument)
+            )
+
+    def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
+        for store in self.stores.values():
+            store.mark_keys(keys, used)
+        for synopsis in readers:
+            synopsis.mark_keys(used)
+        for each in self._followers(keys):
+            used[each.inside] = True
+
+    def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
+        for store in self.stores.values():
+            store.renumber_keys(keys, new_id)
+        for synopsis in readers:
+            synopsis.renumber_keys(new_id)
+        for each in self._followers(keys):
+            each.inside = new_id[each.inside]
+
+    def _followers(self, keys: Keys) -> list[Registration]:
+        """Queries that remember some keys."""
+        return [
+            each
+            for each in self.registrations.values()
+            if each.query.emits_changes and tuple(key.expression for key in each.query.keys) == keys
+        ]
+
+    def _mark_texts(self, argument: Expression, used: Bools) -> None:
+        for store in self.stores.values():
+            store.mark_texts(argument, used)
+
+    def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        for store in self.stores.values():
+            store.renumber_texts(argument, new_code)
+        for number, group in self.manager.groups.items():
+            if any(need.input.argument == argument for need in group.needs.components):
+                self.synopses[number].rebuild()
+
     # -- upkeep ------------------------------------------------------------------------------------
 
     def nbytes(self) -> int:
@@ -225,6 +284,10 @@ class Shard:
             store.check()
         for synopsis in self.synopses.values():
             synopsis.check()
+        for keys in self.keys.values():
+            keys.check()
+        for text in self.texts.values():
+            text.check()
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.plan import Demand, WindowGroup, demands_of
@@ -38,9 +40,14 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {}
     for prefix, holder in _holders(shard):
         arrays |= {f"{prefix}/{name}": array for name, array in holder.snapshot().items()}
+    arrays |= {
+        f"inside {name}": each.inside
+        for name, each in shard.registrations.items()
+        if each.query.emits_changes
+    }
     for keys, dictionary in shard.keys.items():
         arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
-    arrays |= {f"text {argument}": dictionary.values for argument, dictionary in shard.texts.items()}
+    arrays |= {f"text {argument}": dictionary.snapshot() for argument, dictionary in shard.texts.items()}
     description = {
         "clock": shard.clock.state(),
         "groups": groups,
@@ -63,9 +70,12 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         {name: (queries[name], each["groups"]) for name, each in registrations.items()},
     )
     shard.registrations = {
-        name: Registration(queries[name], each["emitted_to"], each["emitted"], each["missed"])
+        name: Registration(queries[name], each["emitted_to"], each["emitted"], missed=each["missed"])
         for name, each in registrations.items()
     }
+    for name, each in shard.registrations.items():
+        if each.query.emits_changes:
+            each.inside = arrays[f"inside {name}"].astype(np.int64)
     shard.note_emitted()
     shard.fit(set(shard.manager.groups))
     shard.clock.restore(description["clock"])
@@ -76,7 +86,7 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         found = _under(arrays, f"keys {_text(keys)}")
         dictionary.restore([found[str(i)] for i in range(len(found))])
     for argument, text in shard.texts.items():
-        text.values = arrays[f"text {argument}"]
+        text.restore(arrays[f"text {argument}"])
 
 
 def _group(saved: dict[str, Any], member: Demand) -> WindowGroup:

@@ -1,7 +1,8 @@
-"""Assign events to cells, one cell per (slice, key) that holds an event."""
+"""Assign events to cells, one cell per (slice, key) that holds an event, and read them key by key."""
 
 from __future__ import annotations
 
+from muntin.kernels.combine import combine, put, take
 from muntin.kernels.jit import kernel
 
 
@@ -48,3 +49,66 @@ def assign_cells(event_slice, event_key, old_slice, old_offset, old_key, cell_of
         slices += 1
     new_offset[slices] = cells
     return slices, cells
+
+
+@kernel
+def append_cells(lo, hi, key, last, begin, following, cell_of_event, new_key, new_prior, first_cell):
+    """Assign events of the newest slices to cells; returns how many cells are new.
+
+    Run `r` of events, `lo[r] .. hi[r] - 1`, is a slice. The first one's cells begin at number `begin`,
+    before `following` if the slice has been there already; new cells are numbered from `following`
+    on. `last[k]` is the number of key k's newest cell, `prior` leads from a cell to the one before it
+    of the same key: so a cell is found without a search, and a key's cells without the others'.
+    """
+    made = following
+    for r in range(len(lo)):
+        if r > 0:
+            begin = made
+        first_cell[r] = begin
+        for i in range(lo[r], hi[r]):
+            k = key[i]
+            c = last[k]
+            if c < begin:
+                new_key[made - following] = k
+                new_prior[made - following] = c
+                c = made
+                last[k] = c
+                made += 1
+            cell_of_event[i] = c
+    return made - following
+
+
+@kernel
+def link_cells(key, first, last, prior):
+    """Chain the cells numbered from `first` on, whose keys are given, behind those before them."""
+    for i in range(len(key)):
+        k = key[i]
+        prior[i] = last[k]
+        last[k] = first + i
+
+
+@kernel
+def unlink_cells(key, prior, last):
+    """Take the newest cells out of their chains."""
+    for i in range(len(key) - 1, -1, -1):
+        last[key[i]] = prior[i]
+
+
+@kernel
+def merge_chains(cells, prior, dropped, last, ids, lo, hi, into):
+    """Partials of some keys over runs of cells `lo[r] .. hi[r] - 1` (numbers); slot `r * keys + j`.
+
+    Follows each key's chain back from its newest cell; older cells stand left of newer ones.
+    """
+    width = len(ids)
+    for r in range(len(lo)):
+        for j in range(width):
+            c = last[ids[j]] if ids[j] < len(last) else -1
+            while c >= hi[r]:
+                c = prior[c - dropped]
+            slot = r * width + j
+            merged = take(into, slot)
+            while c >= lo[r]:
+                merged = combine(cells, take(cells, c - dropped), merged)
+                c = prior[c - dropped]
+            put(into, slot, merged)

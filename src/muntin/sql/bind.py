@@ -15,7 +15,7 @@ from sqlglot import exp
 from muntin.aggregate import AGGREGATES
 from muntin.errors import nearest
 from muntin.expression import Expression
-from muntin.query import Call, Key, Output, Query
+from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.function_name import unknown_function
@@ -74,8 +74,30 @@ class _Binder:
                 "the query has no aggregate; write for example LAST(price) or COUNT(*)", select.start
             )
         self._check_windows(calls)
-        return Query(select.text, self.stream, tuple(self.keys.values()), where, select.window, calls,
-                     outputs, having, select.hint)  # fmt: skip
+        query = Query(select.text, self.stream, tuple(self.keys.values()), where, select.window, calls,
+                      outputs, having, select.hint, select.changes is not None)  # fmt: skip
+        self._check_changes(query)
+        return query
+
+    def _check_changes(self, query: Query) -> None:
+        """EMIT CHANGES must have something that can change, at instants that are the same for all keys."""
+        if self.select.changes is None:
+            return
+        if not query.keys and query.having is None:
+            raise Misfit(
+                "EMIT CHANGES needs GROUP BY or HAVING: this query always has an answer", self.select.changes
+            )
+        if query.moves_by_rows:
+            raise Misfit(
+                "EMIT CHANGES follows time; a query over [ROWS … SLIDE] moves by events", self.select.changes
+            )
+        names = [key.name for key in query.keys] + [output.name for output in query.outputs]
+        for name in names:
+            if name.casefold() == CHANGE:
+                raise Misfit(
+                    f"EMIT CHANGES adds a column '{CHANGE}'; give yours another name with AS",
+                    self.select.changes,
+                )
 
     def _where(self) -> Expression | None:
         if self.select.where is None:

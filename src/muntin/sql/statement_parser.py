@@ -12,6 +12,7 @@ from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
 from muntin.sql.expression_parser import ExpressionParser
+from muntin.sql.place import Span
 from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 from muntin.sql.syntax import (
     ColumnSyntax,
@@ -162,10 +163,20 @@ class StatementParser(ExpressionParser):
                 keys.append(self.condition())
         if self._match(TokenType.HAVING):
             having = self.condition()
+        changes = self._changes()
         self._end_of_select()
         text = self.sql[start.start : self._prev.end + 1]
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), stream, alias, window,
-                            where, tuple(keys or ()), having, hint)  # fmt: skip
+                            where, tuple(keys or ()), having, hint, changes)  # fmt: skip
+
+    def _changes(self) -> Span | None:
+        """Where EMIT CHANGES stands, if it does."""
+        start = self._curr
+        if not self.word("EMIT"):
+            return None
+        if not self.word("CHANGES"):
+            self.fault(f"expected CHANGES after EMIT, found {self.found()}")
+        return start.start, self._prev.end + 1
 
     def _hint(self) -> str | None:
         token = self._curr
@@ -192,7 +203,7 @@ class StatementParser(ExpressionParser):
         stream = self.name("a stream name")
         window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
         has_as = self._match(TokenType.ALIAS)
-        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and not self._at_word("EMIT")
         alias = self.name("a name after AS") if has_as or is_name else None
         return stream, window, alias
 
@@ -205,8 +216,8 @@ class StatementParser(ExpressionParser):
         if self._curr.token_type == TokenType.L_BRACKET:
             self.fault("the window stands directly after the stream: FROM stream [RANGE …]")
         if word in _CLAUSES:
-            self.fault(f"{word} is out of order; the order is FROM, WHERE, GROUP BY, HAVING")
-        self._refuse_misspelling("WHERE", "GROUP", "HAVING")
+            self.fault(f"{word} is out of order; the order is FROM, WHERE, GROUP BY, HAVING, EMIT CHANGES")
+        self._refuse_misspelling("WHERE", "GROUP", "HAVING", "EMIT")
         self.fault(f"unexpected {self.found()}")
 
     def _refuse_misspelling(self, *words: str) -> None:

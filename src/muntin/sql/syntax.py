@@ -45,6 +45,7 @@ class SelectSyntax:
     keys: tuple[exp.Expr, ...]
     having: exp.Expr | None
     hint: str | None
+    changes: Span | None  # where EMIT CHANGES stands
 
 
 @dataclass(frozen=True)

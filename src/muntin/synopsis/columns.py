@@ -54,6 +54,16 @@ class Columns:
 
     def extend(self, more: Mapping[str, np.ndarray]) -> None:
         """Append elements; `more` has an array for every column."""
+        self.extend_with(more, {})
+
+    def extend_with(self, more: Mapping[str, np.ndarray], fill: Mapping[str, object]) -> None:
+        """Append elements; `fill` has a value for every column of which `more` has no array."""
+        count = self._make_room(more)
+        for name, array in self._arrays.items():
+            array[self._tail : self._tail + count] = more[name] if name in more else fill[name]
+        self._tail += count
+
+    def _make_room(self, more: Mapping[str, np.ndarray]) -> int:
         count = len(next(iter(more.values())))
         if self._tail + count > self._capacity:
             needed = len(self) + count
@@ -61,9 +71,7 @@ class Columns:
                 self._shift()
             else:
                 self._move(max(_SMALLEST, 2 * needed))
-        for name, array in self._arrays.items():
-            array[self._tail : self._tail + count] = more[name]
-        self._tail += count
+        return count
 
     def truncate(self, count: int) -> None:
         """Keep only the first `count` elements."""

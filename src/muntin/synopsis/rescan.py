@@ -48,12 +48,15 @@ class RingSynopsis(Synopsis[EventRing]):
         assert all(f"value {argument.sql}" in self.store.known_from for argument in arguments)
         assert all(f"mask {predicate.sql}" in self.store.known_from for predicate in predicates)
 
-    def _slots(self, part: slice, keys: Ints | None) -> Ints:
-        """Slot of each event of a part of the ring."""
+    def _slots(self, part: slice, ids: Ints | None) -> Ints:
+        """Slot of each event of a part of the ring; -1 for keys that are not asked for."""
         if not self.keys:
             return np.zeros(part.stop - part.start, np.int64)
-        ids: Ints = self.store[key_column(self.keys)][part]
-        return ids if keys is None else np.where(ids >= 0, keys[ids], -1)
+        key: Ints = self.store[key_column(self.keys)][part]
+        if ids is None or not len(ids):
+            return key if ids is None else np.full(len(key), -1)
+        slot = np.minimum(np.searchsorted(ids, key), len(ids) - 1)
+        return np.where(ids[slot] == key, slot, -1)
 
     def _fold(self, need: Need, lo: Ints, hi: Ints, width: int, key: Ints, at: Ints, value: Array,
               valid: Bools) -> Partial:  # fmt: skip
@@ -96,14 +99,14 @@ class Rescan(RingSynopsis):
     name = "rescan"
 
     def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
         start, end = instants - window.size, instants - window.to
         lo, hi = self.store.runs(start, end)
         first = int(lo.min()) if len(lo) else 0
         part = slice(first, max(int(hi.max()) if len(hi) else 0, first))
         lo, hi = lo - first, hi - first
-        slot, at = self._slots(part, keys), self.store.at[part]
+        slot, at = self._slots(part, ids), self.store.at[part]
         partials = {}
         for need in wanted:
             value, valid = self.store.column(need.input, self.where, part)

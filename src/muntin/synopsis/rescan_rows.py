@@ -79,10 +79,10 @@ class RescanRows(RingSynopsis):
         return max(0, self.store.find(self.kept_from) - self.needs.reach("rows"))
 
     def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
-        slot = self._slots(slice(0, len(self.store)), keys)
-        order, dropped = self._ordered(slot, keys, width), self._dropped_of(keys, width)
+        slot = self._slots(slice(0, len(self.store)), ids)
+        order, dropped = self._ordered(slot, ids, width), self._dropped_of(ids, width)
         counts = [
             np.bincount(slot[:before][slot[:before] >= 0], minlength=width) + dropped
             for before in np.searchsorted(self.store.at, instants)
@@ -117,6 +117,16 @@ class RescanRows(RingSynopsis):
         closed_by = order.events[order.offset[keys] + count - dropped[keys] - 1]
         closing = np.argsort(closed_by, kind="stable")
         return Moves(keys[closing], count[closing])
+
+    def mark_keys(self, used: Bools) -> None:
+        """A key whose events were counted is known for ever: its next ones go on counting."""
+        used[np.flatnonzero(self._dropped)] = True
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        counted = np.flatnonzero(self._dropped)
+        dropped = np.zeros(int(new_id[counted].max(initial=-1)) + 1, np.int64)
+        dropped[new_id[counted]] = self._dropped[counted]
+        self._dropped, self._order = dropped, None
 
     def snapshot(self) -> Arrays:
         return super().snapshot() | {"dropped": self._dropped}
@@ -160,25 +170,25 @@ class RescanRows(RingSynopsis):
         start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
         return Found(partials, start, end, ~lost, self.known_since(window, wanted), 1)
 
-    def _ordered(self, slot: Ints, keys: Ints | None, width: int) -> _Order:
+    def _ordered(self, slot: Ints, ids: Ints | None, width: int) -> _Order:
         """Sorting all events costs far more than all else, so the order of all keys is kept."""
         if not self.keys:
             return _Order(np.arange(len(slot)), np.array([0, len(slot)]))
-        if keys is not None:
+        if ids is not None:
             return _by_slot(slot, width)
         if self._order is None or self._order[0] != (self.store.version, width):
             self._order = (self.store.version, width), _by_slot(slot, width)
         return self._order[1]
 
-    def _dropped_of(self, keys: Ints | None, width: int) -> Ints:
+    def _dropped_of(self, ids: Ints | None, width: int) -> Ints:
         dropped = np.zeros(width, np.int64)
         if not self.keys:
             dropped[0] = self.store.dropped
-        elif keys is None:
+        elif ids is None:
             dropped[: len(self._dropped)] = self._dropped
         else:
-            asked = np.flatnonzero(keys[: len(self._dropped)] >= 0)
-            dropped[keys[asked]] = self._dropped[asked]
+            known = ids < len(self._dropped)
+            dropped[known] = self._dropped[ids[known]]
         return dropped
 
 

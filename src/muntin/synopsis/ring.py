@@ -153,6 +153,27 @@ class EventRing(Sequence):
         self.changed_from = self.dropped + first_moved
         self._columns.extend({name: array[order] for name, array in merged.items()})
 
+    def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
+        if key_column(keys) in self._columns:
+            ids = self[key_column(keys)]
+            used[ids[ids >= 0]] = True
+
+    def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
+        if key_column(keys) in self._columns:
+            self.version += 1
+            ids = self[key_column(keys)]
+            ids[:] = np.where(ids >= 0, new_id[ids], -1)
+
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        if f"value {argument.sql}" in self._columns:
+            used[self[f"value {argument.sql}"]] = True
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        if f"value {argument.sql}" in self._columns:
+            self.version += 1
+            codes = self[f"value {argument.sql}"]
+            codes[:] = new_code[codes]
+
     def drop_first(self, count: int) -> None:
         """Forget the `count` oldest events; O(1) amortised per event."""
         if count > 0:

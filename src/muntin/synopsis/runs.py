@@ -94,7 +94,7 @@ class RunSynopsis(Synopsis[Elements]):
             track.structure.forget(self.store.dropped)
 
     def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
         return self._found(window, self.locate(window, instants), wanted)
 
@@ -149,6 +149,9 @@ class RunSynopsis(Synopsis[Elements]):
     def restore(self, arrays: Arrays) -> None:
         """Structures are rebuilt from the store."""
         super().restore(arrays)
+        self.rebuild()
+
+    def rebuild(self) -> None:
         self._tracks = {}
         self.fit(self.needs)
 

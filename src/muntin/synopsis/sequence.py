@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Ints, Need
+from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need
 from muntin.window import Window
 
 
@@ -47,6 +47,18 @@ class Sequence(ABC):
     @abstractmethod
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         """The partial of each element with index in [lo, hi) that passes `where`, on its own."""
+
+    def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
+        """Set `used` for every key id that an element has."""
+
+    def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
+        """Key ids are different from now on."""
+
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        """Set `used` for every code of a text that an element has."""
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        """Codes of texts are different from now on; they keep their order."""
 
     @abstractmethod
     def insert(self, batch: Batch) -> None:

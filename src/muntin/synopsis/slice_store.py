@@ -6,7 +6,10 @@ that saw an event have one, so silence and rare keys cost nothing:
     slices  start  [ 0s        10s   30s         ]
             cell   [ 0         2     3           ]   number of the first cell
     cells   key    [ a    b    a     b    c      ]
+            prior  [ -    -    0     1    -      ]   the key's cell before
             sum    [ 7    1    4     4    9      ]
+
+A window of all keys is a run of cells; a window of one key is a part of its chain (`chains.py`).
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
-from muntin.kernels.slices import assign_cells
-from muntin.query import Input
+from muntin.kernels.slices import append_cells, assign_cells
+from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
+from muntin.synopsis.folding import column_of, fold_cells
 from muntin.synopsis.grid import Grid
 from muntin.synopsis.sequence import Sequence
 from muntin.window import Window, span
@@ -37,7 +41,8 @@ class SliceStore(Sequence):
         self.keys = keys
         self._grid: Grid | None = None
         self._slices = Columns({"start": _INT, "cell": _INT})
-        self._cells = Columns({"key": _INT})
+        self._cells = Columns({"key": _INT, "prior": _INT} if keys else {"key": _INT})
+        self.chains = Chains()
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
 
@@ -56,6 +61,16 @@ class SliceStore(Sequence):
     @property
     def cell_key(self) -> Ints:
         return self._cells["key"]
+
+    @property
+    def cell_prior(self) -> Ints:
+        """For each cell the number of the one before it of the same key."""
+        return self._cells["prior"]
+
+    @property
+    def dropped_cells(self) -> int:
+        """Number of the oldest cell kept."""
+        return self._cells.dropped
 
     def cells(self, need: Need, part: slice) -> Partial:
         """The state arrays of a component, for some cells."""
@@ -90,41 +105,67 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
-        if not self._append_in_order(batch):
+        runs = self._runs_in_order(batch)
+        if runs is None:
             self._rewrite(batch)
+        elif self.keys:
+            self._append_keyed(batch, runs)
+        else:
+            self._append(batch, runs)
 
-    def _append_in_order(self, batch: Batch) -> bool:
-        """The common case without keys: time goes on, so slices are runs of the batch, the first of which
-        may continue the last slice so far. False if the batch is another case."""
+    def _runs_in_order(self, batch: Batch) -> _Runs | None:
+        """The common case: time goes on, so slices are runs of the batch, the first of which may
+        continue the last slice so far. None if the batch is another case."""
         start = int(self.grid.start_of(batch.at[:1])[0])
         last = int(self._slices["start"][-1]) if len(self) else start
         step, slices = self.grid.step, (int(batch.at[-1]) - start) // self.grid.step + 1
-        if self.keys or start < last or not self.grid.is_uniform_from(start) or slices > 2 * len(batch) + 16:
-            return False
+        if start < last or not self.grid.is_uniform_from(start) or slices > 2 * len(batch) + 16:
+            return None
         edges = np.searchsorted(batch.at, np.arange(start, start + (slices + 1) * step, step))
         held = np.flatnonzero(edges[1:] > edges[:-1])
-        lo, hi = edges[held], edges[held + 1]
-        continues = len(self) > 0 and start == last
-        first = len(self) - continues
+        return _Runs(start + held * step, edges[held], edges[held + 1], len(self) > 0 and start == last)
+
+    def _append(self, batch: Batch, runs: _Runs) -> None:
+        """One cell per slice, without keys."""
+        first = len(self) - runs.continues
         self.changed_from = self.dropped + first
-        fresh: Arrays = {"key": np.zeros(len(held), np.int64)}
+        fresh: Arrays = {"key": np.zeros(len(runs.start), np.int64)}
         for need, names in self._names.items():
             component = COMPONENTS[need.component]
-            partial = component.start(dtype_of(need), len(held))
+            partial = component.start(dtype_of(need), len(runs.start))
             for name, array in zip(names, partial, strict=True):
-                if continues:
+                if runs.continues:
                     array[0] = self._cells[name][-1]
                 fresh[name] = array
-            value, valid = _column(batch, need.input)
-            component.fold_runs(lo, hi, batch.at, value, valid, partial)
+            value, valid = column_of(batch, need.input)
+            component.fold_runs(runs.lo, runs.hi, batch.at, value, valid, partial)
         self._cells.truncate(first)
         self._cells.extend(fresh)
         self._slices.truncate(first)
-        numbers = np.arange(len(held)) + first + self._cells.dropped
-        self._slices.extend({"start": start + held * step, "cell": numbers})
-        return True
+        numbers = np.arange(len(runs.start)) + first + self._cells.dropped
+        self._slices.extend({"start": runs.start, "cell": numbers})
+
+    def _append_keyed(self, batch: Batch, runs: _Runs) -> None:
+        """Cells of new slices, or new cells of the last one; the rest stays where it is. O(events)."""
+        key = batch.key(self.keys)
+        self.chains.reserve(int(key.max()) + 1)
+        first = len(self) - runs.continues
+        begin = self.first_cell(first) + self._cells.dropped
+        following = len(self._cells) + self._cells.dropped
+        cell, new_key, prior = (np.empty(len(batch), np.int64) for _ in range(3))
+        first_cell = np.empty(len(runs.start), np.int64)
+        made = append_cells(
+            runs.lo, runs.hi, key, self.chains.last, begin, following, cell, new_key, prior, first_cell
+        )
+        self._cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, self._identities())
+        part = slice(begin - self._cells.dropped, None)
+        fold_cells(batch, cell, begin, {need: self.cells(need, part) for need in self._names})
+        self.changed_from = self.dropped + first
+        self._slices.truncate(first)
+        self._slices.extend({"start": runs.start, "cell": first_cell})
 
     def _rewrite(self, batch: Batch) -> None:
+        """Lay out anew all slices from the first one that the batch touches on."""
         event_slice = self.grid.start_of(batch.at)
         first = int(np.searchsorted(self._slices["start"], event_slice[0]))
         self.changed_from = self.dropped + first
@@ -138,20 +179,55 @@ class SliceStore(Sequence):
             batch.key(self.keys),
         )
         fresh: Arrays = {"key": layout.key}
-        lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
+        if self.keys:
+            self.chains.unlink(old["key"], old["prior"])
+            fresh["prior"] = self.chains.link(layout.key, untouched + self._cells.dropped)
+        partials: dict[Need, Partial] = {}
         for need, names in self._names.items():
-            component = COMPONENTS[need.component]
-            partial = component.start(dtype_of(need), len(layout.key))
-            for name, array in zip(names, partial, strict=True):
+            partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(layout.key))
+            for name, array in zip(names, partials[need], strict=True):
                 array[layout.cell_of_old] = old[name]
                 fresh[name] = array
-            value, valid = _column(batch, need.input)
-            component.fold(lo, hi, 0, layout.cell_of_event, batch.at, value, valid, partial)
+        fold_cells(batch, layout.cell_of_event, 0, partials)
         self._cells.truncate(untouched)
         self._cells.extend(fresh)
         self._slices.truncate(first)
         first_cell = layout.first_cell + untouched + self._cells.dropped
         self._slices.extend({"start": layout.start, "cell": first_cell})
+
+    def _identities(self) -> dict[str, object]:
+        return {
+            name: value
+            for need, names in self._names.items()
+            for name, (_, value) in zip(
+                names, COMPONENTS[need.component].identity(dtype_of(need)), strict=True
+            )
+        }
+
+    def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
+        if keys == self.keys:
+            used[self.cell_key] = True
+
+    def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
+        if keys == self.keys:
+            self.cell_key[:] = new_id[self.cell_key]
+            self.chains.renumber(new_id)
+
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        for codes in self._texts(argument):
+            used[codes] = True
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        for codes in self._texts(argument):
+            codes[:] = new_code[codes]
+
+    def _texts(self, argument: Expression) -> list[Ints]:
+        """Cells that hold codes of an argument's texts; 0 where they hold none."""
+        return [
+            self._cells[names[0]]
+            for need, names in self._names.items()
+            if need.input.argument == argument and need.component in ("first", "last")
+        ]
 
     def forget(self, before: int) -> None:
         """Drop slices that begin before an instant; O(1) amortised per cell."""
@@ -192,7 +268,7 @@ class SliceStore(Sequence):
         return np.append(self._slices["cell"][index:] - self._cells.dropped, len(self._cells))
 
     def nbytes(self) -> int:
-        return self._slices.nbytes() + self._cells.nbytes()
+        return self._slices.nbytes() + self._cells.nbytes() + (self.chains.nbytes() if self.keys else 0)
 
     def __str__(self) -> str:
         return f"{len(self._slices):,} slices of {span(self.grid.step)}, {len(self._cells):,} cells"
@@ -201,7 +277,8 @@ class SliceStore(Sequence):
         meta = [self.began_at, self.forgotten_before, self._slices.dropped, self._cells.dropped]
         arrays: Arrays = {"meta": np.array(meta, np.int64)} | self.grid.snapshot()
         arrays |= {f"slice {name}": self._slices[name].copy() for name in self._slices.names()}
-        arrays |= {f"cell {name}": self._cells[name].copy() for name in self._cells.names()}
+        kept = [name for name in self._cells.names() if name != "prior"]
+        arrays |= {f"cell {name}": self._cells[name].copy() for name in kept}
         for need, names in self._names.items():
             arrays[f"known {names[0]}"] = np.array([self._known_from[need]], np.int64)
         return arrays
@@ -211,7 +288,10 @@ class SliceStore(Sequence):
         self.began_at, self.forgotten_before, self._slices.dropped, self._cells.dropped = meta
         self.grid.restore(arrays)
         self._slices.replace({name: arrays[f"slice {name}"] for name in self._slices.names()})
-        self._cells.replace({name: arrays[f"cell {name}"] for name in self._cells.names()})
+        cells = {name: arrays[f"cell {name}"] for name in self._cells.names() if name != "prior"}
+        if self.keys:  # chains follow from the keys
+            cells["prior"] = self.chains.rebuild(cells["key"].astype(np.int64), self._cells.dropped)
+        self._cells.replace(cells)
         self._known_from = {need: int(arrays[f"known {names[0]}"][0]) for need, names in self._names.items()}
 
     def check(self) -> None:
@@ -227,8 +307,20 @@ class SliceStore(Sequence):
         # no key has two cells in one slice
         owner = np.repeat(np.arange(len(start)), np.diff(first_cells))
         assert len(np.unique(np.stack([owner, self._cells["key"]]), axis=1).T) == len(self._cells)
+        # chains lead through the cells of each key
+        if self.keys:
+            self.chains.check(self.cell_key, self.cell_prior, self._cells.dropped)
         # of every component it is known since when it has been folded
         assert self._known_from.keys() == self._names.keys()
+
+
+class _Runs(NamedTuple):
+    """Slices of a batch in order: where they start, and which events `[lo, hi)` they hold."""
+
+    start: Ints
+    lo: Ints
+    hi: Ints
+    continues: bool  # whether the first one is the last slice so far
 
 
 class _Layout(NamedTuple):
@@ -253,13 +345,3 @@ def _lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints
         start, offset, key, cell_of_event, cell_of_old,
     )  # fmt: skip
     return _Layout(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)
-
-
-def _column(batch: Batch, input: Input) -> tuple[Array, Bools]:
-    if input.argument is None:
-        value, valid = batch.at, np.ones(len(batch), np.bool_)
-    else:
-        value, valid = batch.column(input.argument)
-    if input.filter is not None:
-        valid = valid & batch.mask(input.filter)
-    return value, valid

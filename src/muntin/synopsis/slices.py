@@ -4,45 +4,146 @@
 |---|---|
 | Full name | slices, with look-up by merging (panes of one granule, shared by all windows) |
 | Answers | aggregates with fixed-size partials over time windows with SLIDE, keyed or not |
-| Insert | O(1) per event and component, plus O(cells of the slices still open) per batch |
-| Lookup | O(log s + C) for C cells in the window, all keys at once |
+| Insert | O(1) per event and component; out of order, O(cells of the slices touched and later) per batch |
+| Lookup | one key: O(its cells in the window); all keys: O(C) for C cells, or O(keys * log s) by key rows |
 | Space | O(cells within the longest window): at most one per event, at most slices * keys |
-| Shares | cells, whatever the window, aggregate or filter of an aggregate |
+| Shares | cells, whatever the window, aggregate or filter of an aggregate; windows that end together share a scan |
 | Reference | Li et al., SIGMOD Record 2005 (panes); Patroumpas & Sellis, section 2.2 |
 
-The state is a `slice_store`; this is the simplest way to read it.
+The state is a `slice_store`. Windows of all keys that end together are nested: each is the next
+smaller one and a bit more, so one scan backwards in time answers all of them. Where most keys are
+in most slices the scan goes by `key_rows` instead of cells, once the cells visited so far have cost
+as much as the rows will.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.kernels.combine import cells_of
+from muntin.kernels.slices import merge_chains
 from muntin.synopsis.contract import Found, Ints, Need, dtype_of
+from muntin.synopsis.key_rows import KeyRows
+from muntin.synopsis.needs import Needs
 from muntin.synopsis.slice_store import SliceStore
-from muntin.synopsis.synopsis import Synopsis
+from muntin.synopsis.synopsis import Asked, Synopsis
 from muntin.window import Window
+
+_DENSE = 0.5  # cells per slice and key from which on rows pay
+_FEW_SLICES = 8  # not worth any row
 
 
 class Slices(Synopsis[SliceStore]):
     """Time windows with SLIDE, per key, over a slice store."""
 
     name = "slices"
+    _rows: dict[Need, KeyRows]
+
+    def fit(self, needs: Needs) -> None:
+        super().fit(needs)
+        before = getattr(self, "_rows", {})
+        self._rows = {
+            need: before[need] if need in before else KeyRows(self.store, need) for need in needs.components
+        }
+
+    def insert(self) -> None:
+        """The store has folded the events already; O(components)."""
+        for rows in self._rows.values():
+            rows.follow()
 
     def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
+        if ids is None:
+            return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
         start, end = instants - window.size, instants - window.to
-        first_cells = self.store.first_cells(0)
-        lo, hi = (first_cells[side] for side in self.store.runs(start, end))
-        first, last = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
-        part = slice(first, max(first, last))
-        key = self.store.cell_key[part] if keys is None else keys[self.store.cell_key[part]]
+        store = self.store
+        first_cells = store.first_cells(0) + store.dropped_cells
+        lo, hi = (first_cells[side] for side in store.runs(start, end))
         partials: dict[Need, Partial] = {}
         for need in wanted:
-            component = COMPONENTS[need.component]
-            partials[need] = component.start(dtype_of(need), len(instants) * width)
-            component.merge(lo - first, hi - first, width, key, self.store.cells(need, part), partials[need])
+            partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(instants) * len(ids))
+            cells, into = (
+                cells_of(need.component, dtype_of(need), arrays)
+                for arrays in (store.cells(need, slice(None)), partials[need])
+            )
+            last = store.chains.last
+            merge_chains(cells, store.cell_prior, store.dropped_cells, last, ids, lo, hi, into)
         is_whole = self.is_whole(window, instants, start)
         return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        """Windows of all keys, together: those that end at the same slice share one scan."""
+        windows = list(asked)
+        counts = [len(asked[window].instants) for window in windows]
+        which = np.repeat(np.arange(len(windows)), counts)
+        instants = np.concatenate([asked[window].instants for window in windows])
+        size, to = (np.array([getattr(window, side) for window in windows])[which] for side in ("size", "to"))
+        lo, hi = self.store.runs(instants - size, instants - to)
+        partials: list[dict[Need, Partial]] = [{} for _ in windows]
+        for need in {need for each in asked.values() for need in each.needs}:
+            wants = np.array([need in asked[window].needs for window in windows])
+            places = np.flatnonzero(wants[which])
+            read = self._read(need, lo[places], hi[places], width)
+            edges = np.cumsum(
+                [0, *(count * width for count, is_in in zip(counts, wants, strict=True) if is_in)]
+            )
+            for place, begin, end in zip(np.flatnonzero(wants), edges[:-1], edges[1:], strict=True):
+                partials[place][need] = tuple(array[begin:end] for array in read)
+        found = {}
+        for window, partial in zip(windows, partials, strict=True):
+            at, needs = asked[window]
+            start = at - window.size
+            is_whole = self.is_whole(window, at, start)
+            since = self.known_since(window, needs)
+            found[window] = Found(partial, start, at - window.to, is_whole, since, width)
+        return found
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        for rows in self._rows.values():
+            rows.begin_again()
+
+    def nbytes(self) -> int:
+        return sum(rows.nbytes() for rows in self._rows.values())
+
+    def __str__(self) -> str:
+        rows = sum(rows.is_on for rows in self._rows.values())
+        return f"key rows of {rows} components" if rows else ""
+
+    def check(self) -> None:
+        for rows in self._rows.values():
+            rows.check()
+
+    def _read(self, need: Need, lo: Ints, hi: Ints, width: int) -> Partial:
+        """Partials of runs of slices, by index, for all keys; one scan per end."""
+        identity = COMPONENTS[need.component].identity(dtype_of(need))
+        out = tuple(np.empty(len(lo) * width, dtype) for dtype, _ in identity)  # all of it will be written
+        order = np.lexsort((-lo, hi))
+        ends = np.flatnonzero(np.diff(hi[order], prepend=-1))
+        rows, visited = self._rows[need], 0
+        for begin, end in zip(ends, [*ends[1:], len(order)], strict=True):
+            some = order[begin:end]
+            last = int(hi[some[0]]) + self.store.dropped
+            visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
+        self._consider_rows(rows, visited, width)
+        return out
+
+    def _consider_rows(self, rows: KeyRows, visited: int, width: int) -> None:
+        """Rows cost about as much as visiting every cell twice: have them once that has been paid."""
+        store = self.store
+        cells = len(store.cell_key)
+        is_dense = len(store) >= _FEW_SLICES and cells >= _DENSE * len(store) * width
+        if rows.is_on:
+            if not is_dense:
+                rows.drop()
+        elif is_dense:
+            rows.paid += visited
+            if rows.paid >= 2 * cells:
+                rows.is_on, rows.paid = True, 0

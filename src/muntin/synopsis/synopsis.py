@@ -9,8 +9,8 @@ all that must be saved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,13 @@ Store = TypeVar("Store", bound=Elements)
 
 # text is kept as codes; this gives the sort rank of every code, and the code of every rank
 TextOrder = Callable[[Expression], tuple[Ints, Ints]]
+
+
+class Asked(NamedTuple):
+    """Needs of a window at some instants (already rounded to its slide), ascending."""
+
+    instants: Ints
+    needs: Sequence[Need]
 
 
 class Synopsis(ABC, Generic[Store]):
@@ -61,18 +68,34 @@ class Synopsis(ABC, Generic[Store]):
 
     @abstractmethod
     def lookup(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], keys: Ints | None, width: int
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
         """Partials of `window` at each instant (already rounded to its slide).
 
-        `keys` maps each key id to its slot, -1 for keys not asked for; None means every id is its
-        own slot. `width` is the number of slots per instant.
+        `ids` are the keys asked for, ascending; None means all ids below `width`, which is the number
+        of slots per instant.
         """
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        """Windows of all keys, which may share work."""
+        return {
+            window: self.lookup(window, each.instants, each.needs, None, width)
+            for window, each in asked.items()
+        }
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:
         """At which instants the window may hold an event of any key; a cheap test for silence."""
         lo, hi = self.store.runs(instants - window.size, instants - window.to)
         return np.asarray(hi > lo)
+
+    def mark_keys(self, used: Bools) -> None:
+        """Set `used` for every key id of its own that the store does not have any more."""
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        """Key ids are different from now on, in the store too."""
+
+    def rebuild(self) -> None:
+        """Make anew from the store whatever is kept beside it."""
 
     def first_needed(self) -> int:
         """Index of the first event of a ring that a window looked up from `kept_from` on reaches."""

@@ -1,0 +1,54 @@
+"""Changes: which keys enter and which leave the answers of a query, from one instant to the next.
+
+What `EMIT CHANGES` makes of a query. A key *enters* at the first instant at which it qualifies and did
+not at the one before, and *leaves* at the first at which it no longer does: no more than that, so a
+key that hovers about its threshold enters and leaves as often as it crosses it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.engine.evaluate import Rows, select
+from muntin.engine.lookup import answers_at
+from muntin.engine.reading import reading_of
+from muntin.engine.shard import Shard
+from muntin.engine.stretch import Stretch
+from muntin.synopsis.contract import Ints
+
+
+def changes_at(
+    shard: Shard, name: str, instants: Ints, inside: Ints, stretch: Stretch
+) -> tuple[list[pa.Table], Ints]:
+    """Tables of changes at each instant, after one at which the keys `inside` qualified; and those that
+    qualify at the last. O(keys) per instant for the selection, O(changes) for the tables."""
+    reading = reading_of(shard, name)
+    schema = reading.query.emission_schema()
+    tables: list[pa.Table] = []
+    for instant, now in zip(instants, _qualifying(shard, name, instants, stretch), strict=True):
+        changed = np.setxor1d(inside, now, assume_unique=True)
+        if len(changed):
+            ids = changed if reading.key_expressions else None
+            answers = answers_at(shard, name, np.array([instant]), ids, is_filtered=False)
+            enters = np.isin(changed, now, assume_unique=True)
+            change = pa.array(np.where(enters, "enter", "leave"), pa.string())
+            tables.append(pa.Table.from_arrays([*answers.columns, change], schema=schema))
+        inside = now
+    return tables, inside
+
+
+def _qualifying(shard: Shard, name: str, instants: Ints, stretch: Stretch) -> list[Ints]:
+    """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
+    reading = reading_of(shard, name)
+    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
+    rows = Rows(stretch.width(reading), instants, None)
+    if not rows.width:
+        return [np.zeros(0, np.int64) for _ in instants]
+    found = [stretch.find(place, instants, rows.width) for place in reading.places]
+    kept = select(reading, rows, found, keys, shard.texts, stretch.once).kept
+    slots = np.arange(len(rows)) if kept is None else kept
+    edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
+    return [slots[lo:hi] % rows.width for lo, hi in pairwise(edges)]

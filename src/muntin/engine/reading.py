@@ -1,0 +1,94 @@
+"""A reading: how one query's answers are put together from what its groups find; made once per plan."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.engine.shard import Shard
+from muntin.expression import Expression
+from muntin.plan.manager import Placed
+from muntin.query import Call, Query
+from muntin.synopsis.contract import Need
+from muntin.window import Window
+
+
+class Place(NamedTuple):
+    """A window in a group, and all that the query needs of it."""
+
+    number: int
+    window: Window
+    needs: tuple[Need, ...]
+
+
+class Part(NamedTuple):
+    """One component of a call: where it is found."""
+
+    place: int  # among the places of the reading
+    need: Need
+
+
+class CallReading(NamedTuple):
+    """One call: its answer is lowered from its parts."""
+
+    aggregate: Aggregate
+    parts: tuple[Part, ...]
+    type: pa.DataType  # of the answer
+    text: Expression | None  # whose dictionary has the values, if the answer is one of them
+
+
+class Reading:
+    """`outputs` are the numbers of calls, or expressions over their answers and the keys."""
+
+    def __init__(self, shard: Shard, name: str):
+        query, placement = shard.registrations[name].query, shard.manager.placements[name]
+        self.query: Query = query
+        self.schema = query.answer_schema()
+        self.key_expressions = tuple(key.expression for key in query.keys)
+        self._needs: dict[tuple[int, Window], dict[Need, None]] = {}
+        self.calls = tuple(
+            CallReading(
+                AGGREGATES[call.function],
+                tuple(self._part(placed) for placed in parts),
+                _answer_type(call),
+                _text_of(call, shard),
+            )
+            for call, parts in zip(query.calls, placement.calls, strict=True)
+        )
+        self.presence = tuple(self._part(placed) for placed in placement.presence)
+        self.places = tuple(Place(*where, tuple(needs)) for where, needs in self._needs.items())
+        self.outputs = tuple(_call_of(output.expression) for output in query.outputs)
+        self.is_by_time = all(call.window.is_time for call in query.calls)
+
+    def _part(self, placed: Placed) -> Part:
+        number, demand = placed
+        where = (number, demand.window)
+        self._needs.setdefault(where, {})[demand.need] = None
+        return Part(list(self._needs).index(where), demand.need)
+
+
+def reading_of(shard: Shard, name: str) -> Reading:
+    """The reading of a query; kept until the plan changes."""
+    readings: dict[str, Any] = shard.readings
+    if name not in readings:
+        readings[name] = Reading(shard, name)
+    reading: Reading = readings[name]
+    return reading
+
+
+def _call_of(output: Expression) -> int | Expression:
+    """The number of the call that an output is nothing but the answer of, or else the output."""
+    if output.is_column and output.columns and output.columns[0].startswith("$"):
+        return int(output.columns[0][1:])
+    return output
+
+
+def _answer_type(call: Call) -> pa.DataType:
+    return AGGREGATES[call.function].answer_type(None if call.argument is None else call.argument.type)
+
+
+def _text_of(call: Call, shard: Shard) -> Expression | None:
+    argument = call.argument
+    return argument if argument in shard.texts and _answer_type(call) == argument.type else None

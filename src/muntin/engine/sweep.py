@@ -1,0 +1,46 @@
+"""Sweeping: forget the keys and texts that no state refers to any more.
+
+A key that was silent for longer than the longest window has no event left in any store, but its id
+and its value are still in the dictionary. When a dictionary has doubled since it was last looked at,
+the ids in use are marked, the others forgotten, and those left are numbered anew, in their order:
+O(1) amortised per key that comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from muntin.synopsis.contract import Bools, Ints
+
+_FEW = 4096  # ids that are not worth a sweep
+
+
+class Forgetful(Protocol):
+    """A dictionary that can forget."""
+
+    def __len__(self) -> int: ...
+
+    def retain(self, kept: Bools) -> Ints:
+        """Forget what is not kept; the new id of each, -1 for those gone."""
+
+
+class Sweeper:
+    """When to sweep one dictionary."""
+
+    def __init__(self) -> None:
+        self._due_at = _FEW
+
+    def sweep(
+        self, dictionary: Forgetful, mark: Callable[[Bools], None], renumber: Callable[[Ints], None]
+    ) -> None:
+        """Sweep if it is due; `mark` sets which ids are in use, `renumber` tells what they are called now."""
+        if len(dictionary) < self._due_at:
+            return
+        used = np.zeros(len(dictionary), np.bool_)
+        mark(used)
+        if 4 * int(used.sum()) <= 3 * len(used):
+            renumber(dictionary.retain(used))
+        self._due_at = max(_FEW, 2 * len(dictionary))

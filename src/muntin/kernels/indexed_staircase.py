@@ -1,0 +1,121 @@
+"""Staircases and their dyadic index, kept in step.
+
+`at` is a position here: instants are numbered one by one. The step at position p of a key answers for the
+segment [q + 1, p + 1), where q is the position of the step before it.
+"""
+
+from __future__ import annotations
+
+from muntin.kernels import blocks
+from muntin.kernels.buckets import LARGEST, UNTOUCHED
+from muntin.kernels.dyadic import delete_segment, insert_segment
+from muntin.kernels.jit import kernel
+from muntin.kernels.staircase import STEPS, push, trim
+
+_NEXT_PLACE = blocks.UNTOUCHED
+
+
+@kernel
+def number_instants(at, last, number, position, instant):
+    """Number the instants of events in order of time; returns how many of them are new.
+
+    `number` instants have been numbered so far, the last of them is `last`. `position[i]` becomes the
+    number of event i's instant, and `instant` the new ones.
+    """
+    count = 0
+    for i in range(len(at)):
+        if at[i] != last or number + count == 0:
+            last = at[i]
+            instant[count] = last
+            count += 1
+        position[i] = number + count - 1
+    return count
+
+
+@kernel
+def insert_events(stairs, nodes, buckets, waiting, waiting_count, first, key, at, code, done):
+    """Push events `done`, `done` + 1, … of a batch; what they beat leaves the index at once.
+
+    New steps wait to be indexed, for most are beaten soon: `waiting` has the keys that have some.
+    O(log^2 n) amortised each. Returns how many are done: fewer than all if the pool of steps must grow first.
+    """
+    for i in range(done, len(key)):
+        k = key[i]
+        trim(stairs, k, first)
+        row = stairs.key[k]
+        if row.size == 0:
+            row.base = first
+        while row.size > 0 and stairs.code[row.start + row.head + row.size - 1] <= code[i]:
+            if row.indexed == row.size:
+                _delete_top(stairs, nodes, buckets, first, k)
+            row.size -= 1
+            stairs.count[STEPS] -= 1
+        if row.size > 0 and stairs.at[row.start + row.head + row.size - 1] == at[i]:
+            continue  # a greater one of the same instant is in every window that it is in
+        if not push(stairs, k, at[i], code[i]):
+            return i
+        if not row.is_waiting:
+            row.is_waiting = True
+            waiting[waiting_count[0]] = k
+            waiting_count[0] += 1
+    return len(key)
+
+
+@kernel
+def index_waiting(stairs, nodes, buckets, waiting, waiting_count, first, done):
+    """Index the new steps of the waiting keys, from number `done` of them on; O(log^2 n) each.
+
+    Returns how many keys are done: fewer than all if the pool of pairs must grow first.
+    """
+    most = 2 * len(nodes.offset) + 2  # nodes of a segment: each may take a bucket, and a block of the largest
+    for i in range(done, waiting_count[0]):
+        k = waiting[i]
+        row = stairs.key[k]
+        while row.indexed < row.size:
+            if buckets.free[_NEXT_PLACE] + (most << LARGEST) > len(buckets.code) or buckets.spare[
+                UNTOUCHED
+            ] + most > len(buckets.bucket):
+                return i
+            step = row.start + row.head + row.indexed
+            start = row.base if row.indexed == 0 else stairs.at[step - 1] + 1
+            insert_segment(nodes, buckets, first, start, stairs.at[step] + 1, stairs.code[step], k)
+            row.indexed += 1
+        row.is_waiting = False
+    return waiting_count[0]
+
+
+@kernel
+def delete_keys(stairs, nodes, buckets, first, new_id):
+    """Take all steps of the keys that go, `new_id[key] < 0`, and their segments; O(keys + segments log n)."""
+    for k in range(len(stairs.key)):
+        if new_id[k] < 0:
+            row = stairs.key[k]
+            while row.size > 0:
+                if row.indexed == row.size:
+                    _delete_top(stairs, nodes, buckets, first, k)
+                row.size -= 1
+                stairs.count[STEPS] -= 1
+
+
+@kernel
+def wait_all(stairs, waiting):
+    """Let all steps of all keys wait to be indexed; returns the number of keys that have some."""
+    count = 0
+    for k in range(len(stairs.key)):
+        row = stairs.key[k]
+        row.indexed = 0
+        row.is_waiting = row.size > 0
+        if row.size > 0:
+            waiting[count] = k
+            count += 1
+    return count
+
+
+@kernel
+def _delete_top(stairs, nodes, buckets, first, key):
+    """Take the segment of a key's newest step out of the index."""
+    row = stairs.key[key]
+    step = row.start + row.head + row.size - 1
+    start = row.base if row.size == 1 else stairs.at[step - 1] + 1
+    delete_segment(nodes, buckets, first, start, stairs.at[step] + 1, stairs.code[step], key)
+    row.indexed -= 1
