@@ -73,3 +73,13 @@ def sort_key(number: float) -> int:
         return number
     bits: int = _BITS.unpack(_NUMBER.pack(math.nan if math.isnan(number) else number + 0.0))[0]
     return bits ^ ((bits >> 63) & GREATEST)
+
+
+def sort_value(key: int) -> float:
+    """The float with a given sort key.
+
+    >>> sort_value(sort_key(-1.5)), sort_value(sort_key(0.25))
+    (-1.5, 0.25)
+    """
+    number: float = _NUMBER.unpack(_BITS.pack(key ^ ((key >> 63) & GREATEST)))[0]
+    return number

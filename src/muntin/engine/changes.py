@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from muntin.engine.evaluate import Rows, select
-from muntin.engine.lookup import answers_at
+from muntin.engine.evaluate import always, select
+from muntin.engine.lookup import answers_at, look
 from muntin.engine.reading import reading_of
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch
@@ -21,18 +21,19 @@ from muntin.synopsis.contract import Ints
 
 
 def changes_at(
-    shard: Shard, name: str, instants: Ints, inside: Ints, stretch: Stretch
+    shard: Shard, name: str, instants: Ints, inside: Ints, stretch: Stretch | None, ids: Ints | None = None
 ) -> tuple[list[pa.Table], Ints]:
     """Tables of changes at each instant, after one at which the keys `inside` qualified; and those that
-    qualify at the last. O(keys) per instant for the selection, O(changes) for the tables."""
+    qualify at the last. Only keys among `ids` qualify, if given. O(keys) per instant for the selection,
+    O(changes) for the tables."""
     reading = reading_of(shard, name)
     schema = reading.query.emission_schema()
     tables: list[pa.Table] = []
-    for instant, now in zip(instants, _qualifying(shard, name, instants, stretch), strict=True):
+    for instant, now in zip(instants, _qualifying(shard, name, instants, stretch, ids), strict=True):
         changed = np.setxor1d(inside, now, assume_unique=True)
         if len(changed):
-            ids = changed if reading.key_expressions else None
-            answers = answers_at(shard, name, np.array([instant]), ids, is_filtered=False)
+            of = changed if reading.key_expressions else None
+            answers = answers_at(shard, name, np.array([instant]), of, is_filtered=False)
             enters = np.isin(changed, now, assume_unique=True)
             change = pa.array(np.where(enters, "enter", "leave"), pa.string())
             tables.append(pa.Table.from_arrays([*answers.columns, change], schema=schema))
@@ -40,15 +41,17 @@ def changes_at(
     return tables, inside
 
 
-def _qualifying(shard: Shard, name: str, instants: Ints, stretch: Stretch) -> list[Ints]:
+def _qualifying(
+    shard: Shard, name: str, instants: Ints, stretch: Stretch | None, ids: Ints | None
+) -> list[Ints]:
     """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
     reading = reading_of(shard, name)
-    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
-    rows = Rows(stretch.width(reading), instants, None)
+    rows, find, keys = look(shard, reading, instants, ids, stretch)
     if not rows.width:
         return [np.zeros(0, np.int64) for _ in instants]
-    found = [stretch.find(place, instants, rows.width) for place in reading.places]
-    kept = select(reading, rows, found, keys, shard.texts, stretch.once).kept
+    found = [find(place) for place in reading.places]
+    once = always if stretch is None else stretch.once
+    kept = select(reading, rows, found, keys, shard.texts, once).kept
     slots = np.arange(len(rows)) if kept is None else kept
     edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
-    return [slots[lo:hi] % rows.width for lo, hi in pairwise(edges)]
+    return [rows.ids(slots[lo:hi]) for lo, hi in pairwise(edges)]

@@ -7,11 +7,13 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.engine.candidates import candidates, may_use_index
 from muntin.engine.changes import changes_at
 from muntin.engine.evaluate import Rows, answer
 from muntin.engine.lookup import answers_at
@@ -42,18 +44,19 @@ class _Due:
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
 
-    def take(self, shard: Shard, instants: Ints, stretch: Stretch) -> None:
-        """Add answers; a window that has none (a sum beyond 64 bits) must not hold up any other."""
+    def take(self, shard: Shard, instants: Ints, stretch: Stretch | None, ids: Ints | None = None) -> None:
+        """Add answers, of the keys `ids` or of all in a stretch; a window that has none (a sum beyond 64 bits)
+        must not hold up any other."""
         try:
             if self.inside is None:
-                self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
+                self.tables.append(answers_at(shard, self.name, instants, ids, stretch))
             else:
-                tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch)
+                tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch, ids)
                 self.tables += tables
         except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
-                    self.take(shard, np.array([instant]), stretch)
+                    self.take(shard, np.array([instant]), stretch, ids)
                 return
             self.missed += 1
             end = np.datetime64(int(instants[0]), "us")
@@ -140,12 +143,33 @@ def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> No
         if lo < hi:
             part = due.instants[lo:hi]
             due_now.append((due, parts.setdefault(part.tobytes(), part)))
+    due_now = _answer_by_index(shard, due_now)
     try:
         stretch.prefetch((reading_of(shard, due.name), instants) for due, instants in due_now)
     except MuntinError:
         stretch = Stretch(shard)  # one of them has no answer: each finds out for itself
     for due, instants in due_now:
         due.take(shard, instants, stretch)
+
+
+def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[_Due, Ints]]:
+    """Answer the queries whose keys an index finds; returns those that are left, to be answered for all keys."""
+    found = [(due, instants, reading_of(shard, due.name)) for due, instants in dues]
+    sharers = Counter(
+        reading.places[reading.range.part.place][:2] for *_, reading in found if reading.range is not None
+    )
+    left = []
+    for due, instants, reading in found:
+        if reading.range is None or len(instants) > 1 or not may_use_index(shard, reading):
+            left.append((due, instants))
+            continue
+        place = reading.places[reading.range.part.place][:2]
+        ids = candidates(shard, reading, int(instants[0]), sharers[place])
+        if ids is None:
+            left.append((due, instants))
+        else:
+            due.take(shard, instants, None, ids)
+    return left
 
 
 def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:

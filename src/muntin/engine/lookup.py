@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import no_answers
-from muntin.engine.evaluate import Rows, always, answer
+from muntin.engine.candidates import candidates
+from muntin.engine.evaluate import Finder, Rows, always, answer
+from muntin.engine.keys import KeyDictionary
 from muntin.engine.point import reader_of
-from muntin.engine.reading import Place, reading_of
+from muntin.engine.reading import Place, Reading, reading_of
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch, settle
 from muntin.errors import MuntinError
@@ -34,6 +36,8 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
         )
     if query.slide:
         instant -= instant % query.slide
+    if ids is None:
+        ids = candidates(shard, reading_of(shard, name), instant)
     return answers_at(shard, name, np.array([instant]), ids)
 
 
@@ -64,10 +68,24 @@ def answers_at(
     In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
     reading = reading_of(shard, name)
+    rows, find, keys = look(shard, reading, instants, ids, stretch, is_started)
+    if rows.width == 0:
+        return reading.schema.empty_table()
+    once = always if stretch is None else stretch.once
+    return answer(reading, rows, find, keys, shard.texts, once, is_filtered)
+
+
+def look(
+    shard: Shard,
+    reading: Reading,
+    instants: Ints,
+    ids: Ints | None,
+    stretch: Stretch | None,
+    is_started: bool = True,
+) -> tuple[Rows, Finder, KeyDictionary | None]:
+    """The slots of a look-up of all keys (in a stretch) or of some, and how to find what is in them."""
     keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
     width = 1 if keys is None else len(keys) if ids is None else len(ids)
-    if width == 0:
-        return reading.schema.empty_table()
 
     def find(place: Place) -> Found:
         if stretch is not None:
@@ -76,8 +94,7 @@ def answers_at(
         return shard.synopses[number].lookup(window, settle(window, instants), needs, ids, width)
 
     rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
-    once = always if stretch is None else stretch.once
-    return answer(reading, rows, find, keys, shard.texts, once, is_filtered)
+    return rows, find, keys
 
 
 def key_expressions(query: Query) -> tuple[Expression, ...]:

@@ -10,6 +10,7 @@ from muntin.aggregate import AGGREGATES, Aggregate
 from muntin.engine.shard import Shard
 from muntin.expression import Expression
 from muntin.plan.manager import Placed
+from muntin.plan.threshold import compared_call, threshold_of
 from muntin.query import Call, Query
 from muntin.synopsis.contract import Need
 from muntin.window import Window
@@ -39,6 +40,15 @@ class CallReading(NamedTuple):
     text: Expression | None  # whose dictionary has the values, if the answer is one of them
 
 
+class KeyRange(NamedTuple):
+    """Only keys whose part has a sort key from `low` to `high` have an answer."""
+
+    part: Part
+    low: int
+    high: int
+    is_forced: bool  # whether the query asks for the index
+
+
 class Reading:
     """`outputs` are the numbers of calls, or expressions over their answers and the keys."""
 
@@ -60,7 +70,18 @@ class Reading:
         self.presence = tuple(self._part(placed) for placed in placement.presence)
         self.places = tuple(Place(*where, tuple(needs)) for where, needs in self._needs.items())
         self.outputs = tuple(_call_of(output.expression) for output in query.outputs)
+        self.range = self._range()
+        compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
+        self.compared = compared if compared is not None and _is_plain(self.calls[compared].type) else None
         self.is_by_time = all(call.window.is_time for call in query.calls)
+
+    def _range(self) -> KeyRange | None:
+        threshold = threshold_of(self.query)
+        if isinstance(threshold, str):
+            return None
+        parts = self.calls[threshold.call].parts
+        part = next(part for part in parts if part.need.component == threshold.component)
+        return KeyRange(part, threshold.low, threshold.high, threshold.is_forced)
 
     def _part(self, placed: Placed) -> Part:
         number, demand = placed
@@ -76,6 +97,10 @@ def reading_of(shard: Shard, name: str) -> Reading:
         readings[name] = Reading(shard, name)
     reading: Reading = readings[name]
     return reading
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(kind) or pa.types.is_float64(kind))
 
 
 def _call_of(output: Expression) -> int | Expression:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from muntin.band import Band
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.plan.demand import Demand, Demands, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
+from muntin.plan.threshold import INDEXES, threshold_of
 from muntin.query import Query
 from muntin.synopsis import RangeTree
 from muntin.synopsis.grid import window_step
@@ -144,6 +146,8 @@ def check_demands(query: Query) -> Demands:
     demands = demands_of(query)
     for demand in (*(demand for call in demands.calls for demand in call), *demands.presence):
         choose_synopsis(demand)
+    if query.hint in INDEXES and isinstance(reason := threshold_of(query), str):
+        raise MuntinError(f"the {query.hint} cannot find the keys of this query: {reason}")
     return demands
 
 

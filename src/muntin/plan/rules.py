@@ -9,6 +9,7 @@ from muntin.aggregate.component import HOLISTIC
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
+from muntin.plan.threshold import INDEXES
 from muntin.synopsis import SYNOPSES, RangeTree, RInt
 from muntin.synopsis.contract import dtype_of
 from muntin.synopsis.grid import window_step
@@ -105,10 +106,10 @@ def choose_synopsis(demand: Demand) -> Rule:
     """The rule for a demand; a hint comes first if the synopsis it names can serve it."""
     natural = next(rule for rule in RULES if rule.applies(demand))
     hint = demand.hint
-    if hint is None or hint == natural.synopsis:
+    if hint is None or hint == natural.synopsis or hint in INDEXES:
         return natural
     if hint not in SYNOPSES:
-        raise MuntinError(f"there is no synopsis '{hint}'{nearest(hint, SYNOPSES)}")
+        raise MuntinError(f"there is no synopsis '{hint}'{nearest(hint, [*SYNOPSES, *INDEXES])}")
     # a hint is about what the synopsis can do: the rest goes its usual way
     if demand.need.component not in SYNOPSES[hint]:
         return natural

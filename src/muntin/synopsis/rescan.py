@@ -26,6 +26,8 @@ from muntin.aggregate.contract import Array, Partial, is_text
 from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.expression import Expression
 from muntin.synopsis.contract import Bools, Found, Ints, Need
+from muntin.synopsis.finders import Finders, KeyBand, Wanted
+from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing, columns_of, key_column
 from muntin.synopsis.synopsis import Synopsis
 from muntin.window import Window
@@ -97,6 +99,38 @@ class Rescan(RingSynopsis):
     """
 
     name = "rescan"
+    _finders: Finders
+
+    def fit(self, needs: Needs) -> None:
+        super().fit(needs)
+        self._finders = getattr(self, "_finders", None) or Finders(self.store, self.where, self.keys)
+        self._finders.keep(set(needs.components))
+
+    def insert(self) -> None:
+        self._finders.follow()
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Ints | None:
+        start = instant - window.size
+        end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
+        return self._finders.candidates(Wanted(need, start, final, end, band))
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        self._finders.renumber(new_id)
+
+    def rebuild(self) -> None:
+        self._finders.begin_again()
+
+    def nbytes(self) -> int:
+        return self._finders.nbytes()
+
+    def __str__(self) -> str:
+        return str(self._finders)
+
+    def check(self) -> None:
+        super().check()
+        self._finders.check()
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int

@@ -153,6 +153,17 @@ class EventRing(Sequence):
         self.changed_from = self.dropped + first_moved
         self._columns.extend({name: array[order] for name, array in merged.items()})
 
+    def by_key(
+        self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int
+    ) -> tuple[Ints, Ints, Partial]:
+        first, last = (max(number, self.dropped) - self.dropped for number in (lo, hi))
+        part = slice(first, max(first, last))
+        value, valid = self.column(need.input, where, part)
+        key, at = self[key_column(keys)][part], self.at[part]
+        kept = valid & (key >= 0)
+        partial = COMPONENTS[need.component].lift(value[kept], valid[kept], at[kept])
+        return key[kept], at[kept], partial
+
     def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
         if key_column(keys) in self._columns:
             ids = self[key_column(keys)]

@@ -48,6 +48,16 @@ class Sequence(ABC):
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         """The partial of each element with index in [lo, hi) that passes `where`, on its own."""
 
+    def by_key(
+        self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int
+    ) -> tuple[Ints, Ints, Partial]:
+        """What the elements with numbers in [lo, hi) hold of each key: ids, instants, partials; in order of time."""
+        raise NotImplementedError("the store has no keys")
+
+    def count_by_key(self, lo: int, hi: int) -> int:
+        """How many there are of them, about."""
+        return max(0, hi - lo)
+
     def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
         """Set `used` for every key id that an element has."""
 

@@ -204,6 +204,19 @@ class SliceStore(Sequence):
             )
         }
 
+    def by_key(
+        self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int
+    ) -> tuple[Ints, Ints, Partial]:
+        first, last = (max(number, self.dropped) - self.dropped for number in (lo, hi))
+        edges = self.first_cells(0)[first : last + 1] if last > first else np.zeros(1, np.int64)
+        part = slice(int(edges[0]), int(edges[-1]))
+        at = np.repeat(self._slices["start"][first:last], np.diff(edges))
+        return self.cell_key[part], at, self.cells(need, part)
+
+    def count_by_key(self, lo: int, hi: int) -> int:
+        first, last = (min(max(number - self.dropped, 0), len(self)) for number in (lo, hi))
+        return max(0, self.first_cell(last) - self.first_cell(first))
+
     def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
         if keys == self.keys:
             used[self.cell_key] = True

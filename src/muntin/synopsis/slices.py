@@ -26,7 +26,8 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.kernels.combine import cells_of
 from muntin.kernels.slices import merge_chains
-from muntin.synopsis.contract import Found, Ints, Need, dtype_of
+from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need, dtype_of
+from muntin.synopsis.finders import Finders, KeyBand, Wanted
 from muntin.synopsis.key_rows import KeyRows
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.slice_store import SliceStore
@@ -42,6 +43,7 @@ class Slices(Synopsis[SliceStore]):
 
     name = "slices"
     _rows: dict[Need, KeyRows]
+    _finders: Finders
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
@@ -49,11 +51,22 @@ class Slices(Synopsis[SliceStore]):
         self._rows = {
             need: before[need] if need in before else KeyRows(self.store, need) for need in needs.components
         }
+        self._finders = getattr(self, "_finders", None) or Finders(self.store, self.where, self.keys)
+        self._finders.keep(set(needs.components))
 
     def insert(self) -> None:
         """The store has folded the events already; O(components)."""
         for rows in self._rows.values():
             rows.follow()
+        self._finders.follow()
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Ints | None:
+        start = instant - window.size
+        end = self.store.run(start, instant)[1] + self.store.dropped
+        final = min(end, self.store.run(LONG_AGO, settled)[1] + self.store.dropped)
+        return self._finders.candidates(Wanted(need, start, final, end, band))
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
@@ -104,22 +117,27 @@ class Slices(Synopsis[SliceStore]):
         return found
 
     def renumber_keys(self, new_id: Ints) -> None:
-        self.rebuild()
+        for rows in self._rows.values():
+            rows.begin_again()
+        self._finders.renumber(new_id)
 
     def rebuild(self) -> None:
         for rows in self._rows.values():
             rows.begin_again()
+        self._finders.begin_again()
 
     def nbytes(self) -> int:
-        return sum(rows.nbytes() for rows in self._rows.values())
+        return sum(rows.nbytes() for rows in self._rows.values()) + self._finders.nbytes()
 
     def __str__(self) -> str:
         rows = sum(rows.is_on for rows in self._rows.values())
-        return f"key rows of {rows} components" if rows else ""
+        shown = [f"key rows of {rows} components"] if rows else []
+        return "; ".join([*shown, *filter(None, [str(self._finders)])])
 
     def check(self) -> None:
         for rows in self._rows.values():
             rows.check()
+        self._finders.check()
 
     def _read(self, need: Need, lo: Ints, hi: Ints, width: int) -> Partial:
         """Partials of runs of slices, by index, for all keys; one scan per end."""

@@ -17,6 +17,7 @@ import numpy as np
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.finders import KeyBand
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.window import Window, span
@@ -87,6 +88,16 @@ class Synopsis(ABC, Generic[Store]):
         """At which instants the window may hold an event of any key; a cheap test for silence."""
         lo, hi = self.store.runs(instants - window.size, instants - window.to)
         return np.asarray(hi > lo)
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Ints | None:
+        """Ids of keys, ascending, among which are all those whose need of a window that ends at `instant` lies in
+        a band; None if the synopsis would rather be asked for all keys.
+
+        Events before the instant `settled` have all come.
+        """
+        return None
 
     def mark_keys(self, used: Bools) -> None:
         """Set `used` for every key id of its own that the store does not have any more."""

@@ -1,0 +1,164 @@
+"""Key finder: which keys have COUNT, SUM, MAX or MIN in a range, over windows that end now, by an index.
+
+A `collective_index` or a `staircase_index` of one component, fed from a store. Both answer for what
+was fed: *settled* elements, which no event out of order can change any more. What came after them is
+looked at itself: every key that occurs there is a candidate.
+
+    elements   [ settled: in the index           | fresh ]
+    window            [ start ...                     end ]      candidates = index since start, and fresh keys
+
+So candidates are all the keys that qualify and some that do not: whoever asks verifies them, key by key.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from muntin.aggregate.contract import Array
+from muntin.band import GREATEST, LEAST, sort_value
+from muntin.expression import Expression
+from muntin.synopsis.collective_index import CollectiveIndex
+from muntin.synopsis.contract import Ints, Need, dtype_of
+from muntin.synopsis.sequence import Sequence
+from muntin.synopsis.staircase_index import StaircaseIndex
+
+PARTS = 4  # levels of each size: the paper's p
+_DENSE = 50_000  # keys up to which scanning a row beats walking a tree
+_MOST = 2**40  # of one amount
+_FINE = 20  # of a sum of floats, the threshold is about 2 ** _FINE units
+
+
+class KeyFinder:
+    """An index of one need, over the elements of a store by key."""
+
+    def __init__(
+        self, store: Sequence, where: Expression | None, keys: tuple[Expression, ...], need: Need, unit: float
+    ):
+        self._store = store
+        self._where = where
+        self._keys = keys
+        self._need = need
+        self._unit = unit
+        self.refused: str | None = None  # why the index cannot answer
+        self._refused_until = 0  # the element after which it can be tried again
+        self._fed = store.dropped  # number of the first element that is not in the index
+        self._index: CollectiveIndex | StaircaseIndex | None = None
+
+    @property
+    def form(self) -> str:
+        return "none" if self._index is None else self._index.form
+
+    def pending(self, settled: int) -> int:
+        """How many elements would have to be fed to look up a window that ends with element `settled`."""
+        return max(0, settled - max(self._fed, self._store.dropped))
+
+    def is_usable(self, settled: int) -> bool:
+        """Whether it has not been fed beyond the end of the window."""
+        if self.refused and self._store.dropped >= self._refused_until:
+            self.begin_again()
+        return self.refused is None and self._fed <= max(settled, self._store.dropped)
+
+    def begin_again(self) -> None:
+        """Forget everything; the next look-up feeds it from the store."""
+        self.refused, self._index, self._fed = None, None, self._store.dropped
+
+    def renumber(self, new_id: Ints) -> None:
+        if self._index is not None:
+            self._index.renumber(new_id)
+
+    def follow(self) -> None:
+        """The store has changed. What was settled never does, unless time was promised and not kept."""
+        if self._store.changed_from < self._fed:
+            self.begin_again()
+
+    def candidates(self, start: int, settled: int, end: int, low: int, high: int, keys: int) -> Ints | None:
+        """Ids of keys, ascending, among which are all those whose need, from instant `start` to element `end`,
+        has a sort key from `low` to `high`. None if the index cannot be used, `refused` says why."""
+        self._feed(settled, keys)
+        if self._index is None:
+            return None
+        fresh = np.unique(self._store.by_key(self._need, self._where, self._keys, settled, end)[0])
+        found = self._find(max(start, self._store.forgotten_before), low, high)
+        return found if not len(fresh) else np.union1d(found, fresh)
+
+    def nbytes(self) -> int:
+        return 0 if self._index is None else self._index.nbytes()
+
+    def check(self) -> None:
+        if self._index is not None:
+            self._index.check()
+
+    def _find(self, start: int, low: int, high: int) -> Ints:
+        index, is_float = self._index, dtype_of(self._need) == np.float64
+        if isinstance(index, StaircaseIndex):
+            least, most = (
+                None if key in (LEAST, GREATEST) else sort_value(key) if is_float else key
+                for key in (low, high)
+            )
+            return index.keys_in(start, least, most)
+        assert isinstance(index, CollectiveIndex)
+        if self._need.component == "sum" and is_float:
+            return index.candidates(start, max(1, math.floor(sort_value(low) / self._unit)), None)
+        return index.candidates(start, max(low, 0), None if high == GREATEST else high)
+
+    def _feed(self, settled: int, keys: int) -> None:
+        """Bring the index up to element `settled`; O(p log K) per element and key, amortised."""
+        begin = max(self._fed, self._store.dropped)
+        if self._index is None:
+            begin = self._store.dropped
+            self._index = self._make("dense" if keys < _DENSE else "tree")
+        self._index.forget(self._store.forgotten_before)
+        if begin >= settled:
+            return
+        key, at, partial = self._store.by_key(self._need, self._where, self._keys, begin, settled)
+        value = partial[0]
+        if isinstance(self._index, StaircaseIndex):
+            self._index.add(key, at, value)
+        elif reason := _why_no_amounts(value):
+            self.refused, self._refused_until, self._index = reason, settled, None
+            return
+        else:
+            if value.dtype == np.float64:  # more than any threshold in these units is enough
+                value = np.minimum(np.ceil(value / self._unit), _MOST)
+            self._index.add(key, at, value.astype(np.int64))
+        self._fed = settled
+
+    def _make(self, form: str) -> CollectiveIndex | StaircaseIndex:
+        if self._need.component in ("max", "min"):
+            return StaircaseIndex(self._need.component, dtype_of(self._need), form)  # type: ignore[arg-type]
+        return CollectiveIndex("sum", PARTS, form)  # type: ignore[arg-type]
+
+
+def _why_no_amounts(value: Array) -> str | None:
+    if not len(value):
+        return None
+    if not (bool(np.isfinite(value).all()) and value.min() >= 0):
+        return "a sum of numbers below 0, or that are none, cannot be indexed"
+    return "numbers this large cannot be indexed" if value.dtype == np.int64 and value.max() > _MOST else None
+
+
+def unit_for(need: Need, low: int) -> float:
+    """The unit in which sums of floats are counted, for a threshold: the same for all of its magnitude.
+
+    >>> from muntin.query import Input
+    >>> unit_for(Need(Input(None), "count"), 1000)
+    1.0
+    """
+    if need.component != "sum" or dtype_of(need) != np.float64:
+        return 1.0
+    exponent = math.frexp(sort_value(low))[1]
+    return float(2.0 ** (exponent - exponent % 8 - _FINE))
+
+
+def why_not_indexed(need: Need, low: int) -> str | None:
+    """What keeps a need with a lower bound from being indexed; None if nothing does."""
+    if need.component in ("max", "min"):
+        return None
+    is_float = dtype_of(need) == np.float64
+    if need.component == "sum" and not (sort_value(low) if is_float else low) > 0:
+        return "keys of sum 0 or less have no mark in the index"
+    if need.component == "count" and low < 1 and need.input.argument is not None:
+        return "keys that count 0 have no mark in the index"
+    return None
