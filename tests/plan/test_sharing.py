@@ -45,10 +45,40 @@ def test_equal_filters_are_evaluated_once() -> None:
     engine = engine_with(
         "SELECT SUM(x) AS v FROM s [RANGE 5 SECONDS] WHERE n > 3",
         "SELECT MAX(x) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] where (N  >  3)",
-        "SELECT SUM(x) FILTER (WHERE n > 3) AS v FROM s [ROWS 10]",
+        "SELECT SUM(x) FILTER (WHERE 3 < n) AS v FROM s [ROWS 10]",
     )
     (predicate,) = engine._operators["s"].shard._wanted.predicates
     assert predicate.sql == "n > 3"
+
+
+@pytest.mark.parametrize("window", ["[RANGE 5 SECONDS]", "[RANGE 5 SECONDS SLIDE 1 SECOND]"])
+@pytest.mark.parametrize("condition", ["n > 3", "k = 'a'"])
+def test_where_and_filter_share(window: str, condition: str) -> None:
+    """In time windows without keys they mean the same, so the second one adds no state; nor do both at once."""
+    engine = engine_with(f"SELECT SUM(x) AS v, COUNT(*) AS c FROM s {window} WHERE {condition}")
+    before = kept(engine)
+    engine.register(f"SELECT AVG(x) FILTER (WHERE {condition}) AS v FROM s {window}", "filter")
+    engine.register(
+        f"SELECT SUM(x) FILTER (WHERE {condition}) AS v FROM s {window} WHERE {condition}", "both"
+    )
+    engine.register(f"SELECT COUNT(*) FILTER (WHERE {condition}) AS v FROM s {window}", "count")
+    assert kept(engine) == before
+
+
+def test_where_beside_filter_is_one_predicate() -> None:
+    """`WHERE p` with `FILTER q` is `WHERE p AND q`."""
+    engine = engine_with("SELECT SUM(x) FILTER (WHERE n < 9) AS v FROM s [RANGE 5 SECONDS] WHERE k = 'a'")
+    before = kept(engine)
+    engine.register("SELECT SUM(x) AS v FROM s [RANGE 7 SECONDS] WHERE k = 'a' AND n < 9", "written")
+    assert kept(engine) == before
+
+
+def test_rows_windows_keep_them_apart() -> None:
+    """Before or after the window makes a difference there."""
+    engine = engine_with("SELECT SUM(x) AS v FROM s [ROWS 5] WHERE n > 3")
+    before = kept(engine)
+    engine.register("SELECT SUM(x) FILTER (WHERE n > 3) AS v FROM s [ROWS 5]", "filter")
+    assert kept(engine) != before
 
 
 def test_what_nobody_needs_is_freed() -> None:

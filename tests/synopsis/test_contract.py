@@ -46,6 +46,13 @@ SUBJECTS = {
     "panes": Subject(GRID, MERGED, UNKEYED),
     "paired_windows": Subject(GRID, MERGED, UNKEYED),
     "quantile_tree": Subject(TIME + ROWS, "QUANTILE(x, 0.3), QUANTILE(n, 0.99), MEDIAN(x)", UNKEYED),
+    "range_tree": Subject(
+        TIME + GRID,
+        "COUNT(*) FILTER (WHERE n > 0), SUM(x) FILTER (WHERE n BETWEEN -50 AND 20), AVG(x) FILTER (WHERE x < 0.5), "
+        "MIN(n) FILTER (WHERE x >= 0), MAX(x) FILTER (WHERE n = 7), FIRST(x) FILTER (WHERE n < 0), "
+        "LAST(w) FILTER (WHERE n < 0), VAR_POP(x) FILTER (WHERE n > 0)",
+        UNKEYED,
+    ),
     "distinct": Subject(TIME + ROWS, "COUNT(DISTINCT x), COUNT(DISTINCT w)", UNKEYED),
 }
 PAIRS = [(name, keys) for name in SYNOPSES for keys in SUBJECTS[name].keys]

@@ -12,7 +12,7 @@ from muntin.aggregate.contract import is_text
 from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
-from muntin.synopsis.contract import Batch, Column, Ints, storage
+from muntin.synopsis.contract import Batch, Bools, Column, Ints, storage
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,7 @@ def prepare(
             argument: Column(*map(sorted_by_time, to_column(evaluated[argument], texts.get(argument))))
             for argument in wanted.arguments
         },
-        {
-            predicate: sorted_by_time(np.asarray(evaluated[predicate].fill_null(False)))
-            for predicate in wanted.predicates
-        },
+        {predicate: sorted_by_time(_to_mask(evaluated[predicate])) for predicate in wanted.predicates},
     )
 
 
@@ -76,6 +73,11 @@ def to_column(array: pa.Array, text: Dictionary | None) -> Column:
     if array.null_count:
         array = array.fill_null(0)
     return Column(np.asarray(array).astype(storage(kind), copy=False), valid)
+
+
+def _to_mask(array: pa.Array) -> Bools:
+    """Which events pass; NULL does not. Filling in what is not there would cost as much as the predicate."""
+    return np.asarray(array.fill_null(False) if array.null_count else array)
 
 
 def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:

@@ -112,7 +112,9 @@ class WindowManager:
             return alone
         bands = self._bands.get(call[0].band.attribute, Counter())
         many = len(bands) + (call[0].band not in bands)
-        return [choose_synopsis(replace(demand, bands=many)) for demand in call]
+        rules = [choose_synopsis(replace(demand, bands=many)) for demand in call]
+        # a tree may know more of the past than a filter: no call may read one component of each
+        return rules if len({rule.synopsis for rule in rules}) == 1 else alone
 
     def _count(self, demand: Demand, step: int) -> None:
         """One demand more or less for a band."""

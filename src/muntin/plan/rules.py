@@ -113,7 +113,7 @@ def choose_synopsis(demand: Demand) -> Rule:
     # a hint is about what the synopsis can do: the rest goes its usual way
     if demand.need.component not in SYNOPSES[hint]:
         return natural
-    if hint == RangeTree.name and demand.need.input.filter is None:
+    if hint == RangeTree.name and demand.need.input.filter is None and demand.where is None:
         return natural
     if reason := why_not(hint, demand):
         raise MuntinError(f"synopsis '{hint}' cannot serve {demand.need} over {demand.window}: {reason}")
