@@ -20,6 +20,7 @@ SERIES = {
     "fig09": {"r_int", "b_int", "psoup", "materialize_all", "materialize_none"},
     "fig10": {"r_int", "b_int", "quantile_tree"},
     "fig11": {"r_int", "b_int", "quantile_tree"},
+    "fig12": {"naive", "scan", "tree", "dense"},
 }
 
 
