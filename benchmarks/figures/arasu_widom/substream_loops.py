@@ -40,9 +40,17 @@ def append(stamps, place, oldest, count, k, t, longest):
 
 
 @kernel
-def verify(stamps, place, oldest, count, candidate, since, v, found):
-    """The candidates with more than `v` events, by R-INT; how many."""
+def verify(is_probe, logs, candidate, since, v, found):
+    """The candidates with more than `v` events, by R-INT, or by one probe each; how many."""
+    stamps, place, oldest, count = logs
     hits = 0
+    if is_probe:
+        for i in range(len(candidate)):
+            k = candidate[i]
+            found[hits] = k
+            at = count[k] - v - 1
+            hits += (at >= 0) & (stamps[place[k] + max(at, 0)] >= since)
+        return hits
     for i in range(len(candidate)):
         k = candidate[i]
         if count_since(stamps, place[k] + oldest[k], place[k] + count[k], since) > v:
@@ -97,35 +105,26 @@ def take_naive(is_probe, logs, key, at, longest, since, v, found, answers):
 
 
 @kernel
-def take_tree(marks, total, tree, parts, before, counts, logs, key, at, begin, longest, since, v, level, out, found,
-              answers, listed):  # fmt: skip
-    """An update and a look-up in turns with the tree form; the first trade there was no room for."""
+def take_indexed(is_probe, tree, state, logs, trades, begin, longest, asked, room):
+    """An update and a look-up in turns with an index, dense if `tree` is None; the first trade it had no room for."""
+    marks, total, parts, before, counts = state
     stamps, place, oldest, count = logs
+    key, at = trades
+    since, v, level = asked
+    out, found, answers, listed = room
     for n in range(begin, len(key)):
         if add_events(marks, total, tree, parts, key[n : n + 1], at[n : n + 1], None, 0, before, counts) == 0:
             return n
         append(stamps, place, oldest, count, key[n], at[n], longest)
-        relink(marks, tree)
-        regroup(marks, tree)
-        edge = np.searchsorted(tree.latest[: tree.state[END]], since[n])
-        size = list_newer(marks, tree, level[n], -1, edge, since[n], len(count), out)
+        if tree is None:
+            size = scan_level(marks[level[n]], None, len(count), since[n], out)
+        else:
+            relink(marks, tree)
+            regroup(marks, tree)
+            edge = np.searchsorted(tree.latest[: tree.state[END]], since[n])
+            size = list_newer(marks, tree, level[n], -1, edge, since[n], len(count), out)
         listed[0] += size
-        note(answers, n, found, verify(stamps, place, oldest, count, out[:size], since[n], v[n], found))
-    return len(key)
-
-
-@kernel
-def take_dense(marks, total, parts, before, counts, logs, key, at, begin, longest, since, v, level, out, found, answers,
-               listed):  # fmt: skip
-    """An update and a look-up in turns with the dense form; the first trade there was no room for."""
-    stamps, place, oldest, count = logs
-    for n in range(begin, len(key)):
-        if add_events(marks, total, None, parts, key[n : n + 1], at[n : n + 1], None, 0, before, counts) == 0:
-            return n
-        append(stamps, place, oldest, count, key[n], at[n], longest)
-        size = scan_level(marks[level[n]], None, len(count), since[n], out)
-        listed[0] += size
-        note(answers, n, found, verify(stamps, place, oldest, count, out[:size], since[n], v[n], found))
+        note(answers, n, found, verify(is_probe, logs, out[:size], since[n], v[n], found))
     return len(key)
 
 

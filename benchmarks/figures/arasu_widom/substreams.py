@@ -25,6 +25,7 @@ class Naive:
     def __init__(self, name: str, mode: str, day: Day, stamps: Ints, start: int):
         """With the trades before number `start`; `stamps` has room for those of all symbols, shared by all."""
         self.name, self.mode, self.day = name, mode, day
+        self.is_probe = name == "scan" or name.endswith("_probe")
         self.end = start
         count = np.bincount(day.symbol[:start], minlength=day.symbols)
         gone = day.first_after(int(day.at[start - 1]) + 1 - LONGEST)
@@ -63,8 +64,7 @@ class Naive:
                 )
 
     def _take(self, key: Ints, at: Ints, since: Ints, v: Ints) -> None:
-        is_probe = self.name == "scan"
-        loops.take_naive(is_probe, self.logs, key, at, LONGEST, since, v, self.found, self.answers)
+        loops.take_naive(self.is_probe, self.logs, key, at, LONGEST, since, v, self.found, self.answers)
 
     def _take_batches(self, key: Ints, at: Ints, window: Ints, v: Ints) -> None:
         for start in range(0, len(key), BATCH // 2):
@@ -80,16 +80,20 @@ class Naive:
 
     def _find(self, since: int, v: int) -> int:
         stamps, place, oldest, count = self.logs
-        if self.name == "scan":
+        if self.is_probe:
             return int(loops.probe_all(stamps, place, count, since, v, self.found))
         return int(loops.visit_all(stamps, place, oldest, count, since, v, self.found))
 
 
 class Indexed(Naive):
-    """The same R-INTs, looked up only for the symbols that a collective index names (`tree` or `dense`)."""
+    """The same, but only of the symbols that a collective index names.
 
-    def __init__(self, form: Any, mode: str, day: Day, stamps: Ints, start: int, parts: int):
-        super().__init__(form, mode, day, stamps, start)
+    `tree` and `dense` look them up by search, `tree_probe` and `dense_probe` with a probe each.
+    """
+
+    def __init__(self, name: str, mode: str, day: Day, stamps: Ints, start: int, parts: int):
+        super().__init__(name, mode, day, stamps, start)
+        form: Any = name.removesuffix("_probe")
         self.index = CollectiveIndex("count", parts, form)
         for at in range(0, start, 20_000):
             part = slice(at, min(at + 20_000, start))
@@ -112,11 +116,11 @@ class Indexed(Naive):
         level_of = {low: index.levels.level_above(low) for low in set(v.tolist())}
         level = np.array([level_of[low] for low in v.tolist()])
         while begin < len(key):
-            tree = index._arrays()
-            state = (index._marks, index._total, *([tree] if tree else []), index.levels.parts, index.before)
-            take = loops.take_tree if tree else loops.take_dense
-            begin = take(*state, index._counts, self.logs, key, at, begin, LONGEST, since, v, level, self.out,
-                         self.found, self.answers, self.listed)  # fmt: skip
+            state = (index._marks, index._total, index.levels.parts, index.before, index._counts)
+            room = (self.out, self.found, self.answers, self.listed)
+            begin = loops.take_indexed(
+                self.is_probe, index._arrays(), state, self.logs, (key, at), begin, LONGEST, (since, v, level), room
+            )  # fmt: skip
             if begin < len(key):  # as `add` does: room for levels or slots
                 self._make_room()
 
@@ -132,10 +136,9 @@ class Indexed(Naive):
         self._index_trades(key, at)
 
     def _find(self, since: int, v: int) -> int:
-        stamps, place, oldest, count = self.logs
         candidate = self.index.candidates(since, v + 1)
         self.listed[0] += len(candidate)
-        return int(loops.verify(stamps, place, oldest, count, candidate, since, v, self.found))
+        return int(loops.verify(self.is_probe, self.logs, candidate, since, v, self.found))
 
 
 def stamps_of(day: Day) -> Ints:
