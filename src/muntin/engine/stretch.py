@@ -6,7 +6,7 @@ one group nest, and all keys of a window are the same for every query that looks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,12 +44,15 @@ class Stretch:
                     windows[window] = Asked(settled, self._needs(number, window))
         for (number, width), windows in asked.items():
             if width:
-                found = timed_together(
-                    self._shard, number, {window: len(each.instants) for window, each in windows.items()},
-                    lambda synopsis, windows=windows, width=width: synopsis.lookup_all(windows, width),
-                )  # fmt: skip
-                for window, each in windows.items():
-                    self._found[number, window, each.instants.tobytes()] = found[window]
+                self._look_up(number, windows, width)
+
+    def _look_up(self, number: int, windows: Mapping[Window, Asked], width: int) -> None:
+        counts = {window: len(each.instants) for window, each in windows.items()}
+        found = timed_together(
+            self._shard, number, counts, lambda synopsis: synopsis.lookup_all(windows, width)
+        )
+        for window, each in windows.items():
+            self._found[number, window, each.instants.tobytes()] = found[window]
 
     def find(self, place: Place, instants: Ints, width: int) -> Found:
         """What a group has of a window, for all its queries."""
