@@ -89,6 +89,16 @@ class TextTable:
         find_texts(*buffers_of(texts), self._table, self._mix, self._starts, self._arena, self.null_id, ids)
         return ids
 
+    def find_one(self, text: bytes) -> int:
+        """The id of one text, -1 if it is unknown."""
+        content = read_only(np.frombuffer(text.ljust(8, b"\0"), np.uint8))
+        offsets = read_only(np.array([0, len(text)], np.int32))
+        ids = np.empty(1, np.int64)
+        find_texts(
+            offsets, content, ALL_VALID, self._table, self._mix, self._starts, self._arena, self.null_id, ids
+        )
+        return int(ids[0])
+
     def retain(self, kept: Bools) -> Ints:
         """Forget ids that are not kept; the others move up, in order. The new id of each, -1 if gone."""
         new_id = renumbered(kept)
