@@ -16,7 +16,9 @@ from muntin.engine.engine import Engine
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
 _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
-_BANDS = "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
+_BANDS = (
+    "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
+)
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
