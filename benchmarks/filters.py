@@ -21,10 +21,11 @@ SECOND = 1_000_000
 SIZE = 10  # seconds of the longest window
 HINTS = {"a structure each": "r_int", "one range tree": "range_tree"}
 NOTES = """SUM of integers over windows of up to {size} seconds, `WHERE price > v` with another v for each rule.
-{rate:,} events a second of event time, a batch each; the windows are full before anything is timed, and no backlog is kept.
-A structure each is R-INT, the cheapest for this sum, after evaluating the predicate; on slices where there is a SLIDE.
-The tree is over single events in both. Engines of one kind take turns. Look-ups are `lookup_many` of all rules. A
-sample of the answers is compared with NumPy. With a structure each, more rules are not bearable."""
+{rate:,} events a second of event time, a batch each; the windows are full before anything is timed, and no
+backlog is kept. A structure each is R-INT, the cheapest for this sum, after evaluating the predicate; on
+slices where there is a SLIDE. The tree is over single events in both. Engines of one kind take turns. Look-
+ups are `lookup_many` of all rules. A sample of the answers is compared with NumPy. With a structure each,
+more rules are not bearable."""
 
 
 @dataclass(frozen=True)

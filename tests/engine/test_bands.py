@@ -118,6 +118,12 @@ def test_rule_counts_different_bands(window: str, many: int) -> None:
     assert "range_tree" not in set().union(*synopses_of(again).values())
 
 
+def test_long_windows_on_slices_stay_there() -> None:
+    """However many bands: their events would have to be kept, where slices do not grow with the rate."""
+    served = synopses_of(engine_of_bands(MANY_BANDS_ON_SLICES + 1, "[RANGE 30 DAYS SLIDE 1 HOUR]"))
+    assert "range_tree" not in set().union(*served.values())
+
+
 def test_a_filter_that_is_kept_stays_where_it_is() -> None:
     """A query for a band that already has a structure joins it, however many bands there are by then."""
     engine = engine_of_bands(MANY_BANDS + 5)

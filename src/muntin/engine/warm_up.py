@@ -16,6 +16,9 @@ from muntin.engine.engine import Engine
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
 _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
+_BANDS = (
+    "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
+)
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -34,6 +37,7 @@ def warm_up() -> float:
             calls = f"{_NUMBERS}, {_VALUES}".format(column)
             engine.register(f"SELECT {calls} FROM s {window}", f"all {column} {number}")
             engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
+        engine.register(_BANDS.format(column), f"bands {column}")
     engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
     at = np.arange(64) * 250_000
     for turn in range(4):

@@ -9,7 +9,7 @@ from typing import Any
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
-from muntin.synopsis import RangeTree, columns_of_bands
+from muntin.synopsis import RangeTree
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import columns_of
 
@@ -53,7 +53,7 @@ class WindowGroup:
     def columns(self) -> tuple[set[Expression], set[Expression]]:
         """Arguments and predicates that it reads of the events in its store."""
         if self.synopsis == RangeTree.name:  # filters there are bands, which come with look-ups
-            return columns_of_bands(self.needs.components), set()
+            return {each for place in self.needs.bands for each in place if each is not None}, set()
         is_filtered = self.store.where is not None  # by the store already
         return columns_of(self.needs.components, None if is_filtered else self.where)
 

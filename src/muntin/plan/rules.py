@@ -16,9 +16,11 @@ from muntin.synopsis.grid import window_step
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
-# each (benchmarks/filters.py). Slices keep no events, which a tree must: there it has to save more.
+# each (benchmarks/filters.py). Slices break even later, and keep no events, which a tree must: there it has to
+# save more, over windows short enough for their events to be kept.
 MANY_BANDS = 8
 MANY_BANDS_ON_SLICES = 64
+LONGEST_BAND_ON_SLICES = 600_000_000  # microseconds
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,11 @@ def _serves_band(demand: Demand) -> bool:
 
 
 def _is_one_of_many_bands(demand: Demand) -> bool:
-    many = MANY_BANDS_ON_SLICES if is_on_slices(demand) else MANY_BANDS
+    many = MANY_BANDS
+    if is_on_slices(demand):
+        many = MANY_BANDS_ON_SLICES
+        if demand.window.size > LONGEST_BAND_ON_SLICES:
+            return False
     return demand.bands >= many and _serves_band(demand)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from muntin.aggregate.component import COMPONENTS, HOLISTIC
 from muntin.expression import Expression
 from muntin.synopsis.b_int import BInt
+from muntin.synopsis.bands import place_of
 from muntin.synopsis.contract import Batch, Column, Found, Need
 from muntin.synopsis.distinct import DistinctCounter
 from muntin.synopsis.intervals import Intervals
@@ -19,7 +20,7 @@ from muntin.synopsis.panes import Panes
 from muntin.synopsis.psoup import PSoup
 from muntin.synopsis.quantile_tree import QuantileTree
 from muntin.synopsis.r_int import RInt
-from muntin.synopsis.range_track import RangeTrack, columns_of_bands, place_of
+from muntin.synopsis.range_track import RangeTrack
 from muntin.synopsis.range_tree import RangeTree
 from muntin.synopsis.rescan import Rescan, RingSynopsis
 from muntin.synopsis.rescan_rows import RescanRows
@@ -92,5 +93,4 @@ __all__ = [
     "Slices",
     "Synopsis",
     "build_synopsis",
-    "columns_of_bands",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from math import gcd
 
+from muntin.synopsis.bands import BandPlace, band_of, place_of
 from muntin.synopsis.contract import Need
 from muntin.synopsis.grid import window_step
 from muntin.window import Unit, Window
@@ -26,6 +27,7 @@ class Needs:
     def __init__(self) -> None:
         self.windows: dict[Window, Counter[Need]] = {}
         self.components: Counter[Need] = Counter()
+        self.bands: Counter[BandPlace] = Counter()  # demands whose filter is a band, by what it is of
         self.step = 0  # of the coarsest grid with all edges of the windows there ever were
         self._reach: dict[Unit, int] = {}
 
@@ -33,6 +35,8 @@ class Needs:
         """One more demand; O(1)."""
         self.windows.setdefault(window, Counter())[need] += 1
         self.components[need] += 1
+        if band_of(need) is not None:
+            self.bands[place_of(need)] += 1
         self.step = gcd(self.step, window_step(window))
         self._reach[window.unit] = max(self.reach(window.unit), window.size + window.slide)
 
@@ -42,6 +46,9 @@ class Needs:
             counts[need] -= 1
             if not counts[need]:
                 del counts[need]
+        if band_of(need) is not None:
+            self.bands[place_of(need)] -= 1
+            self.bands += Counter()  # without those that are 0
         if not self.windows[window]:
             del self.windows[window]
             if window.size + window.slide == self.reach(window.unit):

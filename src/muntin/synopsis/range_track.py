@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from muntin.aggregate.contract import Partial
 from muntin.band import sort_keys
 from muntin.expression import Expression
 from muntin.query import Input
+from muntin.synopsis.bands import band_of, ends_of, place_of
 from muntin.synopsis.contract import Ints, Need, dtype_of
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.range_tree import RangeTree
@@ -25,7 +26,7 @@ class RangeTrack(Track):
 
     def __init__(self, store: Elements, where: Expression | None, need: Need):
         super().__init__(store, where, need)
-        self._attribute, self._argument = Input(attribute_of(need)), Input(need.input.argument)
+        self._attribute, self._argument = map(Input, place_of(need))
         self._components: list[str] = []
         self._make()
 
@@ -63,8 +64,7 @@ class RangeTrack(Track):
         return found
 
     def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
-        assert need.input.filter is not None
-        band = need.input.filter.band
+        band = band_of(need)
         assert band is not None
         partial: tuple[Any, ...] = self.structure.point(need.component, lo, hi, band.low, band.high)
         return partial
@@ -80,28 +80,3 @@ class RangeTrack(Track):
     def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
         both = [Need(input, "count") for input in (self._argument, self._attribute)]
         return dict.fromkeys(wanted, max(super().known_since(window, both).values()))
-
-
-def attribute_of(need: Need) -> Expression:
-    """The attribute whose band a need is filtered by."""
-    assert need.input.filter is not None
-    assert need.input.filter.band is not None
-    return need.input.filter.band.attribute
-
-
-def ends_of(needs: Sequence[Need]) -> tuple[Ints, Ints]:
-    """The low and high ends of the bands of needs."""
-    bands = [need.input.filter.band for need in needs if need.input.filter is not None]
-    ends = np.array([(band.low, band.high) for band in bands if band is not None], np.int64)
-    return ends[:, 0].copy(), ends[:, 1].copy()
-
-
-def place_of(need: Need) -> tuple[Expression, Expression | None]:
-    """What needs have in common that one range track serves: attribute and argument."""
-    return attribute_of(need), need.input.argument
-
-
-def columns_of_bands(needs: Iterable[Need]) -> set[Expression]:
-    """What a ring must keep for range tracks: arguments and attributes, and no predicate at all."""
-    places = {place_of(need) for need in needs}
-    return {column for place in places for column in place if column is not None}
