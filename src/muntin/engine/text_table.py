@@ -2,8 +2,8 @@
 
 Texts are read from Arrow's buffers and those with an id kept in the same form, so that nothing is made of
 Python objects and an Arrow array of all texts costs nothing. The loops are in kernels/text_table.py.
-Against Arrow's `dictionary_encode` and a table look-up of the distinct texts it was faster at every
-number of texts measured (benchmarks/keys.py).
+Arrow's `dictionary_encode`, whose distinct texts would have to be looked up here in any case, takes longer
+by itself (benchmarks/keys.py).
 """
 
 from __future__ import annotations
