@@ -122,8 +122,8 @@ def _soak(shape: Shape, events: int, size: int, is_flat: bool = False) -> dict[s
         before = time.perf_counter()
         engine.push("s", batch)
         spent += time.perf_counter() - before
-        # always one that ends in ones, next to one that does not
-        if (turn + 1) % every == 0 or turn == batches - 1 or turn % (10 * every) == 9:
+        # batches that end in ones and such that do not, whatever `every` is
+        if turn % every in (0, every - 1) or turn == batches - 1:
             some, worst = _check(engine, shape, source, turn)
             checks, error = checks + some, max(error, worst)
         if (turn + 1) % every == 0:
