@@ -124,6 +124,8 @@ class Shard:
         new.fit(group.needs)
         self._forget_prepared()
         self.meter.groups[number].begin_again()
+        if self.adaptation is not None:
+            self.adaptation.switched(number, synopsis)
         # what it takes more or less than the old one is no backlog
         self.needed_bytes = max(0, self.needed_bytes + new.nbytes() - old.nbytes())
 
