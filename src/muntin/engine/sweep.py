@@ -16,6 +16,7 @@ import numpy as np
 from muntin.synopsis.contract import Bools, Ints
 
 _FEW = 4096  # ids that are not worth a sweep
+_GROWTH = 2  # a dictionary is looked at again when it has grown by this factor
 
 
 class Forgetful(Protocol):
@@ -31,16 +32,16 @@ class Sweeper:
     """When to sweep one dictionary."""
 
     def __init__(self) -> None:
-        self._due_at = _FEW
+        self._due_at = 0  # ids
 
     def sweep(
         self, dictionary: Forgetful, mark: Callable[[Bools], None], renumber: Callable[[Ints], None]
     ) -> None:
         """Sweep if it is due; `mark` sets which ids are in use, `renumber` tells what they are called now."""
-        if len(dictionary) < self._due_at:
+        if len(dictionary) < max(self._due_at, _FEW):
             return
         used = np.zeros(len(dictionary), np.bool_)
         mark(used)
         if 4 * int(used.sum()) <= 3 * len(used):
             renumber(dictionary.retain(used))
-        self._due_at = max(_FEW, 2 * len(dictionary))
+        self._due_at = max(_FEW, _GROWTH * len(dictionary))

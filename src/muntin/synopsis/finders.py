@@ -97,9 +97,7 @@ class Finders:
         return found
 
     def _cells(self, wanted: Wanted) -> int:
-        return self._store.count_by_key(
-            self._store.run(wanted.start, 2**62)[0], wanted.end
-        )
+        return self._store.count_by_key(self._store.run(wanted.start, 2**62)[0], wanted.end)
 
     def _scan(self, wanted: Wanted) -> float:
         """What visiting all keys would cost this look-up."""

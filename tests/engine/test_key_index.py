@@ -1,0 +1,177 @@
+"""HAVING by an index: the same answers as by visiting every key, and the index where it pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from muntin import Engine
+from muntin.engine import candidates
+from muntin.errors import MuntinError
+from muntin.synopsis import finders
+from replay import disagreement
+from scenario import SeededDice, random_case
+
+SECOND = 1_000_000
+WINDOWS = (
+    "[RANGE 4 SECONDS SLIDE 1 SECOND]",
+    "[RANGE 6 SECONDS]",
+    "[RANGE 9 SECONDS SLIDE 3 SECONDS]",
+    "[RANGE 20 SECONDS SLIDE 2 SECONDS]",
+)
+FUNCTIONS = ("COUNT(*)", "COUNT(x)", "SUM(n)", "SUM(x)", "MAX(n)", "MIN(n)", "MAX(x)", "MIN(x)")
+
+
+def index_for(function: str) -> str:
+    return "staircase_index" if function[:3] in ("MAX", "MIN") else "collective_index"
+
+
+def random_pairs(engine: Engine, rng: np.random.Generator) -> list[tuple[str, str]]:
+    """Queries, each once for all keys and once by index."""
+    pairs = []
+    for number in range(6):
+        function, window = str(rng.choice(FUNCTIONS)), str(rng.choice(WINDOWS))
+        low = int(rng.integers(0, 30))
+        between = f"BETWEEN {low} AND {low + rng.integers(0, 40)}"
+        condition = rng.choice([f"> {low}", f">= {low}", between, f"< {low}", f"> {low}.5", f"= {low}"])
+        changes = str(rng.choice(["", " EMIT CHANGES"]))
+        rest = f"k, {function} AS v FROM s {window} GROUP BY k HAVING {function} {condition}{changes}"
+        engine.register(f"SELECT {rest}", f"all {number}")
+        engine.register(f"SELECT /*+ SYNOPSIS({index_for(function)}) */ {rest}", f"index {number}")
+        pairs.append((f"all {number}", f"index {number}"))
+    return pairs
+
+
+def random_batch(rng: np.random.Generator, start: int, delay: int) -> dict[str, Any]:
+    """Some of them with values that cannot be indexed."""
+    count = int(rng.integers(1, 60))
+    at = np.sort(rng.integers(start, start + 3 * SECOND, count))
+    if delay:
+        at = at - rng.integers(0, 400_000 * delay, count)
+    x, n = rng.random(count) * 20, rng.integers(0, 12, count)
+    if rng.random() < 0.2:
+        x[0], n[0] = rng.choice([np.nan, -3.0, np.inf]), -5
+    key = rng.integers(0, rng.integers(1, 30), count) + 100 * rng.integers(0, 3)  # keys leave and return
+    return {"ts": at, "k": key, "n": n, "x": pa.array(x, mask=rng.random(count) < 0.1)}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_an_index_changes_no_answer(seed: int) -> None:
+    """All kinds of ranges, by look-up and by advance, with events out of order and numbers it must refuse."""
+    rng = np.random.default_rng(seed)
+    delay = int(rng.integers(0, 3))
+    engine = Engine()
+    engine.execute(
+        f"CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY {delay} SECONDS"
+    )
+    pairs, start = random_pairs(engine, rng), 0
+    for _ in range(10):
+        engine.push("s", random_batch(rng, start, delay))
+        start += int(rng.integers(SECOND // 2, 6 * SECOND))
+        answers = engine.advance() if rng.random() < 0.6 else {}
+        for by_all, by_index in pairs:
+            assert (by_all in answers) == (by_index in answers)
+            if by_all in answers:
+                assert_same(answers[by_all], answers[by_index])
+            if rng.random() < 0.5:
+                assert_same(engine.lookup(by_all), engine.lookup(by_index))
+        engine.check()
+
+
+@pytest.mark.parametrize("start", range(0, 300, 60))
+def test_random_cases_agree_when_every_having_is_indexed(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference agrees also where indexes serve whatever they can, from the second look-up on."""
+    for module in (finders, candidates):
+        monkeypatch.setattr(module, "FEW", 0)
+    monkeypatch.setattr(finders, "_FEED", 0)
+    for seed in range(start, start + 60):
+        difference = disagreement(random_case(SeededDice(seed), f"seed {seed}"))
+        assert difference is None or "must divide" in str(difference), f"seed {seed}: {difference}"
+
+
+def crowd(function: str = "COUNT(*)", keys: int = 6_000) -> Engine:
+    """Many keys of which a few stand out."""
+    rng = np.random.default_rng(3)
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+    engine.register(
+        f"SELECT k, {function} AS v FROM s [RANGE 10 SECONDS SLIDE 1 SECOND] GROUP BY k HAVING {function} > 100",
+        "few",
+    )
+    count = 30_000
+    key = rng.integers(0, keys, count)
+    key[rng.random(count) < 0.05] = 7
+    engine.push("s", {"ts": np.arange(count) * 300, "k": key, "n": np.ones(count, np.int64)})
+    return engine
+
+
+def test_the_index_is_made_when_scans_have_paid_for_it() -> None:
+    """Few look-ups visit all keys; many bring an index about; EXPLAIN says which it is."""
+    engine = crowd()
+    engine.lookup("few")
+    assert "all keys are visited for count of *: an index would not pay" in engine.explain("few")
+    for _ in range(300):
+        found = engine.lookup("few")
+    assert "collective_index (dense) of count of *" in engine.explain("few")
+    assert found["k"].to_pylist() == [7]
+
+
+def test_what_cannot_be_indexed_is_said() -> None:
+    """A sum that went below 0 is found by visiting all keys, and EXPLAIN says why; later it is indexed again."""
+    engine = crowd("SUM(n)")
+    for _ in range(300):
+        engine.lookup("few")
+    assert "collective_index" in engine.explain("few")
+    engine.push("s", {"ts": [10 * SECOND, 11 * SECOND], "k": [9, 9], "n": [-5, 1]})
+    engine.lookup("few")
+    engine.push("s", {"ts": [12 * SECOND], "k": [9], "n": [1]})
+    engine.lookup("few")
+    assert "numbers below 0" in engine.explain("few")
+
+
+def test_many_thresholds_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred queries that differ in window and threshold keep the state of one."""
+    engine = crowd()
+    for number in range(100):
+        engine.register(
+            "SELECT /*+ SYNOPSIS(collective_index) */ k, COUNT(*) AS v FROM s "
+            f"[RANGE {2 + number % 9} SECONDS SLIDE 1 SECOND] GROUP BY k HAVING COUNT(*) > {number + 20}",
+            f"q{number}",
+        )
+    engine.lookup("q0")
+    before = engine.stats()["streams"]["s"]["bytes"]
+    for number in range(1, 100):
+        found = engine.lookup(f"q{number}")
+        assert found["k"].to_pylist() == [7]
+    assert engine.stats()["streams"]["s"]["bytes"] == before
+
+
+@pytest.mark.parametrize(
+    ("hint", "call", "rest", "reason"),
+    [
+        ("collective_index", "AVG(n)", "[RANGE 1 SECOND] GROUP BY k HAVING AVG(n) > 1", "no index for AVG"),
+        ("collective_index", "SUM(n)", "[RANGE 1 SECOND] GROUP BY k", "no HAVING"),
+        ("collective_index", "SUM(n)", "[RANGE 1 SECOND] HAVING SUM(n) > 1", "no GROUP BY"),
+        (
+            "staircase_index",
+            "SUM(n)",
+            "[RANGE 1 SECOND] GROUP BY k HAVING SUM(n) > 1",
+            "by the collective_index",
+        ),
+        ("collective_index", "SUM(n)", "[ROWS 5] GROUP BY k HAVING SUM(n) > 1", "counts events"),
+        ("collective_index", "SUM(n)", "[RANGE 1 SECOND] GROUP BY k HAVING SUM(n) > MAX(n)", "more than"),
+    ],
+)
+def test_an_index_that_cannot_serve_is_refused(hint: str, call: str, rest: str, reason: str) -> None:
+    """Asked for by name, an index that cannot find the keys says why."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+    with pytest.raises(MuntinError, match=reason):
+        engine.register(f"SELECT /*+ SYNOPSIS({hint}) */ {call} FROM s {rest}", "q")
+
+
+def assert_same(one: pa.Table, other: pa.Table) -> None:
+    assert one.to_pandas().equals(other.to_pandas()), f"{one.to_pandas()}\n{other.to_pandas()}"

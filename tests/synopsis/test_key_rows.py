@@ -1,0 +1,124 @@
+"""Windows of all keys: cells or rows, nested or alone, the answers are those of every cell merged by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from muntin import Engine
+from muntin.synopsis import Slices, slices
+from muntin.synopsis.key_rows import KeyRows
+
+CALLS = "COUNT(*), COUNT(x), SUM(n), SUM(x), AVG(x), MIN(n), MAX(x), FIRST(x), LAST(n), VAR_POP(x)"
+WINDOWS = [
+    f"[RANGE {size} SECONDS{to} SLIDE {slide} SECONDS]"
+    for size, to, slide in [
+        (1, "", 1), (3, "", 1), (16, "", 2), (37, "", 1), (60, "", 5), (60, " TO 7 SECONDS", 1), (200, "", 4),
+    ]
+]  # fmt: skip
+
+
+def events(rng: np.random.Generator, second: int, keys: int, count: int) -> dict[str, Any]:
+    at = np.sort(rng.integers(second * 1_000_000, (second + 5) * 1_000_000, count))
+    at -= rng.integers(0, 2_000_000, count) * (rng.random(count) < 0.05)  # some out of order
+    x = rng.normal(size=count)
+    return {
+        "ts": at,
+        "k": rng.integers(0, keys, count),
+        "n": rng.integers(-50, 50, count),
+        "x": pa.array(x, mask=rng.random(count) < 0.05),
+    }
+
+
+def engine_of() -> Engine:
+    engine = Engine()
+    engine.execute(
+        "CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 2 SECONDS"
+    )
+    for number, window in enumerate(WINDOWS):
+        engine.register(f"SELECT k, {CALLS} FROM s {window} GROUP BY k", f"q{number}")
+    return engine
+
+
+def rows_of(engine: Engine) -> list[KeyRows]:
+    shard = engine._operators["s"].shard
+    return [
+        rows
+        for synopsis in shard.synopses.values()
+        if isinstance(synopsis, Slices)
+        for rows in synopsis._rows.values()
+    ]
+
+
+def assert_same(one: pa.Table, other: pa.Table) -> None:
+    assert one.schema == other.schema
+    for name in one.column_names:
+        left, right = (table[name].to_pandas() for table in (one, other))
+        if pa.types.is_floating(one.schema.field(name).type):  # merged in another order
+            np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-12)
+        else:
+            assert left.equals(right), name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_change_no_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that reads rows answers as one that merges cells, by look-up and by advance, out of order too."""
+    rng = np.random.default_rng(seed)
+    plain, rowed = engine_of(), engine_of()
+    for second in range(0, 300, 5):
+        batch = events(rng, second, keys=12 if second < 150 else 40, count=200)
+        for engine in (plain, rowed):
+            engine.push("s", batch)
+        for rows in rows_of(rowed):
+            rows.is_on = True
+        for rows in rows_of(plain):
+            rows.drop()
+        if rng.random() < 0.5:
+            monkeypatch.setattr(slices, "_DENSE", 2.0)  # never dense
+            expected = plain.advance()
+            monkeypatch.setattr(slices, "_DENSE", 0.0)
+            actual = rowed.advance()
+            assert expected.keys() == actual.keys()
+            for name in expected:
+                assert_same(expected[name], actual[name])
+            rowed.check()
+        for number in range(len(WINDOWS)):
+            assert_same(plain.lookup(f"q{number}"), rowed.lookup(f"q{number}"))
+
+
+def test_rows_are_made_when_they_have_been_paid_for() -> None:
+    """Look-ups of all keys, once they have visited enough cells, bring rows about; sparse keys never do."""
+    rng = np.random.default_rng(0)
+    dense, sparse = engine_of(), engine_of()
+    for second in range(0, 200, 5):
+        dense.push("s", events(rng, second, keys=10, count=200))
+        sparse.push("s", events(rng, second, keys=5_000, count=200))
+    assert not any(rows.is_on for rows in rows_of(dense))
+    for _ in range(10):
+        for engine in (dense, sparse):
+            engine.lookup("q6")
+    assert any(rows.is_on for rows in rows_of(dense))
+    assert not any(rows.is_on for rows in rows_of(sparse))
+    assert "key rows" in dense.explain("q6")
+    dense.check()
+
+
+def test_windows_that_end_together_share_one_scan() -> None:
+    """The cells visited for many nested windows are those of the longest one."""
+    rng = np.random.default_rng(1)
+    engine = engine_of()
+    for second in range(0, 100, 5):
+        engine.push("s", events(rng, second, keys=6, count=200))
+    shard = engine._operators["s"].shard
+    (synopsis,) = (each for each in shard.synopses.values() if isinstance(each, Slices))
+    need = next(iter(synopsis.needs.components))
+    first, last = synopsis.store.dropped, synopsis.store.dropped + len(synopsis.store)
+    lo = np.arange(last - 1, first - 1, -1)
+    rows = synopsis._rows[need]
+    rows.drop()
+    out = tuple(np.empty(len(lo) * 6, array.dtype) for array in synopsis.store.cells_of(need))
+    visited = rows.read(lo, last, out, np.arange(len(lo)) * 6, 6)
+    assert visited == len(synopsis.store.cell_key)
