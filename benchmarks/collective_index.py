@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.figures.arasu_widom.race import spread
 from benchmarks.measure import RUNS, Column, Result, measure_side_by_side
 from muntin.synopsis.collective_index import CollectiveIndex
 
@@ -76,6 +77,6 @@ def measure_keys(keys: int) -> list[dict[str, Any]]:
         rows.append({
             "keys": keys, "form": index.form, "insert": added.cpu_median / BATCH * 1e9,
             "look_up": found.cpu_median / LOOK_UPS * 1e6, "listed": len(listed), "right": len(right),
-            "bytes": index.nbytes() / keys, "spread": (max(found.cpu_seconds) - min(found.cpu_seconds)) / found.cpu_median,
+            "bytes": index.nbytes() / keys, "spread": spread(found),
         })  # fmt: skip
     return rows
