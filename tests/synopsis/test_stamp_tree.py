@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from muntin.kernels.stamp_tree import BUCKET_BITS, END
+from muntin.kernels.stamp_tree import BUCKET_BITS, END, TOUCHED, VISITS, list_newer, relink
 from muntin.synopsis.collective_index import CollectiveIndex
 from muntin.synopsis.contract import Ints
-from muntin.synopsis.stamp_tree import StampTree
+from muntin.synopsis.stamp_tree import StampTree, empty_tree
 
 BUCKET = 1 << BUCKET_BITS
 
@@ -74,6 +74,23 @@ def test_slots_are_renewed_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
         index.forget(now - 15_000)
     assert len(read) > 5
     assert sum(read) <= 8 * parts * events
+
+
+@pytest.mark.parametrize("buckets", [1, 63, 64, 65, 128, 4096, 4097])
+def test_every_bucket_is_found(buckets: int) -> None:
+    """A key in each, with words and tiers of bits that are full: all are listed, and nothing else is read."""
+    capacity = BUCKET << (buckets - 1).bit_length()
+    tree = empty_tree(capacity, 1, buckets)
+    slots = np.arange(buckets)[None, :] * BUCKET
+    tree.touched[:], tree.reach[:] = np.arange(buckets), 1
+    tree.state[TOUCHED], tree.state[END] = buckets, capacity
+    relink(slots, tree)
+    for edge in {0, 1, (buckets - 1) * BUCKET, buckets // 2 * BUCKET + 1}:
+        before, out = int(tree.state[VISITS]), np.empty(buckets, np.int64)
+        count = list_newer(slots, tree, 0, -1, edge, 0, buckets, out)
+        assert out[:count].tolist() == [key for key in range(buckets) if key * BUCKET >= edge]
+        read = buckets - (edge >> BUCKET_BITS)
+        assert tree.state[VISITS] - before == 2 * read + 1
 
 
 class TestLookUps:

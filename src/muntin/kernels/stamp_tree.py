@@ -6,6 +6,8 @@ counts references to each of them, which made a move from bucket to bucket take 
 
 from __future__ import annotations
 
+import numpy as np
+
 from muntin.kernels.bits import trailing_zeros
 from muntin.kernels.jit import kernel
 
@@ -159,11 +161,12 @@ def list_newer(slots, tree, near, far, edge, since, most, out):
                     out[count] = key
                     count += 1
             key = link[key, near, NEXT]
-        rest = bits[bucket >> 6, near] >> (bucket & 63) >> 1
+        bucket += 1
+        rest = bits[bucket >> 6, near] >> (bucket & 63) if bucket & 63 else 0
         if rest != 0:  # mostly; the call would take longer than the keys of the bucket
-            bucket += 1 + trailing_zeros(rest)
+            bucket += trailing_zeros(rest)
         else:
-            bucket = next_bucket(bits, tier, near, bucket + 1)
+            bucket = next_bucket(bits, tier, near, bucket)
     state[VISITS] += walked + buckets
     return count if walked <= most else -1
 
@@ -191,11 +194,12 @@ def list_older(slots, tree, near, far, edge, since, most, out):
                     out[count] = key
                     count += 1
             key = link[key, far, NEXT]
-        rest = bits[bucket >> 6, far] >> (bucket & 63) >> 1
+        bucket += 1
+        rest = bits[bucket >> 6, far] >> (bucket & 63) if bucket & 63 else 0
         if rest != 0:  # mostly; the call would take longer than the keys of the bucket
-            bucket += 1 + trailing_zeros(rest)
+            bucket += trailing_zeros(rest)
         else:
-            bucket = next_bucket(bits, tier, far, bucket + 1)
+            bucket = next_bucket(bits, tier, far, bucket)
     for depth in range(near + 1, far + 1):  # with fewer levels a key has no stamp on `near` either
         buckets += 1
         key = first[depth]
@@ -227,6 +231,17 @@ def list_either(slots, tree, near, far, edge, since, out):
         if count >= 0:
             return count
         most *= 4
+
+
+@kernel
+def find_keys(slots, tree, near, far, since):
+    """The same keys, after the buckets have followed the slots: all of a look-up in one call from Python."""
+    if tree.state[TOUCHED] > 0:
+        relink(slots, tree)
+        regroup(slots, tree)
+    out = np.empty(tree.state[LIVE], np.int64)
+    edge = np.searchsorted(tree.latest[: tree.state[END]], since)
+    return out[: list_either(slots, tree, near, far, edge, since, out)]
 
 
 @kernel

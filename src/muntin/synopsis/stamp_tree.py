@@ -46,8 +46,8 @@ from muntin.kernels.stamp_tree import (
     NOBODY,
     NONE,
     TOUCHED,
+    find_keys,
     forget_keys,
-    list_either,
     regroup,
     relink,
     renumber_slots,
@@ -102,10 +102,8 @@ class StampTree:
 
         O(log slots + keys listed), from the side that has fewer.
         """
-        self.follow(slots)
-        out = np.empty(self.arrays.state[LIVE], np.int64)
-        count = list_either(slots, self.arrays, near, far, self.edge(since), since, out)
-        return out[:count]
+        keys: Ints = find_keys(slots, self.arrays, near, far, since)
+        return keys
 
     def forget(self, slots: Ints, total: Ints, before: int) -> None:
         """Drop the keys whose newest stamp is older than `before`; O(levels) for each, O(log slots) besides."""
