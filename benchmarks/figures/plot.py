@@ -20,6 +20,7 @@ from benchmarks.figures.page import MODE_TITLES, Record, rows_of, short
 COLOURS = {
     "r_int": "#0072B2", "b_int": "#D55E00", "psoup": "#009E73", "quantile_tree": "#8C5FBF",
     "materialize_all": "#B8860B", "materialize_none": "#666666",
+    "staircase_tree": "#0072B2", "staircase_dense": "#D55E00", "scan_keys": "#666666", "scan_columns": "#B8860B",
 }  # fmt: skip
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans", "font.size": 9.5,

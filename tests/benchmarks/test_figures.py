@@ -20,6 +20,7 @@ SERIES = {
     "fig09": {"r_int", "b_int", "psoup", "materialize_all", "materialize_none"},
     "fig10": {"r_int", "b_int", "quantile_tree"},
     "fig11": {"r_int", "b_int", "quantile_tree"},
+    "fig12b": {"staircase_tree", "staircase_dense", "scan_keys", "scan_columns"},
 }
 
 
