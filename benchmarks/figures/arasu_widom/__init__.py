@@ -1,1 +1,1 @@
-"""Figures 9, 10, 11 and one beside 12 of Arasu & Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", 2004."""
+"""Figures of Arasu & Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", 2004, and one beside them."""

@@ -19,6 +19,7 @@ from muntin.kernels.indexed_staircase import index_waiting
 from muntin.kernels.indexed_staircase import insert_events as insert_indexed
 from muntin.kernels.jit import kernel
 from muntin.kernels.staircase import insert_events, scan_keys
+from muntin.kernels.treap import UNTOUCHED
 from muntin.synopsis.staircase_index import StaircaseIndex
 
 GREATEST = 2**63 - 1
@@ -35,6 +36,7 @@ class Filter:
         self.start()
         self.insert(0, known)
         self.end = known
+        self.look_up(int(day.at[known - 1]), 0)  # what waits to be indexed is not part of a run
         self.asked = 0
 
     def take(self, trades: int, thresholds: Ints) -> None:
@@ -107,16 +109,17 @@ class StaircaseTree(Indexed):
         """All that the class does around its kernels is done once a run: numbering, room, forgetting."""
         stairs, index, part = self.index.stairs, self.index.stairs.index, slice(start, stop)
         position, since = stairs._number(self.day.at[part]), self.day.at[part] + 1 - self.window
-        since_position = np.array([stairs.position_of(int(each)) for each in since])
+        since_position = stairs._instants.dropped + np.searchsorted(stairs._instants["at"], since)
         while len(stairs._stairs.state.at) < 4 * len(stairs._stairs) + 8 * len(position):
             stairs._stairs.grow()
-        while len(index.nodes.pair) < 2 * index.pairs() + 100 * len(position):
+        if len(index.nodes.pair) < index.nodes.state[UNTOUCHED] + 20 * len(position):
             index.grow()
         count = take_each_tree(
             stairs._stairs.state, index.nodes, stairs._waiting, stairs._waiting_count, index.first,
             self.day.symbol[part], position, self.day.shares[part], since_position, thresholds,
             index._waiting, self.found, sizes,
         )  # fmt: skip
+        assert count >= 0
         self.index._until = int(self.day.at[stop - 1])
         self.index.forget(int(since[-1]))
         return self.found[:count].copy()
@@ -202,7 +205,8 @@ def take_each_tree(stairs, nodes, waiting, waiting_count, first, key, at, code, 
     for i in range(len(key)):
         one = slice(i, i + 1)
         insert_indexed(stairs, nodes, waiting, waiting_count, first, key[one], at[one], code[one], 0)
-        index_waiting(stairs, nodes, waiting, waiting_count, first, 0)
+        if index_waiting(stairs, nodes, waiting, waiting_count, first, 0) < waiting_count[0]:
+            return -1  # the room was not enough
         waiting_count[0] = 0
         count = find_keys(nodes, at[i] + 1, since[i], threshold[i] + 1, GREATEST, scratch, found)
         sizes[i] = count
