@@ -22,6 +22,7 @@ FIGURES = {
     "fig10": "arasu_widom.fig10_updates",
     "fig11": "arasu_widom.fig11_lookups",
     "fig12": "arasu_widom.fig12_substreams",
+    "fig12b": "arasu_widom.fig12b_max",
 }
 
 

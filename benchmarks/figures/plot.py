@@ -22,6 +22,7 @@ COLOURS = {
     "materialize_all": "#B8860B", "materialize_none": "#666666",
     "tree": "#0072B2", "dense": "#D55E00", "scan": "#009E73", "naive": "#666666",
     "tree_probe": "#56B4E9", "dense_probe": "#E69F00",
+    "staircase_tree": "#0072B2", "staircase_dense": "#D55E00", "scan_keys": "#666666", "scan_columns": "#B8860B",
 }  # fmt: skip
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans", "font.size": 9.5,

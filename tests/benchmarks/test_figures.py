@@ -23,6 +23,7 @@ SERIES = {
     "fig10": {"r_int", "b_int", "quantile_tree"},
     "fig11": {"r_int", "b_int", "quantile_tree"},
     "fig12": {"naive", "scan", "tree", "dense", "tree_probe", "dense_probe"},
+    "fig12b": {"staircase_tree", "staircase_dense", "scan_keys", "scan_columns"},
 }
 
 

@@ -6,13 +6,10 @@ segment [q + 1, p + 1), where q is the position of the step before it.
 
 from __future__ import annotations
 
-from muntin.kernels import blocks
-from muntin.kernels.buckets import LARGEST, UNTOUCHED
 from muntin.kernels.dyadic import delete_segment, insert_segment
 from muntin.kernels.jit import kernel
 from muntin.kernels.staircase import STEPS, push, trim
-
-_NEXT_PLACE = blocks.UNTOUCHED
+from muntin.kernels.treap import UNTOUCHED
 
 
 @kernel
@@ -33,7 +30,7 @@ def number_instants(at, last, number, position, instant):
 
 
 @kernel
-def insert_events(stairs, nodes, buckets, waiting, waiting_count, first, key, at, code, done):
+def insert_events(stairs, nodes, waiting, waiting_count, first, key, at, code, done):
     """Push events `done`, `done` + 1, … of a batch; what they beat leaves the index at once.
 
     New steps wait to be indexed, for most are beaten soon: `waiting` has the keys that have some.
@@ -45,7 +42,7 @@ def insert_events(stairs, nodes, buckets, waiting, waiting_count, first, key, at
         row = stairs.key[k]
         while row.size > 0 and stairs.code[row.start + row.head + row.size - 1] <= code[i]:
             if row.indexed == row.size:
-                _delete_top(stairs, nodes, buckets, first, k)
+                _delete_top(stairs, nodes, first, k)
             row.size -= 1
             stairs.work[STEPS] -= 1
         if row.size == 0:
@@ -62,37 +59,35 @@ def insert_events(stairs, nodes, buckets, waiting, waiting_count, first, key, at
 
 
 @kernel
-def index_waiting(stairs, nodes, buckets, waiting, waiting_count, first, done):
+def index_waiting(stairs, nodes, waiting, waiting_count, first, done):
     """Index the new steps of the waiting keys, from number `done` of them on; O(log^2 n) each.
 
     Returns how many keys are done: fewer than all if the pool of pairs must grow first.
     """
-    most = 2 * len(nodes.offset) + 2  # nodes of a segment: each may take a bucket, and a block of the largest
+    most = 2 * len(nodes.offset) + 2  # nodes of a segment
     for i in range(done, waiting_count[0]):
         k = waiting[i]
         row = stairs.key[k]
         while row.indexed < row.size:
-            if buckets.free[_NEXT_PLACE] + (most << LARGEST) > len(buckets.code) or buckets.spare[
-                UNTOUCHED
-            ] + most > len(buckets.bucket):
+            if nodes.state[UNTOUCHED] + most > len(nodes.pair):
                 return i
             step = row.start + row.head + row.indexed
             start = row.base if row.indexed == 0 else stairs.at[step - 1] + 1
-            insert_segment(nodes, buckets, first, start, stairs.at[step] + 1, stairs.code[step], k)
+            insert_segment(nodes, first, start, stairs.at[step] + 1, stairs.code[step], k)
             row.indexed += 1
         row.is_waiting = False
     return waiting_count[0]
 
 
 @kernel
-def delete_keys(stairs, nodes, buckets, first, new_id):
+def delete_keys(stairs, nodes, first, new_id):
     """Take all steps of the keys that go, `new_id[key] < 0`, and their segments; O(keys + segments log n)."""
     for k in range(len(stairs.key)):
         if new_id[k] < 0:
             row = stairs.key[k]
             while row.size > 0:
                 if row.indexed == row.size:
-                    _delete_top(stairs, nodes, buckets, first, k)
+                    _delete_top(stairs, nodes, first, k)
                 row.size -= 1
                 stairs.work[STEPS] -= 1
 
@@ -112,10 +107,10 @@ def wait_all(stairs, waiting):
 
 
 @kernel
-def _delete_top(stairs, nodes, buckets, first, key):
+def _delete_top(stairs, nodes, first, key):
     """Take the segment of a key's newest step out of the index."""
     row = stairs.key[key]
     step = row.start + row.head + row.size - 1
     start = row.base if row.size == 1 else stairs.at[step - 1] + 1
-    delete_segment(nodes, buckets, first, start, stairs.at[step] + 1, stairs.code[step], key)
+    delete_segment(nodes, first, start, stairs.at[step] + 1, stairs.code[step], key)
     row.indexed -= 1

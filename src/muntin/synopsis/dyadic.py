@@ -10,9 +10,19 @@ one node of each level; their pairs are those of the segments that contain it:
 
 Positions are forgotten from the first on, and with the last of its positions a node.
 
-Pairs at a node. Most nodes have one or two pairs, a few have one for every key, so a node's set is a *treap
-of buckets*: up to 32 pairs in no order are a bucket, and only larger sets need a tree over buckets. Treaps of
-single pairs and one sorted run with an unsorted tail of 32 were measured beside it: MEASURED
+Pairs at a node are in a *treap* (`kernels/treap.py`): most nodes have one or two, a few have one for
+every key. The other choice, one sorted run a node with an unsorted tail of up to 32, was measured with the
+same inserts, deletions and look-ups (CPU time per event, about 16 pairs put and taken for each):
+
+| keys, events, what | treap | sorted run and tail |
+|---|---:|---:|
+| 5,000 Zipf, 150,000, inserts alone | 1.8 us | 1.4 us |
+| the same, and a look-up for each event | 2.5 us | 1.8 us |
+| 200,000 Zipf, 400,000, inserts alone | 3.8 us | 4.1 us |
+| 200,000 equally frequent, 400,000, inserts alone | 7.5 us | 26 us |
+
+A run is moved at every merge, O(n / 32) for each pair: that is faster while nodes are small, and breaks
+the bound where they are large.
 """
 
 from __future__ import annotations
@@ -23,32 +33,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from muntin.kernels import buckets as bucket_kernels
 from muntin.kernels import dyadic as kernels
-from muntin.kernels.blocks import NONE, TAKEN, check_blocks, no_blocks
+from muntin.kernels import treap
+from muntin.kernels.blocks import NONE
 from muntin.synopsis.contract import Ints
 
 _SMALLEST = 64  # positions
-_SMALLEST_POOL = 4096  # pairs
+_SMALLEST_POOL = 1024  # pairs
 
 
 class Nodes(NamedTuple):
-    """Where the set of each node begins."""
+    """The arrays of a dyadic index."""
 
-    root: npt.NDArray[np.int32]  # the topmost bucket of each node's set, level by level, each level a ring
+    root: npt.NDArray[np.int32]  # the topmost pair of each node, level by level, each level a ring
     offset: Ints  # of each level in `root`
-    mask: Ints  # of each level: its places less one
-
-
-class Buckets(NamedTuple):
-    """The sets of all nodes."""
-
-    bucket: npt.NDArray[Any]  # a record for each; see kernels/buckets.py
-    code: Ints  # of each pair in the pool
-    key: npt.NDArray[np.int32]  # of each pair in the pool
-    free: Ints  # free blocks of the pool; see kernels/blocks.py
-    spare: Ints  # the first bucket never used, the first free one
-    work: Ints  # operations on sets; buckets and pairs looked at
+    mask: Ints  # of each level: its nodes less one
+    pair: npt.NDArray[Any]  # the pool of pairs, a record each; see kernels/treap.py
+    state: Ints  # of the pool: what is free, and counters
 
 
 class DyadicIndex:
@@ -56,7 +57,7 @@ class DyadicIndex:
 
     >>> index = DyadicIndex()
     >>> index.extend(8)
-    >>> kernels.insert_segment(index.nodes, index.buckets, 0, 1, 6, 40, 7)  # key 7 has the value 40 in [1, 6)
+    >>> kernels.insert_segment(index.nodes, 0, 1, 6, 40, 7)  # key 7 has the value 40 in [1, 6)
     >>> index.keys_in(5, 30, 50, keys=8)
     array([7])
     """
@@ -64,8 +65,7 @@ class DyadicIndex:
     def __init__(self) -> None:
         self.first = 0  # positions before it are forgotten
         self.end = 0  # positions so far
-        self.nodes = _no_nodes(_SMALLEST, 0)
-        self.buckets = _no_buckets(_SMALLEST_POOL)
+        self.nodes = Nodes(*_no_roots(_SMALLEST, 0), *_no_pairs())
         self._waiting = np.empty(64, np.int64)
 
     def extend(self, positions: int) -> None:
@@ -76,7 +76,7 @@ class DyadicIndex:
 
     def forget(self, first: int) -> None:
         """Positions before `first` are not asked for any more; O(1) amortised for each, and each pair."""
-        kernels.forget_nodes(self.nodes, self.buckets, self.first, first)
+        kernels.forget_nodes(self.nodes, self.first, first)
         self.first = first
         if self._capacity() > max(_SMALLEST, 8 * (self.end - first)):
             self._fit(self.end - first)
@@ -87,75 +87,65 @@ class DyadicIndex:
         Ascending; each once, for the segments of a key do not overlap. O(log^2 n + keys found), and sorting those.
         """
         found = np.empty(keys, np.int64)
-        count = kernels.find_keys(
-            self.nodes, self.buckets, self.end, position, first, last, self._waiting, found
-        )
+        count = kernels.find_keys(self.nodes, self.end, position, first, last, self._waiting, found)
         return np.sort(found[:count])
 
     def grow(self) -> None:
-        """Twice the pool, and twice the buckets."""
-        old = self.buckets
-        self.buckets = old._replace(
-            bucket=np.concatenate([old.bucket, np.zeros_like(old.bucket)]),
-            code=np.concatenate([old.code, np.empty_like(old.code)]),
-            key=np.concatenate([old.key, np.empty_like(old.key)]),
-        )
+        """Twice the pool."""
+        pair = np.concatenate([self.nodes.pair, np.zeros_like(self.nodes.pair)])
+        self.nodes = self.nodes._replace(pair=pair)
 
     def renumber(self, new_id: Ints) -> None:
         """Give keys new ids, in the same order; those that go must have no segment. O(pairs)."""
-        least = np.where(new_id < 0, np.iinfo(np.int32).max, new_id)
-        end = new_id.max(initial=-1) + 1  # bounds of buckets may have belonged to a key that goes
-        bound_id = np.minimum(np.minimum.accumulate(np.append(least, end)[::-1])[::-1], end)
-        bucket_kernels.renumber_pairs(self.buckets, new_id, bound_id)
+        treap.renumber_pairs(self.nodes.pair, self.nodes.state, new_id)
 
     def clear(self) -> None:
         """Take all segments out and give the room back; O(nodes)."""
-        work = self.buckets.work
+        counters = self.nodes.state[treap.CHANGED :].copy()
         self.nodes.root[:] = NONE
-        self.buckets = _no_buckets(_SMALLEST_POOL)._replace(work=work)
+        pair, state = _no_pairs()
+        state[treap.CHANGED :] = counters
+        self.nodes = self.nodes._replace(pair=pair, state=state)
 
     def is_sparse(self) -> bool:
         """Most of the pool is free: time to put all segments in anew."""
-        return len(self.buckets.code) > max(_SMALLEST_POOL, 8 * int(self.buckets.free[TAKEN]))
+        return len(self.nodes.pair) > max(_SMALLEST_POOL, 8 * self.pairs())
 
     def pairs(self) -> int:
         """How many pairs all nodes have."""
-        size = self.buckets.bucket["size"][: self.buckets.spare[bucket_kernels.UNTOUCHED]]
-        return int(size[size > 0].sum())
+        return int(self.nodes.state[treap.HELD])
 
     def operations(self) -> tuple[int, int]:
-        """Pairs put to and taken from nodes so far; buckets and pairs looked at, in look-ups as well."""
-        return int(self.buckets.work[0]), int(self.buckets.work[1])
+        """Pairs put to and taken from nodes so far, and pairs looked at for that and in look-ups."""
+        return int(self.nodes.state[treap.CHANGED]), int(self.nodes.state[treap.LOOKED])
 
     def nbytes(self) -> int:
         """Bytes of state."""
-        return sum(array.nbytes for array in (*self.nodes, *self.buckets))
+        return sum(array.nbytes for array in self.nodes)
 
     def check(self, segments: Iterable[tuple[int, int, int, int]]) -> None:
         """Assert every invariant; `segments` are the (start, stop, code, key) that must be here."""
         expected: dict[int, set[tuple[int, int]]] = {}
         for start, stop, code, key in segments:
-            for place in self._places_of(start, stop):
-                expected.setdefault(place, set()).add((code, key))
-        numbers: list[int] = []
-        for place in range(len(self.nodes.root)):
-            pairs = check_set(self.buckets, int(self.nodes.root[place]), numbers)
-            # each node has exactly the pairs of the segments it is part of, once
-            assert sorted(pairs) == sorted(expected.get(place, set()))
-        # every bucket is in one set or free
-        assert len(set(numbers)) == len(numbers)
-        free, used = [], int(self.buckets.spare[bucket_kernels.UNTOUCHED])
-        number = int(self.buckets.spare[bucket_kernels.FREE])
-        while number != NONE:
-            free.append(number)
-            assert len(free) <= used
-            number = int(self.buckets.bucket["left"][number])
-        assert sorted(free + numbers) == list(range(used))
-        one = self.buckets.bucket[numbers]
-        check_blocks(self.buckets.code, self.buckets.free, one["start"], one["shift"])
+            for node in self._sets_of(start, stop):
+                expected.setdefault(node, set()).add((code, key))
+        places: list[int] = []
+        for node, root in enumerate(self.nodes.root.tolist()):
+            pairs = check_treap(self.nodes.pair, root, places)
+            # each node has exactly the pairs of the segments that it is part of
+            assert pairs == sorted(expected.get(node, set()))
+        # every place of the pool is in one node or free
+        state = self.nodes.state
+        assert len(places) == state[treap.HELD]
+        place = int(state[treap.FREE])
+        while place != NONE:
+            places.append(place)
+            assert len(places) <= state[treap.UNTOUCHED]
+            place = int(self.nodes.pair["left"][place])
+        assert sorted(places) == list(range(state[treap.UNTOUCHED]))
 
-    def _places_of(self, start: int, stop: int) -> Iterator[int]:
-        """The places of the nodes in use that a segment is cut into, found the long way."""
+    def _sets_of(self, start: int, stop: int) -> Iterator[int]:
+        """The nodes in use, by their place in `root`, that a segment is cut into, found the long way."""
         while start < stop:
             level = max(
                 each for each in range(64) if start % (1 << each) == 0 and start + (1 << each) <= stop
@@ -169,56 +159,40 @@ class DyadicIndex:
         return int(self.nodes.mask[0]) + 1
 
     def _fit(self, positions: int) -> None:
-        nodes = _no_nodes(max(_SMALLEST, positions), len(self.nodes.offset))
+        roots = _no_roots(max(_SMALLEST, positions), len(self.nodes.offset))
+        nodes = Nodes(*roots, self.nodes.pair, self.nodes.state)
         kernels.copy_roots(self.nodes, nodes, self.first, self.end)
         self.nodes = nodes
 
 
-def check_set(buckets: Buckets, root: int, numbers: list[int]) -> list[tuple[int, int]]:
-    """Assert that a set is in order; its pairs. The numbers of its buckets are added to `numbers`."""
+def check_treap(pair: npt.NDArray[Any], root: int, places: list[int]) -> list[tuple[int, int]]:
+    """Assert that a treap is one; its pairs in order. Their places are added to `places`."""
     pairs: list[tuple[int, int]] = []
-    bounds: list[tuple[int, int]] = []
-
-    def walk(number: int) -> None:
-        one = buckets.bucket[number]
-        for child in (int(one["left"]), int(one["right"])):
+    path: list[int] = []
+    place = root
+    while path or place != NONE:
+        while place != NONE:
             # a heap by priority
-            assert child == NONE or bucket_kernels.priority(child) <= bucket_kernels.priority(number)
-        if one["left"] != NONE:
-            walk(int(one["left"]))
-        # a search tree by bound, and no pair on the wrong side of one
-        bound = (int(one["code"]), int(one["key"]))
-        assert not bounds or (bound > bounds[-1] and max(pairs) < bound)
-        bounds.append(bound)
-        numbers.append(number)
-        part = slice(one["start"], one["start"] + one["size"])
-        inside = list(zip(buckets.code[part].tolist(), buckets.key[part].tolist(), strict=True))
-        # buckets are never empty, and large blocks never nearly so
-        assert 0 < one["size"] <= 1 << one["shift"] <= 1 << bucket_kernels.LARGEST
-        assert min(inside) >= bound
-        pairs.extend(inside)
-        if one["right"] != NONE:
-            walk(int(one["right"]))
-
-    if root != NONE:
-        walk(root)
+            assert not path or treap.priority(place) <= treap.priority(path[-1])
+            path.append(place)
+            place = int(pair["left"][place])
+        place = path.pop()
+        # a search tree by pair
+        here = (int(pair["code"][place]), int(pair["key"][place]))
+        assert not pairs or here > pairs[-1]
+        pairs.append(here)
+        places.append(place)
+        place = int(pair["right"][place])
     return pairs
 
 
-def _no_nodes(positions: int, levels: int) -> Nodes:
+def _no_roots(positions: int, levels: int) -> tuple[npt.NDArray[np.int32], Ints, Ints]:
     """Nodes over so many positions, of so many levels at least: nodes once in use may be larger."""
     shift = (positions - 1).bit_length()
     width = [1 << max(0, shift - level) for level in range(max(levels, shift + 1))]
     offset = np.cumsum([0, *width], dtype=np.int64)
-    return Nodes(np.full(offset[-1], NONE, np.int32), offset[:-1], np.array(width, np.int64) - 1)
+    return np.full(offset[-1], NONE, np.int32), offset[:-1], np.array(width, np.int64) - 1
 
 
-def _no_buckets(capacity: int) -> Buckets:
-    return Buckets(
-        np.zeros(capacity // 4, bucket_kernels.BUCKET),
-        np.empty(capacity, np.int64),
-        np.empty(capacity, np.int32),
-        no_blocks(bucket_kernels.LARGEST),
-        np.array([0, NONE]),
-        np.zeros(2, np.int64),
-    )
+def _no_pairs() -> tuple[npt.NDArray[Any], Ints]:
+    return np.zeros(_SMALLEST_POOL, treap.PAIR), np.array([0, NONE, 0, 0, 0])

@@ -54,10 +54,9 @@ class IndexedStaircases:
             self._waiting = np.concatenate([self._waiting, np.empty(2 * self.keys, np.int64)])
         position, done = self._number(at), 0
         while done < len(key):
-            nodes, buckets, first = self.index.nodes, self.index.buckets, self.index.first
             done = kernels.insert_events(
-                self._stairs.state, nodes, buckets, self._waiting, self._waiting_count,
-                first, key, position, code, done,
+                self._stairs.state, self.index.nodes, self._waiting, self._waiting_count,
+                self.index.first, key, position, code, done,
             )  # fmt: skip
             if done < len(key):
                 self._stairs.grow()
@@ -74,9 +73,7 @@ class IndexedStaircases:
 
     def renumber(self, new_id: Ints) -> None:
         """Give keys new ids, in the same order; -1 for those that go. O(keys + state)."""
-        kernels.delete_keys(
-            self._stairs.state, self.index.nodes, self.index.buckets, self.index.first, new_id
-        )
+        kernels.delete_keys(self._stairs.state, self.index.nodes, self.index.first, new_id)
         self.index.renumber(new_id)
         waiting = new_id[self._waiting[: self._waiting_count[0]]]
         waiting = waiting[waiting >= 0]
@@ -146,7 +143,7 @@ class IndexedStaircases:
         done = 0
         while done < self._waiting_count[0]:
             done = kernels.index_waiting(
-                self._stairs.state, self.index.nodes, self.index.buckets,
+                self._stairs.state, self.index.nodes,
                 self._waiting, self._waiting_count, self.index.first, done,
             )  # fmt: skip
             if done < self._waiting_count[0]:
