@@ -21,6 +21,7 @@ FIGURES = {
     "fig09": "arasu_widom.fig09_mixed",
     "fig10": "arasu_widom.fig10_updates",
     "fig11": "arasu_widom.fig11_lookups",
+    "fig12": "arasu_widom.fig12_substreams",
 }
 
 

@@ -20,6 +20,8 @@ from benchmarks.figures.page import MODE_TITLES, Record, rows_of, short
 COLOURS = {
     "r_int": "#0072B2", "b_int": "#D55E00", "psoup": "#009E73", "quantile_tree": "#8C5FBF",
     "materialize_all": "#B8860B", "materialize_none": "#666666",
+    "tree": "#0072B2", "dense": "#D55E00", "scan": "#009E73", "naive": "#666666",
+    "tree_probe": "#56B4E9", "dense_probe": "#E69F00",
 }  # fmt: skip
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans", "font.size": 9.5,

@@ -12,6 +12,8 @@ pytest.importorskip("matplotlib")
 
 from benchmarks.figures.__main__ import FIGURES, RESULTS, main, module_of, paper_of, part_of
 from benchmarks.figures.arasu_widom.drive import CLASSES, MODES, InBatches, OneByOne
+from benchmarks.figures.arasu_widom.substreams import LONGEST, Indexed, Naive, stamps_of
+from benchmarks.figures.arasu_widom.trade_day import look_ups, trade_day
 from benchmarks.figures.arasu_widom.workload import lifted, mixed_inputs, uniform_runs, values
 from benchmarks.figures.page import fill, pages, rows_of
 
@@ -20,6 +22,7 @@ SERIES = {
     "fig09": {"r_int", "b_int", "psoup", "materialize_all", "materialize_none"},
     "fig10": {"r_int", "b_int", "quantile_tree"},
     "fig11": {"r_int", "b_int", "quantile_tree"},
+    "fig12": {"naive", "scan", "tree", "dense", "tree_probe", "dense_probe"},
 }
 
 
@@ -86,6 +89,21 @@ def test_one_by_one_leaves_the_state_of_the_structure(name, component):
     for lo in range(one.end - 100, one.end):
         run = np.array([lo]), np.array([one.end])
         assert one.structure.query(*run) == all_.structure.query(*run)
+
+
+@pytest.mark.parametrize("mode", ["scalar", "batch"])
+@pytest.mark.parametrize("name", sorted(SERIES["fig12"]))
+def test_wrong_symbols_are_noticed(name, mode):
+    """A look-up of busy symbols that is one off fails the run."""
+    day = trade_day(50, 3_000, seed=1)
+    start = day.first_after(LONGEST)
+    more = {} if name in ("naive", "scan") else {"parts": 2}
+    driver = (Indexed if more else Naive)(name, mode, day, stamps_of(day), start, **more)
+    driver.take(look_ups(day, start, 100, seed=2))
+    driver.check()
+    driver.answers[-1, 1] += 1
+    with pytest.raises(AssertionError, match=f"{name}, {mode}"):
+        driver.check()
 
 
 def test_last_sum_that_overflows_is_still_known():

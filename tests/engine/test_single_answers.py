@@ -13,7 +13,8 @@ QUERIES = [
     for call in ("SUM(n)", "SUM(x)", "AVG(x)", "MAX(x)", "MIN(n)", "COUNT(*)", "COUNT(x)", "LAST(x)", "FIRST(n)",
                  "VAR_SAMP(x)", "QUANTILE(x, 0.9)", "COUNT(DISTINCT n)", "SUM(x) FILTER (WHERE n > 3)")
     for window in ("[RANGE 7 SECONDS]", "[RANGE 20 SECONDS TO 3 SECONDS]", "[RANGE 8 SECONDS SLIDE 2 SECONDS]",
-                   "[RANGE 30 SECONDS SLIDE 10 SECONDS]", "[RANGE 1 MICROSECOND]")
+                   "[RANGE 30 SECONDS SLIDE 10 SECONDS]", "[RANGE 1 MICROSECOND]", "[RANGE 5 SECONDS TO 5 SECONDS]",
+                   "[RANGE 20 SECONDS TO 20 SECONDS SLIDE 10 SECONDS]")
     for where in ("", " WHERE n % 2 = 0")
 ]  # fmt: skip
 
@@ -80,6 +81,40 @@ def test_before_the_first_event() -> None:
     assert engine.value("q") is None
     (many,) = engine.lookup_many(["q"]).to_pylist()
     assert many == {"query": "q", "value": None, "window_start": None, "window_end": None, "complete": True}
+
+
+def test_every_structure_agrees_with_itself() -> None:
+    """One run at a time or many, asked for by hint: the same numbers, also over NULL only, and an error alike."""
+    rng = np.random.default_rng(5)
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts")
+    calls = ("COUNT(n)", "SUM(n)", "SUM(x)", "MIN(x)", "MAX(n)", "FIRST(x)", "LAST(n)", "VAR_POP(x)")
+    hints = ("r_int", "b_int", "l_int", "psoup", "monotone_deque", "materialize_none", "slices")
+    for hint in hints:
+        for call in calls if hint != "r_int" else ("COUNT(n)", "SUM(n)", "FIRST(x)", "LAST(n)"):
+            sql = f"SELECT /*+ SYNOPSIS({hint}) */ {call} AS v FROM s [RANGE 9 SECONDS TO 2 SECONDS SLIDE 1 SECOND]"
+            engine.register(sql, f"{hint} {call}")
+    n = [None if rng.random() < 0.5 else int(each) for each in rng.integers(-9, 9, 300)]
+    x = [None if 100 < i < 200 else float(each) for i, each in enumerate(rng.normal(size=300))]
+    engine.push("s", {"ts": np.arange(300) * 100_000, "n": n, "x": x})
+    for name in engine.queries:
+        for at in range(1_500_000, 33_000_000, 6_000_000):
+            general = general_answer(engine, name, at)
+            assert engine.value(name, at=at) == general["v"], (name, at)
+            assert engine.lookup(name, at=at).to_pylist() == [general]
+
+
+def test_sums_beyond_64_bits_are_refused_alike() -> None:
+    """And answered again once what made them too large has left."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts")
+    engine.register("SELECT SUM(n) AS v FROM s [RANGE 3 SECONDS]", "q")
+    engine.push("s", {"ts": [0, 1_000_000], "n": [2**63 - 1, 2**63 - 1]})
+    for ask in (engine.lookup, engine.value, lambda name: engine.lookup_many([name])):
+        with pytest.raises(MuntinError, match="does not fit 64 bits"):
+            ask("q")
+    engine.push("s", {"ts": [3_500_000], "n": [-5]})
+    assert engine.value("q") == engine.lookup("q")["v"][0].as_py() == 2**63 - 6
 
 
 def test_whole_numbers_stay_whole() -> None:

@@ -43,6 +43,8 @@ SUBJECTS = {
     "materialize_all": Subject(ROWS + GRID, "COUNT(*), SUM(n), MIN(x), MAX(n)", UNKEYED),
     "materialize_none": Subject(TIME + ROWS + GRID, MERGED, UNKEYED),
     "monotone_deque": Subject(TIME + ROWS + GRID, "MIN(x), MAX(x), MIN(n), MAX(n)", UNKEYED),
+    "panes": Subject(GRID, MERGED, UNKEYED),
+    "paired_windows": Subject(GRID, MERGED, UNKEYED),
     "quantile_tree": Subject(TIME + ROWS, "QUANTILE(x, 0.3), QUANTILE(n, 0.99), MEDIAN(x)", UNKEYED),
     "range_tree": Subject(
         TIME + GRID,

@@ -236,3 +236,139 @@ def test_batches_do_not_matter(form: Any) -> None:
             whole.value_of(np.arange(20), since), single.value_of(np.arange(20), since)
         )
     assert len(whole.stairs) == len(single.stairs)
+
+
+@BOTH
+def test_a_key_that_only_rises_for_long(form: Any) -> None:
+    """Its one step answers from the first instant that can be asked for, not from its first event."""
+    index = StaircaseIndex("max", INT, form)
+    for start in range(0, 20_000, 100):
+        at = np.arange(start, start + 100)
+        index.add(at % 2, at, at)
+        index.forget(start + 50)
+        assert index.keys_in(start + 50, start + 99, None).tolist() == [1]
+    index.check()
+    assert len(index.stairs) == 2
+    assert index.nbytes() < 500_000
+
+
+def test_pools_shrink_after_a_burst() -> None:
+    """100,000 descending values make long stairs; once they are forgotten their room is given back."""
+    for form in FORMS:
+        index = StaircaseIndex("max", INT, form)
+        at = np.arange(100_000)
+        index.add(at % 10, at, -at)
+        assert len(index.keys_in(0, None, None)) == 10
+        most = index.nbytes()
+        for start in range(100_000, 110_000, 1000):
+            index.forget(start)
+            index.add(at[:1000] % 10, start + at[:1000], at[:1000])
+        index.check()
+        assert index.nbytes() < most / 10
+
+
+def counted(index: StaircaseIndex) -> np.ndarray:
+    return np.array(index.stairs.index.operations())
+
+
+@pytest.mark.parametrize("order", ["random", "descending"])
+def test_inserts_cost_log_squared(order: str) -> None:
+    """Indexed one by one, an event puts and takes O(log n) pairs, and each looks at O(log n) buckets.
+
+    n = 4,000 events: log2 n is 12. A segment is kept at no more than 2 * 12 nodes; a bucket has 32 pairs.
+    """
+    random, n = np.random.default_rng(1), 4_000
+    key, at = random.integers(0, 200, n), np.arange(n)
+    value = random.random(n) if order == "random" else -np.arange(n, dtype=float)
+    index = StaircaseIndex("max", FLOAT, "tree")
+    for i in range(n):
+        index.add(key[i : i + 1], at[i : i + 1], value[i : i + 1])
+        index.keys_in(i, math.inf, None)  # finds nothing, but what waited is indexed
+    pairs, looked = counted(index) / n
+    assert pairs < 15
+    assert looked / pairs < 32 + 2 * 12
+    steps = len(index.stairs)
+    assert steps < 200 * 6 if order == "random" else steps == n
+    assert index.stairs.index.pairs() < 12 * steps
+
+
+@pytest.mark.parametrize("keys", [1_000, 16_000])
+def test_look_ups_cost_log_squared_and_what_they_find(keys: int) -> None:
+    """A look-up visits one node of each level, a bucket or two at the ends of its range, and what it reports.
+
+    All keys share the topmost nodes, so that one without order would show: it has to look at all of them.
+    """
+    random = np.random.default_rng(2)
+    index = StaircaseIndex("min", FLOAT, "tree")
+    index.add(np.tile(np.arange(keys), 2), np.arange(2 * keys), random.random(2 * keys))
+    levels = math.log2(2 * keys) + 1
+    for since in (0, 1, keys // 2, keys, 2 * keys - 2):
+        for low, high in ((0.3, 0.301), (0.9, 0.92), (2.0, None), (None, 0.001)):
+            index.keys_in(since, 3.0, None)
+            before = counted(index)
+            found = index.keys_in(since, low, high)
+            looked = (counted(index) - before)[1]
+            assert looked <= levels * (2 * 32 + 3 * levels) / 2 + 3 * len(found)
+
+
+def test_large_sets_stay_in_order_as_pairs_come_and_go() -> None:
+    """5,000 keys of one instant make sets of many buckets; rising keys take pairs out again, from everywhere."""
+    random = np.random.default_rng(3)
+    index = StaircaseIndex("max", INT, "tree")
+    value = random.permutation(5_000)
+    index.add(np.arange(5_000), np.zeros(5_000, np.int64), value)
+    index.check()
+    for at, part in enumerate(np.array_split(random.permutation(5_000), 25), start=1):
+        value[part] += random.integers(-3, 5_000, len(part))
+        before, _ = index.value_of(part, 0)
+        index.add(part, np.full(len(part), at), value[part])
+        value[part] = np.maximum(value[part], before)
+        found = index.keys_in(0, 2_000, 3_000)
+        assert found.tolist() == np.flatnonzero((value >= 2_000) & (value <= 3_000)).tolist()
+        if at % 8 == 0:
+            index.check()
+    stays = random.random(5_000) < 0.3
+    index.renumber(np.where(stays, np.cumsum(stays) - 1, -1))
+    index.check()
+    assert len(index.keys_in(0, None, None)) == stays.sum()
+
+
+@BOTH
+def test_what_cannot_be_answered_is_refused(form: Any) -> None:
+    """Forgotten windows, events out of order, ids that are none: errors, and nothing has changed."""
+    index = StaircaseIndex("max", INT, form)
+    index.add(np.array([0, 1]), np.array([5, 6]), np.array([1, 2]))
+    index.forget(6)
+    for ask in (lambda: index.keys_in(5, None, None), lambda: index.value_of(np.array([0]), 5)):
+        with pytest.raises(ValueError, match="since 5; those before 6"):
+            ask()
+    for key, at in (([0], [5]), ([0, 0], [8, 7]), ([-1], [9])):
+        with pytest.raises(ValueError, match=r"order of time|no id"):
+            index.add(np.array(key), np.array(at), np.zeros(len(key), np.int64))
+    for new_id, problem in (([0], "1 new ids, for 2"), ([1, 0], "in the order")):
+        with pytest.raises(ValueError, match=problem):
+            index.renumber(np.array(new_id))
+    assert index.keys_in(6, None, None).tolist() == [1]
+    index.check()
+
+
+def test_only_max_and_min_of_numbers_in_two_forms() -> None:
+    """Anything else is refused by name."""
+    for kind, dtype, form in (
+        ("sum", INT, "tree"),
+        ("max", np.dtype(np.int32), "tree"),
+        ("max", INT, "list"),
+    ):
+        with pytest.raises(ValueError, match=f"not '?({kind}|{form})"):
+            StaircaseIndex(kind, dtype, form)
+
+
+@BOTH
+def test_events_before_what_is_remembered_leave_no_trace(form: Any) -> None:
+    """`forget` may be ahead of the stream: what comes from before it is not kept."""
+    index = StaircaseIndex("max", INT, form)
+    index.forget(10)
+    index.add(np.array([0, 1, 2]), np.array([8, 9, 10]), np.array([7, 7, 7]))
+    assert index.keys_in(10, None, None).tolist() == [2]
+    assert len(index.stairs) == 1
+    index.check()

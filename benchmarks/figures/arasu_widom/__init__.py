@@ -1,1 +1,1 @@
-"""Figures 9, 10 and 11 of Arasu & Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", 2004."""
+"""Figures 9 to 12 of Arasu & Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", 2004."""

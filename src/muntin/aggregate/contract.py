@@ -45,7 +45,7 @@ class Aggregate(ABC):
         """Answers from partials, one per slot; O(slots)."""
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        """One answer from plain numbers, one tuple per component; None for NULL."""
+        """One answer from plain Python numbers, one tuple per component; None for NULL."""
         arrays = (tuple(np.array([part]) for part in partial) for partial in partials)
         value, valid = self.lower(dict(zip(self.components, arrays, strict=True)))
         return value[0].item() if valid[0] else None

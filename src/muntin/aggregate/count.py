@@ -25,4 +25,4 @@ class Count(Aggregate):
         return Lowered(count, np.ones(len(count), np.bool_))
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        return int(partials[0][0])
+        return partials[0][0]

@@ -24,7 +24,7 @@ class _End(Aggregate):
         return Lowered(value, count > 0)
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        return partials[1][0].item() if partials[0][0] else None
+        return partials[1][0] if partials[0][0] else None
 
 
 class First(_End):

@@ -21,7 +21,7 @@ class _Extreme(Aggregate):
         return Lowered(value, count > 0)
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        return partials[1][0].item() if partials[0][0] else None
+        return partials[1][0] if partials[0][0] else None
 
 
 class Min(_Extreme):

@@ -53,7 +53,7 @@ class Avg(Aggregate):
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
         (count,), total = partials
-        return _one_total(*total) / int(count) if count else None
+        return _one_total(*total) / count if count else None
 
 
 def _total(partials: Partials) -> Array:
@@ -66,9 +66,9 @@ def _total(partials: Partials) -> Array:
     return np.where(np.isfinite(total), total + rest, total)
 
 
-def _one_total(total: Any, rest: Any) -> int | float:
-    if not isinstance(total, float):  # numpy's float64 is one
-        if abs(float(total) - rest) > _FAR:
-            raise MuntinError(_TOO_LARGE)
-        return int(total)
-    return float(total + rest) if isfinite(total) else float(total)
+def _one_total(total: Any, rest: Any) -> Any:
+    if isinstance(total, float):
+        return total + rest if isfinite(total) else total
+    if abs(total - rest) > _FAR:
+        raise MuntinError(_TOO_LARGE)
+    return total

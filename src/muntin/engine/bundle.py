@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.aggregate import Aggregate, Partial
+from muntin.aggregate import Partial
 from muntin.answer import to_instants
-from muntin.engine.point import Part, PointReader, reader_of
+from muntin.engine.point import PointReader, Reading, reader_of
 from muntin.engine.shard import Shard
 from muntin.errors import MuntinError
-from muntin.synopsis import RunSynopsis
 from muntin.synopsis.contract import Bools, Ints, Need
 from muntin.synopsis.track import Asked
 from muntin.window import Window
@@ -27,8 +26,7 @@ from muntin.window import Window
 class _Alike(NamedTuple):
     """Queries that read the same structures: where in the answer they stand, and their windows."""
 
-    aggregate: Aggregate
-    parts: tuple[tuple[RunSynopsis, Part], ...]  # of any of them
+    reading: Reading  # of any of them
     asked: tuple[Asked, ...]  # for each part, of all of them
     row: Ints
     size: Ints
@@ -54,23 +52,25 @@ class Bundle:
         self._shard = shard
         self.names = pa.array(names, pa.string())
         alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}
-        parts_of = {}
+        reading_of = {}
         needs_of: dict[tuple[object, ...], list[list[Need]]] = {}
         for row, reader in enumerate(readers):
-            aggregate, parts, window = reader.first_call()
-            place = (aggregate, *((id(part.track), part.track.alike(part.need)) for _, part in parts))
-            alike.setdefault(place, []).append((row, window))
-            needs_of.setdefault(place, []).append([part.need for _, part in parts])
-            parts_of[place] = aggregate, parts
+            reading = reader.first
+            assert reading is not None
+            alikes = ((id(part.track), part.track.alike(part.need)) for part in reading.parts)
+            same = (reading.aggregate, *alikes)
+            alike.setdefault(same, []).append((row, reading.place.window))
+            needs_of.setdefault(same, []).append([part.need for part in reading.parts])
+            reading_of[same] = reading
         self._alike = []
-        for place, members in alike.items():
-            aggregate, parts = parts_of[place]
-            columns_of_needs = zip(*needs_of[place], strict=True)
+        for same, members in alike.items():
+            columns_of_needs = zip(*needs_of[same], strict=True)
             asked = tuple(
-                part.track.asked(some) for (_, part), some in zip(parts, columns_of_needs, strict=True)
+                part.track.asked(some)
+                for part, some in zip(reading_of[same].parts, columns_of_needs, strict=True)
             )
             windows_of = np.array([(row, w.size, w.to, w.slide) for row, w in members]).T
-            self._alike.append(_Alike(aggregate, parts, asked, *windows_of))
+            self._alike.append(_Alike(reading_of[same], asked, *windows_of))
         are_whole = all(pa.types.is_integer(reader.query.outputs[0].expression.type) for reader in readers)
         self._dtype = np.dtype(np.int64 if are_whole else np.float64)
         windows = [reader.query.window for reader in readers]
@@ -85,17 +85,15 @@ class Bundle:
         instant = _rounded(np.full(count, at), self._slide)
         value, valid = np.zeros(count, self._dtype), np.zeros(count, np.bool_)
         complete = np.ones(count, np.bool_)
-        for aggregate, parts, asked, row, size, to, slide in self._alike:
+        for reading, asked, row, size, to, slide in self._alike:
             settled = _rounded(instant[row], slide)
-            start = settled - size
+            located = reading.place.store.locate(settled - size, settled - to)
             partials: dict[str, Partial] = {}
-            for (synopsis, part), ask in zip(parts, asked, strict=True):
-                store = synopsis.store
-                synopsis.refuse_forgotten(start, settled)
-                lo, hi = store.runs(start, settled - to)
-                partials[part.need.component] = ask(lo + store.dropped, hi + store.dropped)
-                complete[row] &= (size == to) | (start >= max(part.known_since, store.forgotten_before))
-            value[row], valid[row] = aggregate.lower(partials)
+            for (synopsis, need, _, known_since), ask in zip(reading.parts, asked, strict=True):
+                synopsis.refuse_forgotten(located, settled)
+                partials[need.component] = ask(located.lo, located.hi)
+                complete[row] &= located.is_complete(known_since)
+            value[row], valid[row] = reading.aggregate.lower(partials)
         return Found(value, valid, instant - self._size, instant - self._to, complete)
 
     def table(self, at: int | None) -> pa.Table:
@@ -113,7 +111,7 @@ class Bundle:
 
 def _reader(shard: Shard, name: str) -> PointReader:
     reader = reader_of(shard, name)
-    if reader is None or not reader.begins_with_a_call:
+    if reader is None or reader.first is None:
         raise MuntinError(
             f"lookup_many is for queries without keys or HAVING, over time windows, that begin with one "
             f"aggregate; '{name}' is another kind: use lookup"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.times import mark_late, scan_times
+from muntin.kernels.times import ascends, mark_late, scan_times
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 
@@ -45,12 +45,15 @@ class Clock:
         if not len(at):
             return True, None
         seen = int(at[0]) if self.greatest is None else self.greatest
-        ascends, count, _ = scan_times(at, seen, self.delay, self.promised)
+        # in order, no event is late by those before it in the batch: it is enough to judge the first
+        if ascends(at) and at[0] >= max(self.promised, seen - self.delay):
+            return True, None
+        in_order, count, _ = scan_times(at, seen, self.delay, self.promised)
         if not count:
-            return ascends, None
+            return in_order, None
         late = np.empty(len(at), np.bool_)
         mark_late(at, seen, self.delay, self.promised, late)
-        return ascends, late
+        return in_order, late
 
     def observe(self, at: Ints, ascends: bool, late: int) -> None:
         """Count accepted events, and those that were not."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from muntin.engine.reading import Place, reading_of
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch
+from muntin.engine.timed import timed
 from muntin.errors import MuntinError
 from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.moves import CountsEvents
@@ -203,9 +205,11 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.
         return reading.schema.empty_table()
 
     def find(place: Place) -> Found:
-        synopsis = shard.synopses[place.number]
-        assert isinstance(synopsis, CountsEvents)
-        return synopsis.lookup_counts(place.window, moves, place.needs, width)
+        def count(synopsis: Any) -> Found:
+            assert isinstance(synopsis, CountsEvents)
+            return synopsis.lookup_counts(place.window, moves, place.needs, width)
+
+        return timed(shard, place.number, place.window, len(moves.seen), count)
 
     return answer(reading, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
 from muntin.engine.instant import to_microseconds
 from muntin.engine.operator import Operator
-from muntin.engine.stats import stream_stats
+from muntin.engine.stats import running, stream_stats
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.plan.explain import explain_group, explain_query, explain_stream
 from muntin.plan.manager import check_demands
@@ -48,11 +48,13 @@ class Engine:
     [{'symbol': 'A', 'n': 10}, {'symbol': 'B', 'n': 20}]
 
     `backlog_bytes` bounds the state kept for windows that closed but were not asked for by
-    `advance`; those who only look up need not care.
+    `advance`; those who only look up need not care. `adaptive` lets window groups change to
+    another structure when the ratio of updates to look-ups changes; answers are the same.
     """
 
-    def __init__(self, *, backlog_bytes: int = 256 * 2**20):
+    def __init__(self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True):
         _check_backlog(backlog_bytes)
+        self._adaptive = adaptive
         self._lock = threading.RLock()
         self._backlog_bytes = backlog_bytes
         self._operators: dict[str, Operator] = {}
@@ -165,20 +167,21 @@ class Engine:
             return MappingProxyType({name: self._registration(name).query for name in self._stream_of})
 
     def explain(self, name: str | None = None) -> str:
-        """The plan: which queries share which state, by which rule; of one query or of all."""
+        """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
+        query or of all."""
         with self._lock:
             if name is not None:
                 shard = self._operator_of(name).shard
                 groups = sorted(shard.manager.placements[name].groups())
                 return "\n\n".join(
-                    explain_group(shard.manager.groups[each], shard.synopses[each]) for each in groups
+                    explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
                 )
             return (
                 "\n\n".join(self._explain_stream(each) for each in self._operators.values()) or "no streams"
             )
 
     def stats(self) -> dict[str, Any]:
-        """Counters: events, late events, watermark and bytes by stream; answers given by query."""
+        """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
         with self._lock:
             queries = {
                 name: {"stream": self._stream_of[name], "emitted": each.emitted, "missed": each.missed}
@@ -213,16 +216,16 @@ class Engine:
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
-    def restore(cls, path: str | Path, *, backlog_bytes: int = 256 * 2**20) -> Engine:
+    def restore(cls, path: str | Path, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True) -> Engine:
         """An engine that goes on where a checkpoint was taken."""
         description, arrays = read_checkpoint(Path(path))
-        engine = cls(backlog_bytes=backlog_bytes)
+        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive)
         for number, saved in enumerate(description["streams"]):
             prefix = f"{number}/"
             named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
             schema = pa.ipc.read_schema(pa.py_buffer(named.pop("schema")[0].as_py()))
             stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
-            operator = engine._operators[stream.name] = Operator(stream, backlog_bytes)
+            operator = engine._operators[stream.name] = Operator(stream, backlog_bytes, adaptive)
             texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
             queries = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
             operator.restore(saved["state"], named, queries)
@@ -235,7 +238,7 @@ class Engine:
     def _run(self, statement: Statement) -> Any:
         match statement:
             case CreateStream(stream):
-                self._operators[stream.name] = Operator(stream, self._backlog_bytes)
+                self._operators[stream.name] = Operator(stream, self._backlog_bytes, self._adaptive)
             case DropStream(name):
                 del self._operators[name]
             case RegisterQuery(name, query):
@@ -310,8 +313,11 @@ class Engine:
         return self._operators[stream]
 
     def _operator_of(self, name: str) -> Operator:
-        self._require(name, self._stream_of, "query")
-        return self._operators[self._stream_of[name]]
+        try:
+            return self._operators[self._stream_of[name]]
+        except KeyError:
+            self._require(name, self._stream_of, "query")
+            raise
 
     def _registration(self, name: str) -> Any:
         return self._operator_of(name).shard.registrations[name]
@@ -321,7 +327,8 @@ class Engine:
         rings = [f"ring of {len(store):,} events" for id, store in shard.stores.items() if id.kind == "ring"]
         title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
         groups = shard.manager.groups
-        return explain_stream(title, len(shard.registrations), groups, shard.synopses, ", ".join(rings))
+        at_work = {number: running(shard, number) for number in groups}
+        return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings))
 
 
 def _check_backlog(given: Any) -> None:

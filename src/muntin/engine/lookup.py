@@ -15,6 +15,7 @@ from muntin.engine.point import reader_of
 from muntin.engine.reading import Place, Reading, reading_of
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch, settle
+from muntin.engine.timed import timed, timed_single
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.query import Query
@@ -23,9 +24,13 @@ from muntin.synopsis.contract import Found, Ints
 
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
     """Answers at one instant: `at`, or just after the greatest event time seen."""
-    query = shard.registrations[name].query
     if key is None and (reader := reader_of(shard, name)):
-        return reader.table(at)
+        meter = shard.meter
+        meter.singles += 1
+        if meter.singles < meter.next_timed:
+            return reader.table(at)
+        return timed_single(shard, name, lambda reader: reader.table(at))
+    query = shard.registrations[name].query
     ids = None if key is None else _ids_of(shard, query, key)
     instant = at if at is not None else shard.clock.now
     if instant is None:
@@ -43,9 +48,13 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
 
 def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> Any:
     """The first value of one answer; None if it is NULL or the key has none."""
-    query = shard.registrations[name].query
     if key is None and (reader := reader_of(shard, name)):
-        return reader.value(at)
+        meter = shard.meter
+        meter.singles += 1
+        if meter.singles < meter.next_timed:
+            return reader.value(at)
+        return timed_single(shard, name, lambda reader: reader.value(at))
+    query = shard.registrations[name].query
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
     table = lookup(shard, name, key, at)
@@ -91,7 +100,11 @@ def look(
         if stretch is not None:
             return stretch.find(place, instants, width)
         number, window, needs = place
-        return shard.synopses[number].lookup(window, settle(window, instants), needs, ids, width)
+        settled = settle(window, instants)
+        return timed(
+            shard, number, window, len(settled),
+            lambda synopsis: synopsis.lookup(window, settled, needs, ids, width),
+        )  # fmt: skip
 
     rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
     return rows, find, keys

@@ -12,6 +12,7 @@ from muntin.engine.bundle import Bundle
 from muntin.engine.emission import emit
 from muntin.engine.lookup import lookup, value
 from muntin.engine.shard import Shard
+from muntin.engine.timed import timed_many
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
@@ -22,8 +23,8 @@ _BUNDLES = 16  # lists of names that lookup_many has prepared
 class Operator:
     """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
 
-    def __init__(self, stream: Stream, backlog_bytes: int):
-        self.shard = Shard(stream, backlog_bytes)
+    def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
+        self.shard = Shard(stream, backlog_bytes, adaptive)
 
     def register(self, queries: Mapping[str, Query]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""
@@ -47,13 +48,17 @@ class Operator:
 
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""
+        instant = self.shard.clock.now if at is None else at
+        return timed_many(self.shard, names, lambda: self._bundle(names).table(instant))
+
+    def _bundle(self, names: tuple[str, ...]) -> Bundle:
         bundles = self.shard.bundles
         if names not in bundles:
             if len(bundles) >= _BUNDLES:
                 bundles.clear()
             bundles[names] = Bundle(self.shard, names)
         bundle: Bundle = bundles[names]
-        return bundle.table(self.shard.clock.now if at is None else at)
+        return bundle
 
     def advance(self, until: int | None = None) -> dict[str, pa.Table]:
         """Answers of every window that closed up to `until` (by default the watermark), each once."""

@@ -1,46 +1,82 @@
-"""One answer of one un-keyed query as plain numbers: what a look-up costs without arrays."""
+"""One answer of one un-keyed query as plain numbers: what a look-up costs without arrays.
+
+Whatever depends on the plan alone is settled when the reader is made: which window of which store, which
+structures, how a number becomes an answer. What is left is one search in time and one question to each
+structure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from muntin.aggregate import AGGREGATES, Aggregate
 from muntin.engine.shard import Shard
+from muntin.engine.single_row import SingleRow
 from muntin.expression import Expression
 from muntin.plan.manager import Placed
-from muntin.query import Call
 from muntin.synopsis import RunSynopsis
 from muntin.synopsis.contract import Need
-from muntin.synopsis.runs import Run
+from muntin.synopsis.located import Located
+from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.track import Track
 from muntin.window import Window
 
-_INSTANT = pa.timestamp("us")
 
+class Place:
+    """A window of a store, located once for all calls that look at it."""
 
-class Place(NamedTuple):
-    """A window of a synopsis, located once for all calls that look at it."""
+    def __init__(self, store: Elements, window: Window):
+        self.store = store
+        self.window = window
+        self.synopses: list[RunSynopsis] = []  # who answers for it
+        self._size, self._to, self._slide = window.size, window.to, window.slide
 
-    synopsis: RunSynopsis
-    window: Window
+    def locate(self, instant: int) -> Located:
+        """Where the window lies that is looked up at an instant; refused if a synopsis has forgotten it."""
+        if self._slide:
+            instant -= instant % self._slide
+        located = self.store.locate_one(instant - self._size, instant - self._to)
+        if not located.is_whole:
+            for synopsis in self.synopses:
+                synopsis.refuse_forgotten(located, instant)
+        return located
+
+    def run(self, instant: int) -> tuple[int, int]:
+        """The run that the window is at an instant; for those who need not know how much of it is there."""
+        if self._slide:
+            instant -= instant % self._slide
+        start = instant - self._size
+        if start < self.store.forgotten_before:  # rare
+            return self.locate(instant)[:2]
+        return self.store.run(start, instant - self._to)
 
 
 class Part(NamedTuple):
-    """One component of a call: where it is looked up, and since when it has been kept."""
+    """One component of a call."""
 
-    place: int
+    synopsis: RunSynopsis
     need: Need
     track: Track
     known_since: int
 
 
-class Reading(NamedTuple):
-    """How one call is read."""
+class Reading:
+    """How one call is read: where its window is, and a question for each of its components."""
 
-    aggregate: Aggregate
-    parts: tuple[Part, ...]
+    def __init__(self, aggregate: Aggregate, place: Place, parts: Sequence[Part]):
+        self.aggregate = aggregate
+        self.place = place
+        self.parts = tuple(parts)
+        self.known_since = max(part.known_since for part in parts)
+        self._lower = aggregate.lower_one
+        self._points = [part.track.point_of(part.need) for part in parts]
+
+    def answer(self, lo: int, hi: int) -> Any:
+        """The answer over a run; None for NULL."""
+        return self._lower(*[point(lo, hi) for point in self._points])
 
 
 class PointReader:
@@ -49,17 +85,18 @@ class PointReader:
     def __init__(self, shard: Shard, name: str):
         query, placement = shard.registrations[name].query, shard.manager.placements[name]
         self.query = query
-        self.schema = query.answer_schema()
         self._clock = shard.clock
         self._slide = query.slide
-        self._places: list[Place] = []
+        self._places: dict[tuple[int, Window], Place] = {}
         self._readings = [
-            Reading(AGGREGATES[call.function], tuple(self._part(shard, placed) for placed in parts))
+            self._reading(shard, AGGREGATES[call.function], parts)
             for call, parts in zip(query.calls, placement.calls, strict=True)
         ]
-        self._presence = self._part(shard, placement.presence[0])
-        self._is_call = [_call_of(output.expression) for output in query.outputs]
-        self._types = [_answer_type(call) for call in query.calls]
+        self._presence = self._reading(shard, AGGREGATES["count"], placement.presence)
+        is_call = [_call_of(output.expression) for output in query.outputs]
+        # the first output, if it is nothing but the answer of a call
+        self.first = self._readings[is_call[0]] if is_call and is_call[0] is not None else None
+        self._row = SingleRow(query, is_call)
 
     @staticmethod
     def serves(shard: Shard, name: str) -> bool:
@@ -71,99 +108,65 @@ class PointReader:
             and query.window is not None
             and all(demand.window.is_time for _, demand in placement.all())
             and all(isinstance(shard.synopses[number], RunSynopsis) for number, _ in placement.all())
-            and all(_is_plain(output.expression.type) for output in query.outputs)
-            and all(call.argument is None or _is_plain(call.argument.type) for call in query.calls)
+            and all(_are_together(shard, parts) for parts in placement.calls)
+            and all(SingleRow.holds(output.expression.type) for output in query.outputs)
+            and all(call.argument is None or SingleRow.holds(call.argument.type) for call in query.calls)
         )
 
     def value(self, at: int | None) -> Any:
         """The first output."""
         instant = self._instant(at)
-        call = self._is_call[0] if self._is_call else None
-        if instant is None or call is None:
+        if instant is None or self.first is None:
             return self.table(at).column(0)[0].as_py()
-        runs: dict[int, Run] = {}
-        return self._read(self._readings[call], instant, runs)
+        return self.first.answer(*self.first.place.run(instant))
 
     def table(self, at: int | None) -> pa.Table:
         """All outputs, as `lookup` gives them."""
         instant = self._instant(at)
-        runs: dict[int, Run] = {}
-        is_started = instant is not None
-        values = [self._read(reading, instant or 0, runs) for reading in self._readings]
-        arrays = [pa.array([value], kind) for value, kind in zip(values, self._types, strict=True)]
-        columns = {f"${i}": array for i, array in enumerate(arrays)}
-        outputs = [
-            arrays[call] if call is not None else output.expression.evaluate(columns)
-            for call, output in zip(self._is_call, self.query.outputs, strict=True)
-        ]
-        run = self._run(self._presence.place, instant or 0, runs)
-        bounds = [pa.array([side if is_started else None], _INSTANT) for side in (run.start, run.end)]
-        complete = pa.array([self._is_complete(runs)])
-        return pa.Table.from_arrays([*outputs, *bounds, complete], schema=self.schema)
-
-    @property
-    def begins_with_a_call(self) -> bool:
-        return bool(self._is_call) and self._is_call[0] is not None
-
-    def first_call(self) -> tuple[Aggregate, tuple[tuple[RunSynopsis, Part], ...], Window]:
-        """How the first output is read: its aggregate, where its parts are, and its window."""
-        reading = self._readings[self._is_call[0] or 0]
-        places = [self._places[part.place] for part in reading.parts]
-        parts = tuple((place.synopsis, part) for place, part in zip(places, reading.parts, strict=True))
-        return reading.aggregate, parts, places[0].window
+        found = {place: place.locate(instant or 0) for place in self._places.values()}
+        values = [reading.answer(*found[reading.place][:2]) for reading in self._readings]
+        complete = all(
+            found[reading.place].is_complete(reading.known_since)
+            for reading in (self._presence, *self._readings)
+        )
+        window = found[self._presence.place]
+        start, end = (None, None) if instant is None else (window.start, window.end)
+        return self._row.table(values, start, end, complete)
 
     def _instant(self, at: int | None) -> int | None:
         instant = self._clock.now if at is None else at
         return instant - instant % self._slide if instant is not None and self._slide else instant
 
-    def _read(self, reading: Reading, instant: int, runs: dict[int, Run]) -> Any:
-        partials = []
-        for place, need, track, _ in reading.parts:
-            run = self._run(place, instant, runs)
-            partials.append(track.point(need, run.lo, run.hi))
-        return reading.aggregate.lower_one(*partials)
-
-    def _run(self, place: int, instant: int, runs: dict[int, Run]) -> Run:
-        if place not in runs:
-            synopsis, window = self._places[place]
-            runs[place] = synopsis.locate_one(window, window.settle(instant))
-        return runs[place]
-
-    def _is_complete(self, runs: dict[int, Run]) -> bool:
-        parts = [self._presence, *(part for reading in self._readings for part in reading.parts)]
-        return all(
-            run.end <= run.start or run.start >= max(part.known_since, part.track.store.forgotten_before)
-            for part in parts
-            for run in [runs[part.place]]
-        )
-
-    def _part(self, shard: Shard, placed: Placed) -> Part:
-        number, demand = placed
-        synopsis = shard.synopses[number]
-        assert isinstance(synopsis, RunSynopsis)
-        place = Place(synopsis, demand.window)
-        if place not in self._places:
-            self._places.append(place)
-        known_since = synopsis.known_since(demand.window, [demand.need])[demand.need]
-        return Part(self._places.index(place), demand.need, synopsis.track_of(demand.need), known_since)
+    def _reading(self, shard: Shard, aggregate: Aggregate, placed: Sequence[Placed]) -> Reading:
+        parts = [_part(shard, each) for each in placed]
+        store, window = parts[0].synopsis.store, placed[0][1].window
+        place = self._places.setdefault((id(store), window), Place(store, window))
+        place.synopses += [part.synopsis for part in parts if part.synopsis not in place.synopses]
+        return Reading(aggregate, place, parts)
 
 
 def reader_of(shard: Shard, name: str) -> PointReader | None:
     """The reader of a query, if it can be read so; kept until the plan changes."""
-    if name not in shard.readers:
-        shard.readers[name] = PointReader(shard, name) if PointReader.serves(shard, name) else None
-    reader: PointReader | None = shard.readers[name]
+    try:
+        reader: PointReader | None = shard.readers[name]
+    except KeyError:
+        reader = shard.readers[name] = PointReader(shard, name) if PointReader.serves(shard, name) else None
     return reader
+
+
+def _part(shard: Shard, placed: Placed) -> Part:
+    number, demand = placed
+    synopsis = shard.synopses[number]
+    assert isinstance(synopsis, RunSynopsis)
+    known_since = synopsis.known_since(demand.window, demand.need)
+    return Part(synopsis, demand.need, synopsis.track_of(demand.need), known_since)
+
+
+def _are_together(shard: Shard, parts: Sequence[Placed]) -> bool:
+    """Whether the components of a call are kept in one store, so that one search finds the window."""
+    return len({id(shard.synopses[number].store) for number, _ in parts}) == 1
 
 
 def _call_of(output: Expression) -> int | None:
     """Which call an output is nothing but the answer of."""
     return int(output.sql.strip('"')[1:]) if output.is_column else None
-
-
-def _answer_type(call: Call) -> pa.DataType:
-    return AGGREGATES[call.function].answer_type(None if call.argument is None else call.argument.type)
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(kind) or pa.types.is_float64(kind))

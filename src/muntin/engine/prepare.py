@@ -34,12 +34,13 @@ def prepare(
 ) -> Batch:
     """Evaluate what is wanted, then encode and sort by time.
 
-    Everything that can fail comes before the first dictionary changes.
+    Everything that can fail comes before the first dictionary changes: what is left to do then are
+    compiled loops over arrays that are there.
     """
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
     parts = {part for some in wanted.keys for part in some}
     evaluated = {
-        expression: _evaluate(expression, columns)
+        expression: _evaluate(expression, given)
         for expression in wanted.arguments | wanted.predicates | parts
     }
     order = None if ascends else np.argsort(at, kind="stable")
@@ -47,23 +48,24 @@ def prepare(
     def sorted_by_time(array: np.ndarray) -> np.ndarray:
         return array if order is None else array[order]
 
-    return Batch(
-        sorted_by_time(at),
-        {some: sorted_by_time(keys[some].encode([evaluated[part] for part in some])) for some in wanted.keys},
-        {
-            argument: Column(*map(sorted_by_time, to_column(evaluated[argument], texts.get(argument))))
-            for argument in wanted.arguments
-        },
-        {predicate: sorted_by_time(_to_mask(evaluated[predicate])) for predicate in wanted.predicates},
-    )
+    at = sorted_by_time(at)
+    masks = {predicate: sorted_by_time(_to_mask(evaluated[predicate])) for predicate in wanted.predicates}
+    columns = {
+        argument: Column(*map(sorted_by_time, to_column(evaluated[argument])))
+        for argument in wanted.arguments - texts.keys()
+    }
+    valid = {text: sorted_by_time(_valid(evaluated[text])) for text in wanted.arguments & texts.keys()}
+    for text in valid:
+        columns[text] = Column(sorted_by_time(texts[text].encode(evaluated[text])), valid[text])
+    ids = {
+        some: sorted_by_time(keys[some].encode([evaluated[part] for part in some])) for some in wanted.keys
+    }
+    return Batch(at, ids, columns, masks)
 
 
-def to_column(array: pa.Array, text: Dictionary | None) -> Column:
+def to_column(array: pa.Array) -> Column:
     """Values as numbers, and which of them are not NULL."""
-    valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
-    if text is not None:
-        return Column(text.encode(array), valid)
-    kind = array.type
+    valid, kind = _valid(array), array.type
     if pa.types.is_date32(kind):
         array = array.cast(pa.int32())
     elif pa.types.is_temporal(kind):
@@ -78,6 +80,10 @@ def to_column(array: pa.Array, text: Dictionary | None) -> Column:
 def _to_mask(array: pa.Array) -> Bools:
     """Which events pass; NULL does not. Filling in what is not there would cost as much as the predicate."""
     return np.asarray(array.fill_null(False) if array.null_count else array)
+
+
+def _valid(array: pa.Array) -> Bools:
+    return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
 
 
 def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:

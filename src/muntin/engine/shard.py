@@ -14,14 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.engine.adaptation import Adaptation
 from muntin.engine.clock import Clock
 from muntin.engine.keys import Dictionary, KeyDictionary
+from muntin.engine.meter import Meter
 from muntin.engine.prepare import Wanted, arguments_of_text, prepare
 from muntin.engine.registration import Registration
 from muntin.engine.source import to_record_batch, to_times
 from muntin.engine.sweep import Sweeper
 from muntin.expression import Expression
 from muntin.plan import WindowGroup, WindowManager
+from muntin.plan.manager import Placed
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
@@ -35,7 +38,7 @@ Keys = tuple[Expression, ...]
 class Shard:
     """State for all queries over one stream."""
 
-    def __init__(self, stream: Stream, backlog_bytes: int):
+    def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
         self.stream = stream
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
@@ -51,6 +54,9 @@ class Shard:
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
         self.readings: dict[str, Any] = {}  # of all answers, by query; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
+        self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see profile.py
+        self.meter = Meter()
+        self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
 
@@ -62,10 +68,13 @@ class Shard:
         All or none: a query that cannot be served takes back those before it.
         """
         touched: set[int] = set()
+        demands: list[Placed] = []
         placed: list[str] = []
         try:
             for name, query in queries.items():
-                touched |= self.manager.register(name, query, self.clock.events > 0).groups()
+                placement = self.manager.register(name, query, self.clock.events > 0)
+                touched |= placement.groups()
+                demands += placement.all()
                 placed.append(name)
         except BaseException:
             for name in placed:
@@ -74,37 +83,62 @@ class Shard:
         for name, query in queries.items():
             self.registrations[name] = Registration(query, self.clock.watermark)
         self._oldest_owed = None
+        if self.adaptation is not None:
+            self.adaptation.welcome(demands)
         self.fit(touched)
 
     def drop(self, name: str) -> None:
         """Take a query out and free what only it needed."""
-        del self.registrations[name]
+        hint = self.registrations.pop(name).query.hint
         self._oldest_owed = None
-        self.fit(self.manager.drop(name).groups())
+        groups = self.manager.drop(name).groups()
+        if self.adaptation is not None:
+            self.adaptation.part(groups, hint is not None)
+        self.fit(groups)
 
     def fit(self, numbers: set[int]) -> None:
         """Bring stores, synopses and dictionaries in line with the groups that changed."""
         groups = self.manager.groups
-        self.readers.clear()
-        self.readings.clear()
-        self.bundles.clear()
+        self._forget_prepared()
         for number in numbers - groups.keys():
             self.synopses.pop(number, None)
         self._fit_stores()
         for number in sorted(numbers & groups.keys()):
-            group = groups[number]
-            if number not in self.synopses:
-                store = self.stores[group.store]
-                where = None if group.store.where else group.where  # filtered by the store already?
-                self.synopses[number] = build_synopsis(
-                    group.synopsis, store, where, group.keys, self._text_order
-                )
+            group, old = groups[number], self.synopses.get(number)
+            if old is None or old.name != group.synopsis:
+                self.synopses[number] = self._build(group, old)
             self.synopses[number].fit(group.needs)
             # a new query may stand further back than those before it, though not everything is there
             self.synopses[number].kept_from = min(
                 self.synopses[number].kept_from, group.earliest_lookup(self.forgotten_to)
             )
         self._fit_dictionaries()
+        self.meter.fit(groups, self.stores)
+
+    def switch(self, number: int, synopsis: str, why: str = "") -> None:
+        """Have another synopsis serve a group, built from its store; no answer changes. O(elements kept)."""
+        group, old = self.manager.groups[number], self.synopses[number]
+        group.switch(synopsis, why)
+        self.synopses[number] = new = self._build(group, old)
+        new.fit(group.needs)
+        self._forget_prepared()
+        self.meter.groups[number].begin_again()
+        # what it takes more or less than the old one is no backlog
+        self.needed_bytes = max(0, self.needed_bytes + new.nbytes() - old.nbytes())
+
+    def _build(self, group: WindowGroup, old: Synopsis[Any] | None) -> Synopsis[Any]:
+        """The synopsis of a group, in place of an old one if there is one."""
+        where = None if group.store.where else group.where  # filtered by the store already?
+        new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
+        if old is not None:
+            new.kept_from = old.kept_from
+        return new
+
+    def _forget_prepared(self) -> None:
+        self.readers.clear()
+        self.readings.clear()
+        self.bundles.clear()
+        self.profiles.clear()
 
     def _fit_stores(self) -> None:
         """Every store keeps what its groups read, and only that."""
@@ -167,10 +201,10 @@ class Shard:
         prepared = prepare(events, at, ascends, self._wanted, self.texts, self.keys)
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, ascends, late_events)
-        for store in self.stores.values():
-            store.insert(prepared)
-        for synopsis in self.synopses.values():
-            synopsis.insert()
+        self.meter.insert(self.stores, prepared)
+        if self.adaptation is not None:
+            self.adaptation.before_insert()
+        self.meter.follow(self.synopses, len(at))
         self.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
 

@@ -30,7 +30,9 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
         {
             "number": group.number,
             "synopsis": group.synopsis,
+            "planned": group.planned,
             "rule": group.rule,
+            "adapted": group.adapted,
             "store": group.store.kind,
             "is_stream_ring": group.store == STREAM_RING,
             "grid": group.store.grid,
@@ -66,7 +68,10 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
             first_demand.setdefault(number, demand)
     shard.manager.adopt(
-        [_group(saved, first_demand[saved["number"]]) for saved in description["groups"]],
+        [
+            _group(saved, first_demand[saved["number"]], shard.adaptation is not None)
+            for saved in description["groups"]
+        ],
         {name: (queries[name], each["groups"]) for name, each in registrations.items()},
     )
     shard.registrations = {
@@ -89,11 +94,16 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         text.restore(arrays[f"text {argument}"])
 
 
-def _group(saved: dict[str, Any], member: Demand) -> WindowGroup:
-    """A group as it was; where it filters and by which keys, any of its demands knows."""
+def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup:
+    """A group as it was; where it filters and by which keys, any of its demands knows. If it may not adapt,
+    it is served as its rule has it: structures are built from the stores anyway."""
     where, keys = member.where, member.keys
     store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
-    return WindowGroup(saved["number"], saved["synopsis"], saved["rule"], where, keys, store)
+    planned = saved.get("planned", saved["synopsis"])
+    group = WindowGroup(saved["number"], planned, saved["rule"], where, keys, store)
+    if adaptive:
+        group.switch(saved["synopsis"], saved.get("adapted", ""))
+    return group
 
 
 def _holders(shard: Shard) -> list[tuple[str, Any]]:

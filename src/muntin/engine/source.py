@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from muntin.engine.instant import FIRST, LAST
 from muntin.errors import SchemaError, nearest
+from muntin.kernels.times import extremes_of
 from muntin.stream import Stream
 
 
@@ -40,7 +41,8 @@ def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise SchemaError(f"time column '{stream.time}' is NULL in row {row} of the batch")
     at = np.asarray(column.view(pa.int64()))
-    if len(at) and (at.min() < FIRST or at.max() > LAST):
+    least, greatest = extremes_of(at) if len(at) else (FIRST, LAST)
+    if least < FIRST or greatest > LAST:
         row = int(np.flatnonzero((at < FIRST) | (at > LAST))[0])
         raise SchemaError(
             f"time column '{stream.time}' lies outside the years 1 to 9999 in row {row}; integers are microseconds"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from muntin.engine.shard import Shard
+from muntin.plan.explain import Running, predicted_combines
 
 
 def stream_stats(shard: Shard) -> dict[str, Any]:
@@ -21,6 +22,27 @@ def stream_stats(shard: Shard) -> dict[str, Any]:
         "groups": len(shard.synopses),
         "keys": sum(len(keys) for keys in shard.keys.values()),
         "bytes": shard.nbytes(),
+        "costs": {number: _costs(shard, number) for number in shard.manager.groups},
+    }
+
+
+def running(shard: Shard, number: int) -> Running:
+    """A window group at work, as EXPLAIN shows it."""
+    group, meter = shard.manager.groups[number], shard.meter
+    return Running(shard.synopses[number], meter.groups[number], meter.stores[group.store])
+
+
+def _costs(shard: Shard, number: int) -> dict[str, Any]:
+    """What a window group costs, predicted and measured; None where nothing was observed yet."""
+    group, (synopsis, own, store) = shard.manager.groups[number], running(shard, number)
+    return {
+        "synopsis": group.synopsis,
+        "planned": group.planned,
+        "combines": predicted_combines(group, synopsis),
+        "update_ns": own.updates.mean,
+        "store_update_ns": store.updates.mean,
+        "lookups": own.lookups.total,
+        "lookup_us": None if own.lookups.mean is None else own.lookups.mean / 1000,
     }
 
 

@@ -6,13 +6,14 @@ one group nest, and all keys of a window are the same for every query that looks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from muntin.engine.reading import Place, Reading
 from muntin.engine.shard import Shard
+from muntin.engine.timed import timed, timed_together
 from muntin.synopsis.contract import Found, Ints, Need
 from muntin.synopsis.synopsis import Asked
 from muntin.window import Window
@@ -43,9 +44,15 @@ class Stretch:
                     windows[window] = Asked(settled, self._needs(number, window))
         for (number, width), windows in asked.items():
             if width:
-                found = self._shard.synopses[number].lookup_all(windows, width)
-                for window, each in windows.items():
-                    self._found[number, window, each.instants.tobytes()] = found[window]
+                self._look_up(number, windows, width)
+
+    def _look_up(self, number: int, windows: Mapping[Window, Asked], width: int) -> None:
+        counts = {window: len(each.instants) for window, each in windows.items()}
+        found = timed_together(
+            self._shard, number, counts, lambda synopsis: synopsis.lookup_all(windows, width)
+        )
+        for window, each in windows.items():
+            self._found[number, window, each.instants.tobytes()] = found[window]
 
     def find(self, place: Place, instants: Ints, width: int) -> Found:
         """What a group has of a window, for all its queries."""
@@ -54,7 +61,10 @@ class Stretch:
         where = (number, window, token)
         if where not in self._found:
             needs = self._needs(number, window)
-            self._found[where] = self._shard.synopses[number].lookup(window, settled, needs, None, width)
+            self._found[where] = timed(
+                self._shard, number, window, len(settled),
+                lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
+            )  # fmt: skip
         return self._found[where]
 
     def once(self, what: Hashable, make: Callable[[], Thing]) -> Thing:

@@ -38,6 +38,7 @@ def warm_up() -> float:
             engine.register(f"SELECT {calls} FROM s {window}", f"all {column} {number}")
             engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
         engine.register(_BANDS.format(column), f"bands {column}")
+    engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
     at = np.arange(64) * 250_000
     for turn in range(4):
         engine.push("s", {"ts": at + turn * 16_000_000 - (turn == 3) * 1_000_000, "k": ["a", "b"] * 32,

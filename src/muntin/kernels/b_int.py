@@ -9,7 +9,20 @@ wrap at the same element.
 from __future__ import annotations
 
 from muntin.kernels.bits import leading_zeros, trailing_zeros
-from muntin.kernels.combine import combine, move, put, take
+from muntin.kernels.combine import (
+    Counts,
+    Firsts,
+    FloatSums,
+    Greatests,
+    IntSums,
+    Lasts,
+    Leasts,
+    Moments,
+    combine,
+    move,
+    put,
+    take,
+)
 from muntin.kernels.jit import kernel
 
 # Elements that go through all levels together, to be still in the nearest cache at each.
@@ -59,23 +72,87 @@ def query(cells, capacity, first, end, lo, hi, out):
     """
     read = 0
     for r in range(len(lo)):
-        at = lo[r]
-        stop = hi[r]
-        if at >= stop:
+        if lo[r] >= hi[r]:
             continue
-        if at < first or stop > end:
+        if lo[r] < first or hi[r] > end:
             return ~r
-        total = take(out, r)
-        while at < stop:
-            # the longest interval that begins here and does not reach too far
-            level = min(trailing_zeros(at), 63 - leading_zeros(stop - at))
-            slots = capacity >> level
-            cell = 2 * (capacity - slots) + ((at >> level) & (slots - 1))
-            total = combine(cells, total, take(cells, cell))
-            at += 1 << level
-            read += 1
-        put(out, r, total)
+        total, some = _combine_run(cells, capacity, lo[r], hi[r])
+        put(out, r, combine(cells, take(out, r), total))
+        read += some
     return read
+
+
+@kernel
+def _combine_run(cells, capacity, at, stop):
+    """The partial of a run that is not empty, and how many intervals it is made of."""
+    level, cell = _widest(capacity, at, stop)
+    total = take(cells, cell)
+    at += 1 << level
+    read = 1
+    while at < stop:
+        level, cell = _widest(capacity, at, stop)
+        total = combine(cells, total, take(cells, cell))
+        at += 1 << level
+        read += 1
+    return total, read
+
+
+@kernel
+def _widest(capacity, at, stop):
+    """The longest interval that begins at `at` and does not reach beyond `stop`: its level and cell."""
+    level = min(trailing_zeros(at), 63 - leading_zeros(stop - at))
+    slots = capacity >> level
+    return level, 2 * (capacity - slots) + ((at >> level) & (slots - 1))
+
+
+# For a single run: to take a NamedTuple out of Python costs as much as all the rest, so these take the
+# arrays, and say by their name of which component they are.
+
+
+@kernel
+def point_counts(capacity, lo, hi, count):
+    return _combine_run(Counts(count), capacity, lo, hi)
+
+
+@kernel
+def point_int_sums(capacity, lo, hi, total, shadow):
+    return _combine_run(IntSums(total, shadow), capacity, lo, hi)
+
+
+@kernel
+def point_float_sums(capacity, lo, hi, high, low):
+    return _combine_run(FloatSums(high, low), capacity, lo, hi)
+
+
+@kernel
+def point_leasts(capacity, lo, hi, value):
+    return _combine_run(Leasts(value), capacity, lo, hi)
+
+
+@kernel
+def point_greatests(capacity, lo, hi, value):
+    return _combine_run(Greatests(value), capacity, lo, hi)
+
+
+@kernel
+def point_firsts(capacity, lo, hi, value, at):
+    return _combine_run(Firsts(value, at), capacity, lo, hi)
+
+
+@kernel
+def point_lasts(capacity, lo, hi, value, at):
+    return _combine_run(Lasts(value, at), capacity, lo, hi)
+
+
+@kernel
+def point_moments(capacity, lo, hi, count, mean, m2):
+    return _combine_run(Moments(count, mean, m2), capacity, lo, hi)
+
+
+POINTS = {
+    Counts: point_counts, IntSums: point_int_sums, FloatSums: point_float_sums, Leasts: point_leasts,
+    Greatests: point_greatests, Firsts: point_firsts, Lasts: point_lasts, Moments: point_moments,
+}  # fmt: skip
 
 
 @kernel

@@ -6,6 +6,8 @@ place. `free` has, behind the two counters below, the first free block of each s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from muntin.kernels.jit import kernel
@@ -54,27 +56,27 @@ def _put_free(pool, free, start, shift):
     free[_SIZES + shift] = start
 
 
-def no_blocks(largest):
+def no_blocks(largest: int) -> Any:
     """`free` of a pool that has no blocks yet; the largest to come has 2**largest places."""
     free = np.full(_SIZES + largest + 1, NONE, np.int64)
     free[:_SIZES] = 0
     return free
 
 
-def check_blocks(pool, free, start, shift):
+def check_blocks(pool: Any, free: Any, start: Any, shift: Any) -> None:
     """Assert that the blocks in use, and the free ones, take every place that was ever used once."""
-    place = [np.asarray(start, np.int64)]
-    size = [np.int64(1) << np.asarray(shift, np.int64)]
-    assert size[0].sum() == free[TAKEN]
+    places = [np.asarray(start, np.int64)]
+    sizes = [np.int64(1) << np.asarray(shift, np.int64)]
+    assert sizes[0].sum() == free[TAKEN]
     for each in range(len(free) - _SIZES):
         block = free[_SIZES + each]
         while block != NONE:
-            place.append(np.array([block]))
-            size.append(np.array([1 << each]))
-            assert len(place) <= len(pool) + 1  # the list has no cycle
+            places.append(np.array([block]))
+            sizes.append(np.array([1 << each]))
+            assert len(places) <= len(pool) + 1  # the list has no cycle
             block = pool[block]
-    order = np.argsort(np.concatenate(place))
-    place, size = np.concatenate(place)[order], np.concatenate(size)[order]
+    order = np.argsort(np.concatenate(places))
+    place, size = np.concatenate(places)[order], np.concatenate(sizes)[order]
     ends = np.append(place, free[UNTOUCHED])
     assert ends[0] == 0
     assert (ends[1:] == place + size).all()

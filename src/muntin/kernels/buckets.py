@@ -29,14 +29,14 @@ BUCKET = np.dtype(
 )
 LARGEST = 5
 UNTOUCHED, FREE = 0, 1  # places of `buckets.spare`: the first bucket never used, the first free one
-OPERATIONS, STEPS = 0, 1  # places of `buckets.count`: pairs put or taken; buckets and pairs looked at
+OPERATIONS, STEPS = 0, 1  # places of `buckets.work`: pairs put or taken; buckets and pairs looked at
 _LEFT, _RIGHT = 0, 1
 
 
 @kernel
 def insert_pair(buckets, root, place, code, key):
     """Put a pair into a set that does not have it; O(log n). Two blocks and a bucket must be free."""
-    buckets.count[OPERATIONS] += 1
+    buckets.work[OPERATIONS] += 1
     if root[place] == NONE:
         home = _new_bucket(buckets, 0, code, key)
         root[place] = home
@@ -63,13 +63,13 @@ def insert_pair(buckets, root, place, code, key):
 @kernel
 def delete_pair(buckets, root, place, code, key):
     """Take a pair out of a set that has it; O(log n)."""
-    buckets.count[OPERATIONS] += 1
+    buckets.work[OPERATIONS] += 1
     home = _home_of(buckets, root[place], code, key)
     one = buckets.bucket[home]
     at = one.start
     while buckets.key[at] != key:  # a set has a key once
         at += 1
-    buckets.count[STEPS] += at - one.start
+    buckets.work[STEPS] += at - one.start
     one.size -= 1
     buckets.code[at] = buckets.code[one.start + one.size]
     buckets.key[at] = buckets.key[one.start + one.size]
@@ -108,7 +108,7 @@ def collect_keys(buckets, top, low, high, waiting, found, count):
     depth = 0
     first = NONE  # the last bucket whose bound is at or below low
     while top != NONE:
-        buckets.count[STEPS] += 1
+        buckets.work[STEPS] += 1
         one = buckets.bucket[top]
         if one.code < low:
             first = top
@@ -130,7 +130,7 @@ def collect_keys(buckets, top, low, high, waiting, found, count):
         count = _collect_bucket(buckets, top, low, high, found, count)
         top = one.right
         while top != NONE:
-            buckets.count[STEPS] += 1
+            buckets.work[STEPS] += 1
             if depth == len(waiting):
                 waiting = np.concatenate((waiting, waiting))
             waiting[depth] = top
@@ -161,7 +161,7 @@ def priority(number):
 @kernel
 def _collect_bucket(buckets, number, low, high, found, count):
     one = buckets.bucket[number]
-    buckets.count[STEPS] += one.size
+    buckets.work[STEPS] += one.size
     for at in range(one.start, one.start + one.size):
         if low <= buckets.code[at] <= high:
             found[count] = buckets.key[at]
@@ -180,7 +180,7 @@ def _home_of(buckets, top, code, key):
     home = NONE
     last = NONE
     while top != NONE:
-        buckets.count[STEPS] += 1
+        buckets.work[STEPS] += 1
         last = top
         one = buckets.bucket[top]
         if _is_before(code, key, one.code, one.key):
@@ -206,7 +206,7 @@ def _split_bucket(buckets, root, place, home):
             j -= 1
         buckets.code[j] = code
         buckets.key[j] = key
-    buckets.count[STEPS] += one.size
+    buckets.work[STEPS] += one.size
     half = one.size >> 1
     upper = _new_bucket(buckets, LARGEST, buckets.code[start + half], buckets.key[start + half])
     above = buckets.bucket[upper]
@@ -236,7 +236,7 @@ def _put_in(buckets, root, place, new):
     rank = priority(new)
     parent, side, top = NONE, _LEFT, root[place]
     while top != NONE and priority(top) > rank:
-        buckets.count[STEPS] += 1
+        buckets.work[STEPS] += 1
         parent = top
         other = buckets.bucket[top]
         if _is_before(one.code, one.key, other.code, other.key):
@@ -246,7 +246,7 @@ def _put_in(buckets, root, place, new):
     _hang(buckets, root, place, parent, side, new)
     below, below_side, above, above_side = new, _LEFT, new, _RIGHT
     while top != NONE:
-        buckets.count[STEPS] += 1
+        buckets.work[STEPS] += 1
         other = buckets.bucket[top]
         if _is_before(one.code, one.key, other.code, other.key):
             _hang(buckets, root, place, above, above_side, top)
@@ -264,7 +264,7 @@ def _take_out(buckets, root, place, gone):
     one = buckets.bucket[gone]
     parent, side, top = NONE, _LEFT, root[place]
     while top != gone:
-        buckets.count[STEPS] += 1
+        buckets.work[STEPS] += 1
         parent = top
         other = buckets.bucket[top]
         if _is_before(one.code, one.key, other.code, other.key):
@@ -273,7 +273,7 @@ def _take_out(buckets, root, place, gone):
             side, top = _RIGHT, other.right
     left, right = one.left, one.right
     while left != NONE and right != NONE:
-        buckets.count[STEPS] += 1
+        buckets.work[STEPS] += 1
         if priority(left) > priority(right):
             _hang(buckets, root, place, parent, side, left)
             parent, side, left = left, _RIGHT, buckets.bucket[left].right

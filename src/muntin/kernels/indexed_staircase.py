@@ -43,14 +43,14 @@ def insert_events(stairs, nodes, buckets, waiting, waiting_count, first, key, at
         k = key[i]
         trim(stairs, k, first)
         row = stairs.key[k]
-        if row.size == 0:
-            row.base = first
         while row.size > 0 and stairs.code[row.start + row.head + row.size - 1] <= code[i]:
             if row.indexed == row.size:
                 _delete_top(stairs, nodes, buckets, first, k)
             row.size -= 1
-            stairs.count[STEPS] -= 1
-        if row.size > 0 and stairs.at[row.start + row.head + row.size - 1] == at[i]:
+            stairs.work[STEPS] -= 1
+        if row.size == 0:
+            row.base = first  # no window that may be asked for begins before it
+        elif stairs.at[row.start + row.head + row.size - 1] == at[i]:
             continue  # a greater one of the same instant is in every window that it is in
         if not push(stairs, k, at[i], code[i]):
             return i
@@ -94,7 +94,7 @@ def delete_keys(stairs, nodes, buckets, first, new_id):
                 if row.indexed == row.size:
                     _delete_top(stairs, nodes, buckets, first, k)
                 row.size -= 1
-                stairs.count[STEPS] -= 1
+                stairs.work[STEPS] -= 1
 
 
 @kernel

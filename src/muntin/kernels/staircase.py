@@ -24,7 +24,7 @@ KEY = np.dtype(
     ],
     align=True,
 )
-STEPS = 0  # places of `stairs.count`: steps held by all keys
+STEPS = 0  # places of `stairs.work`: steps held by all keys
 PUSHED = 1  # steps pushed since the last sweep
 
 
@@ -51,8 +51,8 @@ def push(stairs, key, at, code):
     stairs.at[place] = at
     stairs.code[place] = code
     row.size += 1
-    stairs.count[STEPS] += 1
-    stairs.count[PUSHED] += 1
+    stairs.work[STEPS] += 1
+    stairs.work[PUSHED] += 1
     return True
 
 
@@ -66,7 +66,7 @@ def insert_events(stairs, key, at, code, done):
         row = stairs.key[key[i]]
         while row.size > 0 and stairs.code[row.start + row.head + row.size - 1] <= code[i]:
             row.size -= 1
-            stairs.count[STEPS] -= 1
+            stairs.work[STEPS] -= 1
         if row.size > 0 and stairs.at[row.start + row.head + row.size - 1] == at[i]:
             continue  # a greater one of the same instant is in every window that it is in
         if not push(stairs, key[i], at[i], code[i]):
@@ -83,7 +83,7 @@ def trim(stairs, key, since):
         row.head += 1
         row.size -= 1
         row.indexed = max(0, row.indexed - 1)
-        stairs.count[STEPS] -= 1
+        stairs.work[STEPS] -= 1
 
 
 @kernel
@@ -96,7 +96,7 @@ def sweep(stairs, since):
             give_block(stairs.at, stairs.free, row.start, row.shift)
             row.shift = NONE
             row.head = 0
-    stairs.count[PUSHED] = 0
+    stairs.work[PUSHED] = 0
 
 
 @kernel
@@ -156,10 +156,13 @@ def scan_keys(stairs, since, low, high, found):
 def copy_stairs(stairs, into, new_id):
     """The steps of all keys that stay, `new_id[key] >= 0`, into empty stairs; False if they lack room."""
     for key in range(len(stairs.key)):
-        old = stairs.key[key]
-        if new_id[key] < 0 or old.size == 0:
+        if new_id[key] < 0:
             continue
+        old = stairs.key[key]
         new = into.key[new_id[key]]
+        new.is_waiting = old.is_waiting  # also without a step: the list of waiting keys is elsewhere
+        if old.size == 0:
+            continue
         shift = 0
         while 1 << shift < old.size:
             shift += 1
@@ -172,12 +175,11 @@ def copy_stairs(stairs, into, new_id):
         new.size = old.size
         new.indexed = old.indexed
         new.shift = shift
-        new.is_waiting = old.is_waiting
         for i in range(old.size):
             into.at[start + i] = stairs.at[old.start + old.head + i]
             into.code[start + i] = stairs.code[old.start + old.head + i]
-        into.count[STEPS] += old.size
-    into.count[PUSHED] = stairs.count[PUSHED]
+        into.work[STEPS] += old.size
+    into.work[PUSHED] = stairs.work[PUSHED]
     return True
 
 

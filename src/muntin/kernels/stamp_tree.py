@@ -159,7 +159,11 @@ def list_newer(slots, tree, near, far, edge, since, most, out):
                     out[count] = key
                     count += 1
             key = link[key, near, NEXT]
-        bucket = next_bucket(bits, tier, near, bucket + 1)
+        rest = bits[bucket >> 6, near] >> (bucket & 63) >> 1
+        if rest != 0:  # mostly; the call would take longer than the keys of the bucket
+            bucket += 1 + trailing_zeros(rest)
+        else:
+            bucket = next_bucket(bits, tier, near, bucket + 1)
     state[VISITS] += walked + buckets
     return count if walked <= most else -1
 
@@ -187,7 +191,11 @@ def list_older(slots, tree, near, far, edge, since, most, out):
                     out[count] = key
                     count += 1
             key = link[key, far, NEXT]
-        bucket = next_bucket(bits, tier, far, bucket + 1)
+        rest = bits[bucket >> 6, far] >> (bucket & 63) >> 1
+        if rest != 0:  # mostly; the call would take longer than the keys of the bucket
+            bucket += 1 + trailing_zeros(rest)
+        else:
+            bucket = next_bucket(bits, tier, far, bucket + 1)
     for depth in range(near + 1, far + 1):  # with fewer levels a key has no stamp on `near` either
         buckets += 1
         key = first[depth]
@@ -230,10 +238,12 @@ def forget_keys(slots, total, tree, edge):
     head, link, bits, tier, state = tree.head, tree.link, tree.bits, tree.tier, tree.state
     touched, reach, depth = tree.touched, tree.reach, tree.depth
     count = 0
+    visits = 1
     bucket = next_bucket(bits, tier, 0, 0)
     while 0 <= bucket <= edge >> BUCKET_BITS:
         key = head[bucket, 0]
         while key != NOBODY:
+            visits += 1
             if slots[0, key] < edge:
                 for level in range(depth[key]):
                     slots[level, key] = NONE
@@ -244,6 +254,7 @@ def forget_keys(slots, total, tree, edge):
             key = link[key, 0, NEXT]
         bucket = next_bucket(bits, tier, 0, bucket + 1)
     state[TOUCHED] = count
+    state[VISITS] += visits
 
 
 @kernel

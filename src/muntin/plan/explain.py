@@ -1,40 +1,90 @@
-"""The plan in words: who shares what, by which rule, in how many bytes."""
+"""The plan in words: who shares what, by which rule, at what predicted and measured cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from muntin.plan.combines import combines, combines_formula
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
+from muntin.plan.observed import Observed
+from muntin.plan.width import elements_in
 from muntin.query import Query
 from muntin.synopsis import Synopsis
 
 _SHOWN = 6  # names of a kind before "… and n more"
 
 
-def explain_group(group: WindowGroup, synopsis: Synopsis[Any] | None) -> str:
+class Running(NamedTuple):
+    """A group at work: its state, and what it and its store have cost."""
+
+    synopsis: Synopsis[Any]
+    own: Observed
+    store: Observed
+
+
+def explain_group(group: WindowGroup, running: Running | None) -> str:
     """A paragraph on one group."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
     lines = [
         f"group {group.number}: {group.synopsis}{keys}{where}",
-        f"  because  {group.rule}",
+        f"  because  {_because(group)}",
         f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
         f"  windows  {_some([str(window) for window in sorted(group.needs.windows)])}",
         f"  keeps    {_some(sorted(map(str, group.needs.components)))}",
     ]
-    if synopsis is not None:
-        own = f", and {_size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
-        lines.append(f"  state    {synopsis.store}, {_size(synopsis.store.nbytes())}{own}")
-    return "\n".join(lines)
+    if running is None:
+        return "\n".join([*lines, f"  predicts {combines_formula(group.synopsis)} per look-up"])
+    synopsis = running.synopsis
+    own = f", and {_size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
+    return "\n".join(
+        [
+            *lines,
+            f"  predicts {_predicted(group, synopsis)} per look-up",
+            f"  measured {_measured(running)}",
+            f"  state    {synopsis.store}, {_size(synopsis.store.nbytes())}{own}",
+            *([f"  beside   {synopsis}"] if str(synopsis) else []),
+        ]
+    )
+
+
+def predicted_combines(group: WindowGroup, synopsis: Synopsis[Any]) -> float:
+    """Combines per look-up, in the mean over the windows of the group as they are filled now; O(windows)."""
+    widths = [
+        elements_in(window.size - window.to, window.is_time, synopsis.store) for window in group.needs.windows
+    ]
+    return sum(combines(group.synopsis, width) for width in widths) / len(widths)
+
+
+def _because(group: WindowGroup) -> str:
+    return f"{group.adapted} (by rule {group.planned}: {group.rule})" if group.adapted else group.rule
+
+
+def _predicted(group: WindowGroup, synopsis: Synopsis[Any]) -> str:
+    if not len(synopsis.store):
+        return combines_formula(group.synopsis)
+    number = predicted_combines(group, synopsis)
+    return f"{_number(number)} {'combine' if number == 1 else 'combines'}"
+
+
+def _measured(running: Running) -> str:
+    own, store = running.own.updates.mean, running.store.updates.mean
+    updates, lookups = "updates not measured yet", "look-ups not measured yet"
+    if own is not None and store is not None:
+        updates = f"{_number(own)} ns per event, and {_number(store)} ns in its store"
+    asked = running.own.lookups
+    if asked.mean is not None:
+        lookups = f"{_number(asked.mean / 1000)} us per look-up ({asked.total:,} so far)"
+    return f"{updates}; {lookups}"
 
 
 def explain_stream(
     title: str,
     queries: int,
     groups: Mapping[int, WindowGroup],
-    synopses: Mapping[int, Synopsis[Any]],
+    running: Mapping[int, Running],
     rings: str,
 ) -> str:
     """All groups of a stream, after a line that sums them up."""
@@ -42,7 +92,7 @@ def explain_stream(
         f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
     )
     parts = [head + (f"; {rings}" if rings else "")]
-    parts += [explain_group(group, synopses.get(number)) for number, group in groups.items()]
+    parts += [explain_group(group, running.get(number)) for number, group in groups.items()]
     return "\n\n".join(parts)
 
 
@@ -60,6 +110,14 @@ def _count(number: int, one: str, many: str) -> str:
 def _some(names: list[str]) -> str:
     more = f", … and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+def _number(number: float) -> str:
+    """
+    >>> _number(0.012345), _number(12.345), _number(12345.6)
+    ('0.0123', '12.3', '12,346')
+    """
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _size(count: int) -> str:

@@ -19,22 +19,30 @@ class WindowGroup:
     """Counts what its queries need, so that state can be freed."""
 
     number: int
-    synopsis: str  # a name in SYNOPSES
-    rule: str  # the rule that chose it
+    synopsis: str  # a name in SYNOPSES: what serves it now
+    rule: str  # the rule that chose what serves it by plan
     where: Expression | None
     keys: tuple[Expression, ...]
     store: StoreId
     needs: Needs = field(default_factory=Needs)
     queries: Counter[str] = field(default_factory=Counter)
     slides: Counter[int] = field(default_factory=Counter)  # of the queries
+    planned: str = ""  # the synopsis that the rule chose; `synopsis` may have taken its place
+    adapted: str = ""  # why it has
+    hinted: int = 0  # demands that ask for `planned` by name
+
+    def __post_init__(self) -> None:
+        self.planned = self.planned or self.synopsis
 
     def add(self, name: str, demand: Demand) -> None:
         self.queries[name] += 1
         self.slides[demand.query_slide] += 1
         self.needs.add(demand.window, demand.need)
+        self.hinted += demand.hint == self.planned
 
     def remove(self, name: str, demand: Demand) -> None:
         self.needs.remove(demand.window, demand.need)
+        self.hinted -= demand.hint == self.planned
         counts: Counter[Any]
         what: Any
         for counts, what in ((self.queries, name), (self.slides, demand.query_slide)):
@@ -48,6 +56,10 @@ class WindowGroup:
             return {each for place in self.needs.bands for each in place if each is not None}, set()
         is_filtered = self.store.where is not None  # by the store already
         return columns_of(self.needs.components, None if is_filtered else self.where)
+
+    def switch(self, synopsis: str, why: str) -> None:
+        """Another synopsis takes the place of the one that the rule chose, or that one is back."""
+        self.synopsis, self.adapted = synopsis, "" if synopsis == self.planned else why
 
     def earliest_lookup(self, instant: int) -> int:
         """Where the queries stand, at the earliest, that are looked up at `instant` or later."""

@@ -15,10 +15,9 @@ from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.threshold import INDEXES, threshold_of
 from muntin.query import Query
-from muntin.synopsis import RangeTree
+from muntin.synopsis import READ_EVENTS
 from muntin.synopsis.grid import window_step
 
-_OF_EVENTS = ("rescan", "rescan_rows", RangeTree.name)  # never of slices
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 
 
@@ -152,9 +151,9 @@ def check_demands(query: Query) -> Demands:
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:
-    return is_on_slices(demand) and rule.synopsis not in _OF_EVENTS
+    return is_on_slices(demand) and rule.synopsis not in READ_EVENTS
 
 
 def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:
     asked = (rule.synopsis, demand.where, demand.keys, store)
-    return (group.synopsis, group.where, group.keys, group.store) == asked
+    return (group.planned, group.where, group.keys, group.store) == asked

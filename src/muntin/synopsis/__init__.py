@@ -15,6 +15,8 @@ from muntin.synopsis.materialize_all import MaterializeAll
 from muntin.synopsis.materialize_none import MaterializeNone
 from muntin.synopsis.monotone_deque import MonotoneDeque
 from muntin.synopsis.needs import Needs
+from muntin.synopsis.paired_windows import PairedWindows
+from muntin.synopsis.panes import Panes
 from muntin.synopsis.psoup import PSoup
 from muntin.synopsis.quantile_tree import QuantileTree
 from muntin.synopsis.r_int import RInt
@@ -26,6 +28,7 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
+from muntin.synopsis.store_scan import ScanTrack
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
 
@@ -43,25 +46,35 @@ SYNOPSES: dict[str, frozenset[str]] = {
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
     RangeTree.name: RangeTree.components,
+    Panes.name: frozenset(COMPONENTS),
+    PairedWindows.name: frozenset(COMPONENTS),
 }
+# Those that read single events even where folded slices would do.
+READ_EVENTS = frozenset({each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)})
 
 
 def build_synopsis(
     name: str, store: Any, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
 ) -> Synopsis[Any]:
     """A synopsis by name, over a store."""
-    whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in (Rescan, RescanRows, Slices)}
+    kinds = (Rescan, RescanRows, Slices, Panes, PairedWindows)
+    whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
     if name == RangeTree.name:
         return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
-    makers: dict[str, TrackMaker] = {QuantileTree.name: QuantileTrack, DistinctCounter.name: DistinctTrack}
+    makers: dict[str, TrackMaker] = {
+        QuantileTree.name: QuantileTrack,
+        DistinctCounter.name: DistinctTrack,
+        MaterializeNone.name: ScanTrack,
+    }
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
     return RunSynopsis(store, where, keys, text_order, name, make_track)
 
 
 __all__ = [
     "INTERVALS",
+    "READ_EVENTS",
     "SYNOPSES",
     "Batch",
     "Column",

@@ -35,7 +35,7 @@ from muntin.kernels import b_int as kernels
 from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
-from muntin.synopsis.remembered import check_rewind
+from muntin.synopsis.remembered import check_rewind, not_remembered
 
 
 class BInt(Intervals):
@@ -55,10 +55,10 @@ class BInt(Intervals):
         super().__init__(component, dtype, first)
         self.combines = 0  # made by updates so far
         self.reads = 0  # partials that look-ups have combined so far
-        self._at: tuple[Ints, Ints, Partial] | None = None  # buffers of `point`
         # level j is a ring of capacity >> j cells; all lie one after the other in one set of arrays
         self._capacity = SMALLEST
         self._cells = self._new_cells(SMALLEST)
+        self._point = kernels.POINTS[type(self._cells)]
 
     def extend(self, lifted: Partial) -> None:
         """O(1) amortised per element; O(log n) for one that completes many levels."""
@@ -84,24 +84,17 @@ class BInt(Intervals):
         out = self.component.start(self.dtype, len(lo))
         read = kernels.query(self._cells, self._capacity, self.first, self.end, lo, hi, out)
         if read < 0:
-            run = f"[{lo[~read]}, {hi[~read]})"
-            raise ValueError(f"{run} is asked for, [{self.first}, {self.end}) is remembered")
+            raise not_remembered(self.first, self.end, lo, hi, ~read)
         self.reads += read
         return out
 
     def point(self, lo: int, hi: int) -> tuple[Any, ...]:
-        if self._at is None:
-            self._at = np.zeros(1, np.int64), np.zeros(1, np.int64), self.component.start(self.dtype, 1)
-            self._identity = tuple(array[0] for array in self._at[2])
-        one_lo, one_hi, out = self._at
-        one_lo[0], one_hi[0] = lo, hi
-        for array, value in zip(out, self._identity, strict=True):
-            array[0] = value
-        read = kernels.query(self._cells, self._capacity, self.first, self.end, one_lo, one_hi, out)
-        if read < 0:
-            return super().point(lo, hi)  # raises
+        if lo < self.first or hi > self.end or hi <= lo:
+            return super().point(lo, hi)  # the error, or the identity
+        partial, read = self._point(self._capacity, lo, hi, *self._cells)
         self.reads += read
-        return tuple(array[0] for array in out)
+        found: tuple[Any, ...] = partial
+        return found
 
     def active(self) -> tuple[Ints, Ints, Partial]:
         """Every interval within what is remembered: start, end and partial, level by level; O(n)."""

@@ -19,15 +19,15 @@ An arrival moves marks up one level, every level of size `2**g` each `2**g`-th t
 
     more than 5 since 10?   level 1 ends at distance 3, which is 6 or less: its stamp, 12, is in the window: maybe
 
-* No key that qualifies is missed. A key that is reported may miss the threshold by the factors in `levels.py`; its exact
-  total decides (`is_exact`: nothing is left to decide), or the answer is taken as approximate.
+* No key that qualifies is missed. A key that is reported may miss the threshold by the factors in `levels.py`;
+  its exact total decides (`is_exact`: nothing is left to decide), or the answer is taken as approximate.
 * SUM is the count of a stream in which a value of a stands for a events of the same time.
 * The dense form scans a level's row, the tree form walks a `StampTree`. They report the same keys.
 * A key whose newest stamp is older than every window is forgotten and its events numbered from 1 again.
 
-Departures from the printed Figure 7: the window leaves out the instant at its beginning; "more than v" is decided by event
-v + 1, not v; with p > 1 all levels of a group move; a level need not hold a stamp although it has events. The levels asked
-are the tightest that are sound.
+Departures from the printed Figure 7: the window leaves out the instant at its beginning; "more than v" is
+decided by event v + 1, not v; with p > 1 all levels of a group move; a level need not hold a stamp although it
+has events. The levels asked are the tightest that are sound.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from muntin.kernels.collective_index import MOST, add_events, bound_totals, firs
 from muntin.kernels.stamp_tree import END, LIVE, NONE, STEPS, VISITS
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.levels import Levels
-from muntin.synopsis.stamp_tree import StampTree
+from muntin.synopsis.stamp_tree import StampTree, Tree
 
 SMALLEST = 64  # keys there is room for at first
 
@@ -135,14 +135,13 @@ class CollectiveIndex:
         return out[: scan_level(*rows, self.keys, since, out)]
 
     def is_exact(self, low: int | None = None, high: int | None = None) -> bool:
-        """Whether candidates for these bounds need no verification: they are small enough to have levels of their own."""
+        """Whether candidates need no verification: bounds so small that each number has a level of its own."""
         return (low is None or low <= self.levels.parts) and (high is None or high < self.levels.parts)
 
     def bounds(self, key: Ints, since: int) -> tuple[Ints, Ints]:
         """The least and the greatest total that each of these keys may have since an instant; O(log levels) each.
 
-        Both are attained by some stream that leaves the same state. The greatest is less than
-        1 + eps_lt times the least, plus 1.
+        The greatest is less than 1 + eps_lt times the least. Both are 0 for a key that is not known.
         """
         since = self._known(since)
         edge = since if self._tree is None else self._tree.edge(since)
@@ -199,13 +198,17 @@ class CollectiveIndex:
 
     @property
     def visits(self) -> int:
-        """What look-ups in the tree have read so far: buckets and keys."""
+        """What look-ups and `forget` have read of the tree so far: buckets and keys."""
         return 0 if self._tree is None else int(self._tree.arrays.state[VISITS])
 
     def stamps(self) -> Ints:
         """The stamp of each level and key, `[level, key]`; LONG_AGO for none. A copy."""
         marks = self._marks[:, : self.keys]
-        stamps = marks if self._tree is None else np.where(marks == NONE, NONE, self._tree.arrays.at[marks])
+        stamps = (
+            marks
+            if self._tree is None
+            else np.where(marks == NONE, NONE, self._tree.arrays.at[np.maximum(marks, 0)])
+        )
         return np.where(stamps < self.before, NONE, stamps)
 
     def nbytes(self) -> int:
@@ -230,7 +233,7 @@ class CollectiveIndex:
         if self._tree is not None:
             self._tree.check(self._marks, self.keys)
 
-    def _arrays(self):  # type: ignore[no-untyped-def]
+    def _arrays(self) -> Tree | None:
         return None if self._tree is None else self._tree.arrays
 
     def _known(self, since: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from muntin.kernels.columns import find_run
 from muntin.synopsis.contract import Arrays, Bools
 
 _SMALLEST = 1024
@@ -41,6 +42,13 @@ class Columns:
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
+
+    def find_run(self, name: str, start: int, end: int) -> tuple[int, int]:
+        """Numbers of the first element with at least `start`, and at least `end`, in an ascending column of
+        integers; O(log n)."""
+        lo, hi = find_run(self._arrays[name], self._head, self._tail, start, end)
+        shift = self.dropped - self._head
+        return lo + shift, hi + shift
 
     def names(self) -> list[str]:
         return list(self._arrays)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
 from muntin.query import Input
+from muntin.synopsis.located import is_complete
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -133,4 +134,5 @@ class Found(NamedTuple):
 
     def complete(self, need: Need) -> Bools:
         """Which windows are covered from their start, as far as one need is concerned."""
-        return self.is_whole & ((self.start >= self.known_since[need]) | (self.end <= self.start))
+        complete: Bools = is_complete(self.start, self.end, self.is_whole, self.known_since[need])
+        return complete

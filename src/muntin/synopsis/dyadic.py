@@ -48,7 +48,7 @@ class Buckets(NamedTuple):
     key: npt.NDArray[np.int32]  # of each pair in the pool
     free: Ints  # free blocks of the pool; see kernels/blocks.py
     spare: Ints  # the first bucket never used, the first free one
-    count: Ints  # operations on sets; buckets and pairs looked at
+    work: Ints  # operations on sets; buckets and pairs looked at
 
 
 class DyadicIndex:
@@ -110,9 +110,9 @@ class DyadicIndex:
 
     def clear(self) -> None:
         """Take all segments out and give the room back; O(nodes)."""
-        count = self.buckets.count
+        work = self.buckets.work
         self.nodes.root[:] = NONE
-        self.buckets = _no_buckets(_SMALLEST_POOL)._replace(count=count)
+        self.buckets = _no_buckets(_SMALLEST_POOL)._replace(work=work)
 
     def is_sparse(self) -> bool:
         """Most of the pool is free: time to put all segments in anew."""
@@ -125,7 +125,7 @@ class DyadicIndex:
 
     def operations(self) -> tuple[int, int]:
         """Pairs put to and taken from nodes so far; buckets and pairs looked at, in look-ups as well."""
-        return int(self.buckets.count[0]), int(self.buckets.count[1])
+        return int(self.buckets.work[0]), int(self.buckets.work[1])
 
     def nbytes(self) -> int:
         """Bytes of state."""

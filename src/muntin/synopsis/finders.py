@@ -98,7 +98,7 @@ class Finders:
 
     def _cells(self, wanted: Wanted) -> int:
         return self._store.count_by_key(
-            self._store.run(wanted.start, 2**62)[0] + self._store.dropped, wanted.end
+            self._store.run(wanted.start, 2**62)[0], wanted.end
         )
 
     def _scan(self, wanted: Wanted) -> float:

@@ -24,22 +24,21 @@ class Grid:
     """
 
     def __init__(self, step: int):
-        self._from = np.array([LONG_AGO])  # the step in force from each instant on, newest last …
-        self._step = np.array([step])  # … every one divides the one before
+        self._have(np.array([LONG_AGO]), np.array([step]))
 
-    @property
-    def step(self) -> int:
-        """The step in force now."""
-        return int(self._step[-1])
+    def _have(self, since: Ints, step: Ints) -> None:
+        self._from = since  # the step in force from each instant on, newest last …
+        self._step = step  # … every one divides the one before
+        self.step = int(step[-1])  # in force now
+        self.is_uniform = len(step) == 1  # whether all slices kept have one width
 
     def refine(self, step: int, now: int | None) -> None:
         """Have edges at multiples of `step` too, from the next one on; all events so far are before `now`."""
         if now is None:
-            self._step[-1] = step  # nothing lies on the grid yet
+            self._have(self._from, np.append(self._step[:-1], step))  # nothing lies on the grid yet
         elif step % self.step:
             finer = gcd(step, self.step)
-            self._from = np.append(self._from, -(-now // finer) * finer)
-            self._step = np.append(self._step, finer)
+            self._have(np.append(self._from, -(-now // finer) * finer), np.append(self._step, finer))
 
     def step_at(self, at: Ints) -> Ints:
         """Width of the slice that an instant falls in."""
@@ -62,24 +61,20 @@ class Grid:
         """The instant from which on the grid has all edges of `window`."""
         return int(self._from[np.argmax(window_step(window) % self._step == 0)])
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all slices kept have one width."""
-        return len(self._step) == 1
-
     def is_uniform_from(self, instant: int) -> bool:
         """Whether one step is in force from `instant` on."""
         return bool(instant >= self._from[-1])
 
     def forget(self, before: int) -> None:
         current = int(np.searchsorted(self._from, before, side="right")) - 1
-        self._from, self._step = self._from[current:], self._step[current:]
+        if current:
+            self._have(self._from[current:], self._step[current:])
 
     def snapshot(self) -> Arrays:
         return {"grid_from": self._from, "grid_step": self._step}
 
     def restore(self, arrays: Arrays) -> None:
-        self._from, self._step = arrays["grid_from"].copy(), arrays["grid_step"].copy()
+        self._have(arrays["grid_from"].copy(), arrays["grid_step"].copy())
 
 
 def window_step(window: Window) -> int:

@@ -35,7 +35,6 @@ class Intervals(ABC):
         self.dtype = dtype
         self.first = first  # number of the oldest element that may be asked for
         self.end = first  # number of the next element to come
-        self._one: tuple[Ints, Ints] | None = None  # the run that `point` asks for
 
     @abstractmethod
     def extend(self, lifted: Partial) -> None:
@@ -58,13 +57,8 @@ class Intervals(ABC):
         """Partials of many runs `[lo, hi)`, `first <= lo`, `hi <= end`; the identity where hi <= lo."""
 
     def point(self, lo: int, hi: int) -> tuple[Any, ...]:
-        """The partial of one run as plain numbers; for single look-ups, where arrays are the cost."""
-        if hi <= lo:
-            return tuple(value for _, value in self.component.identity(self.dtype))
-        if self._one is None:
-            self._one = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self._one[0][0], self._one[1][0] = lo, hi
-        return tuple(array[0] for array in self.query(*self._one))
+        """The partial of one run as plain Python numbers; for single look-ups, where arrays are the cost."""
+        return tuple(array.item() for array in self.query(np.array([lo]), np.array([hi])))
 
     @abstractmethod
     def nbytes(self) -> int:

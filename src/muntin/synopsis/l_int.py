@@ -48,7 +48,7 @@ from muntin.kernels.combine import SMALLEST, cells_of, move, ring_capacity
 from muntin.kernels.l_int import BASE, CAPACITY, DEPTH, HORIZON, KEPT, LONGEST, ORIGIN, WIDTH
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
-from muntin.synopsis.remembered import check_rewind
+from muntin.synopsis.remembered import check_rewind, not_remembered
 
 
 class Partition(NamedTuple):
@@ -144,8 +144,7 @@ class LInt(Intervals):
         out = self.component.start(self.dtype, len(lo))
         read = kernels.query(self._rows, self._table, self._values, self.first, self.end, lo, hi, out)
         if read < 0:
-            run = f"[{lo[~read]}, {hi[~read]})"
-            raise ValueError(f"{run} is asked for, [{self.first}, {self.end}) is remembered")
+            raise not_remembered(self.first, self.end, lo, hi, ~read)
         self.reads += read
         return out
 

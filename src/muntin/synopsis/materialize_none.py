@@ -4,15 +4,17 @@
 |---|---|
 | Full name | materialize-none |
 | Answers | aggregates with fixed-size partials, over suffix and historical windows |
-| Insert | O(1) |
+| Insert | O(1); nothing in an engine, whose stores have the elements |
 | Lookup | O(W) |
-| Space | O(n) |
+| Space | O(n); none in an engine |
 | Shares | the elements, and nothing else |
 | Reference | Arasu & Widom, VLDB 2004, section 6.1 |
 
 A baseline: one of the two ends between which the others lie, good when look-ups are rare. The other is
-materialize_all. It differs from `rescan` in that it keeps lifted elements of one component, without
-keys, like B-INT and its kin.
+materialize_all. Here it keeps lifted elements of one component, like B-INT and its kin, so that they can be
+compared. An engine has the elements in a store already, and folds them from there (`store_scan.py`): it
+differs from `rescan` in that it has no keys, and in that it can take the place of B-INT and its kin, and
+they its place, while the stream runs.
 """
 
 from __future__ import annotations

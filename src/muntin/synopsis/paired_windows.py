@@ -3,11 +3,11 @@
 | | |
 |---|---|
 | Full name | shared paired windows |
-| Answers | COUNT, SUM, MIN, MAX over time windows with a slide, as they close |
+| Answers | aggregates with fixed-size partials over un-keyed time windows with SLIDE |
 | Insert | O(1), and O(log windows) for each edge |
-| Lookup | O(log n + slices in the window) |
-| Space | O(edges within the widest window), at most one slice for each event |
-| Shares | slices, among all windows |
+| Lookup | O(log n + fragments in the window) |
+| Space | O(edges within the widest window), at most one fragment for each event, beside the ring of events |
+| Shares | fragments, among all windows |
 | Reference | Krishnamurthy et al., SIGMOD 2006; Patroumpas & Sellis, SSDBM 2010, section 2.2 |
 
 A baseline. A window (size w, slide b) ends at multiples of b and begins w earlier. So its stream falls into
@@ -19,27 +19,37 @@ pairs of fragments, b - (w mod b) and w mod b long, where panes need b / gcd(w, 
                        0        3  4        7  8        11 12        pairs of 3 and 1; panes would be 1 long
 
 Many windows share one slicing at the union of their edges. That repeats only after the least common
-multiple of all slides, but it is generated as events arrive (`slicing.py`).
+multiple of all slides, but it is generated as events arrive (`slicing.py`). A new window may bring new
+edges: then the events are cut again.
 """
 
 from __future__ import annotations
 
-from muntin.synopsis.slicing import SlicedWindows, Slicing
+from collections.abc import Iterable
+
+from muntin.synopsis.fragments import Fragments
+from muntin.synopsis.slicing import Progression
+from muntin.window import Window
 
 
-class PairedWindows(SlicedWindows):
+class PairedWindows(Fragments):
     """Windows over shared fragments.
 
-    >>> import numpy as np
-    >>> windows = PairedWindows([(9, 4), (6, 6)], np.dtype(np.int64))
-    >>> windows.insert(np.array([1, 3, 6, 11]), np.array([5, 7, 2, 9]))
-    >>> closed = windows.emit(12)
-    >>> closed.window, closed.end, closed.sum
-    (array([0, 1, 0, 0, 1]), array([ 4,  6,  8, 12, 12]), array([12, 12, 14, 18, 11]))
+    >>> from muntin import Engine
+    >>> engine = Engine()
+    >>> engine.execute("CREATE STREAM s (ts BIGINT, x BIGINT) TIMESTAMP BY ts")
+    >>> for size, slide in ((9, 4), (6, 6)):
+    ...     window = f"[RANGE {size} MICROSECONDS SLIDE {slide} MICROSECONDS]"
+    ...     engine.register(f"SELECT /*+ SYNOPSIS(paired_windows) */ SUM(x) AS v FROM s {window}", f"by {slide}")
+    >>> engine.push("s", {"ts": [1, 3, 6, 11], "x": [5, 7, 2, 9]})
+    >>> engine.value("by 4", at=12), engine.value("by 6", at=12)
+    (18, 11)
     """
 
     name = "paired_windows"
 
-    def _slice(self) -> tuple[list[Slicing], list[int]]:
-        edges = [(phase, slide) for size, slide in self.windows for phase in (0, -size)]
-        return [Slicing(edges, self.dtype)], [0] * len(self.windows)
+    @classmethod
+    def cut(cls, windows: Iterable[Window]) -> dict[Window, tuple[Progression, ...]]:
+        some = list(windows)
+        edges = {(-back % window.slide, window.slide) for window in some for back in (window.size, window.to)}
+        return dict.fromkeys(some, tuple(sorted(edges)))

@@ -40,7 +40,7 @@ from muntin.kernels import r_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
-from muntin.synopsis.remembered import check_rewind
+from muntin.synopsis.remembered import check_rewind, not_remembered
 
 _KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "count": (kernels.extend_count, kernels.query_count),
@@ -48,6 +48,7 @@ _KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "first": (kernels.extend_ends, kernels.query_first),
     "last": (kernels.extend_ends, kernels.query_last),
 }
+_WRAPS = 2**63  # a total beyond has wrapped
 
 
 class RInt(Intervals):
@@ -69,10 +70,10 @@ class RInt(Intervals):
                 f"R-INT cannot serve {component.name} of {dtype}: subtraction would not be exact"
             )
         self._extend, self._query = _KERNELS[component.name]
-        self._at: tuple[Ints, Ints, Partial] | None = None  # buffers of `point`
+        self._is_sum, self._is_last = component.name == "sum", component.name == "last"
         # The prefix of number i lies at i % capacity: for sums its total and wraps, for FIRST and LAST
         # how many elements below i hold a value. That of `first`, over nothing, is there at the start.
-        self._prefix = np.zeros((SMALLEST, 2) if component.name == "sum" else SMALLEST, np.int64)
+        self._hold(np.zeros((SMALLEST, 2) if self._is_sum else SMALLEST, np.int64))
         # FIRST and LAST: the list of values and their times; value number v lies at v % capacity
         is_end = component.name in ("first", "last")
         self._values: Partial = component.start(dtype, SMALLEST) if is_end else ()
@@ -106,18 +107,27 @@ class RInt(Intervals):
         out = self.component.start(self.dtype, len(lo))
         wrong = self._query(self._prefix, *self._values, self.first, self.end, lo, hi, *out)
         if wrong < 0:
-            run = f"[{lo[~wrong]}, {hi[~wrong]})"
-            raise ValueError(f"{run} is asked for, [{self.first}, {self.end}) is remembered")
+            raise not_remembered(self.first, self.end, lo, hi, ~wrong)
         return out
 
     def point(self, lo: int, hi: int) -> tuple[Any, ...]:
-        if self._at is None:
-            self._at = np.zeros(1, np.int64), np.zeros(1, np.int64), self.component.start(self.dtype, 1)
-        one_lo, one_hi, out = self._at
-        one_lo[0], one_hi[0] = lo, hi
-        if hi <= lo or self._query(self._prefix, *self._values, self.first, self.end, one_lo, one_hi, *out):
-            return super().point(lo, hi)  # the identity, or the error
-        return tuple(array[0] for array in out)
+        """O(1). Python's own integers: four reads cost less than calling a kernel."""
+        if lo < self.first or hi > self.end or hi <= lo:
+            return super().point(lo, hi)  # the error, or the identity
+        prefix, mask = self._numbers, self._mask
+        if self._is_sum:
+            above, below = 2 * (hi & mask), 2 * (lo & mask)
+            total = prefix[above] - prefix[below]
+            if wraps := prefix[above + 1] - prefix[below + 1]:
+                total += wraps << 64
+            return (total, float(total)) if -_WRAPS <= total < _WRAPS else super().point(lo, hi)
+        before, after = prefix[lo & mask], prefix[hi & mask]
+        if not self._values:
+            return (after - before,)
+        if before == after:
+            return super().point(lo, hi)  # the identity
+        v = (after - 1 if self._is_last else before) & mask
+        return tuple(array.data[v] for array in self._values)
 
     def prefixes(self) -> npt.NDArray[np.int64]:
         """The prefixes of `first` to `end`, for a closer look; sums: (total, wraps)."""
@@ -142,12 +152,17 @@ class RInt(Intervals):
         assert not self._values or bool(np.all((steps == 0) | (steps == 1)))
         assert all(len(array) == capacity for array in self._values)
 
+    def _hold(self, prefix: npt.NDArray[np.int64]) -> None:
+        self._prefix = prefix
+        self._numbers = prefix.reshape(-1).data  # the same, read as Python's integers
+        self._mask = len(prefix) - 1
+
     def _resize(self, end: int) -> None:
         """Make the rings fit prefixes of `first` to `end`; O(n) when they change."""
         capacity = ring_capacity(len(self._prefix), end - self.first + 1)
         if capacity != len(self._prefix):
             counted = self.prefixes()
-            self._prefix = _moved(self._prefix, self.first, min(end, self.end) + 1, capacity)
+            self._hold(_moved(self._prefix, self.first, min(end, self.end) + 1, capacity))
             self._values = tuple(_moved(each, counted[0], counted[-1], capacity) for each in self._values)
 
 

@@ -15,10 +15,15 @@ def known_runs(first: int, end: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
     """
     unknown = (lo < hi) & ((lo < first) | (hi > end))
     if bool(unknown.any()):
-        run = int(unknown.argmax())
-        raise ValueError(f"[{lo[run]}, {hi[run]}) is asked for, [{first}, {end}) is remembered")
+        raise not_remembered(first, end, lo, hi, int(unknown.argmax()))
     start = np.clip(np.ascontiguousarray(lo, np.int64), first, end)
     return start, np.clip(np.ascontiguousarray(hi, np.int64), start, end)
+
+
+def not_remembered(first: int, end: int, lo: Ints, hi: Ints, run: int) -> ValueError:
+    """The error of asking for a run of which elements are not remembered, for kernels that find out
+    themselves."""
+    return ValueError(f"[{lo[run]}, {hi[run]}) is asked for, [{first}, {end}) is remembered")
 
 
 def check_rewind(first: int, end: int, to: int) -> None:

@@ -135,8 +135,8 @@ class Rescan(RingSynopsis):
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
-        start, end = instants - window.size, instants - window.to
-        lo, hi = self.store.runs(start, end)
+        located = self.locate(instants - window.size, instants - window.to, instants)
+        lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
         first = int(lo.min()) if len(lo) else 0
         part = slice(first, max(int(hi.max()) if len(hi) else 0, first))
         lo, hi = lo - first, hi - first
@@ -145,8 +145,7 @@ class Rescan(RingSynopsis):
         for need in wanted:
             value, valid = self.store.column(need.input, self.where, part)
             partials[need] = self._fold(need, lo, hi, width, slot, at, value, valid)
-        is_whole = self.is_whole(window, instants, start)
-        return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
+        return self.found(window, located, partials, width)
 
 
 def collect_values(lo: Ints, hi: Ints, width: int, key: Ints, value: Array, valid: Bools) -> Partial:

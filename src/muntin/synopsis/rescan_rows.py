@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.located import Located
 from muntin.synopsis.moves import Moves
 from muntin.synopsis.rescan import RingSynopsis
 from muntin.synopsis.ring import EventRing, key_column
@@ -144,18 +144,8 @@ class RescanRows(RingSynopsis):
                    order: _Order, dropped: Ints) -> Found:  # fmt: skip
         stored = np.diff(order.offset)[slots]
         gone = dropped[slots]
-        begin = count - window.size - gone  # index among the key's stored events; negative: not stored
-        hi = np.clip(count - window.to - gone, 0, stored)
-        lo = np.minimum(np.clip(begin, 0, None), hi)
-        lost = (begin < 0) & (gone > 0)
-        if bool(np.any(lost & (asked_at < self.kept_from))):
-            raise WindowTooLarge(
-                f"{window} at that instant needs events that have been dropped; "
-                f"the state keeps the last {len(self.store):,} events: ask for a later instant"
-            )
-        if self.store.began_at != LONG_AGO:
-            lost |= (begin < 0) | (window.slide > 0 and not self.store.knows_count)
-        lo, hi = lo + order.offset[slots], hi + order.offset[slots]
+        lo, hi, is_whole = self.locate_rows(window, count, gone, gone + stored, asked_at)
+        lo, hi = lo - gone + order.offset[slots], hi - gone + order.offset[slots]
         everything = slice(0, len(self.store))
         at: Ints = self.store.at[order.events]
         one_slot = np.zeros(len(at), np.int64)
@@ -168,7 +158,7 @@ class RescanRows(RingSynopsis):
         held = hi > lo
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
         start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
-        return Found(partials, start, end, ~lost, self.known_since(window, wanted), 1)
+        return self.found(window, Located(lo, hi, start, end, is_whole), partials, 1)
 
     def _ordered(self, slot: Ints, ids: Ints | None, width: int) -> _Order:
         """Sorting all events costs far more than all else, so the order of all keys is kept."""

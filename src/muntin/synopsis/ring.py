@@ -33,7 +33,6 @@ class EventRing(Sequence):
 
     def __init__(self, where: Expression | None = None):
         self.where = where
-        self.knows_count = True  # whether elements are numbered from the first event of the stream
         self.known_from: dict[str, int] = {"at": LONG_AGO}
         self.version = 0  # changes whenever events come or go
         self._columns = Columns({"at": _TIME})
@@ -66,11 +65,7 @@ class EventRing(Sequence):
         return lo, np.maximum(lo, np.searchsorted(self.at, end))
 
     def run(self, start: int, end: int) -> tuple[int, int]:
-        at = self.at
-        lo = int(at.searchsorted(start))
-        # most windows end now: no need to search for the end then
-        hi = len(at) if not len(at) or at[-1] < end else int(at.searchsorted(end))
-        return lo, max(lo, hi)
+        return self._columns.find_run("at", start, end)
 
     def column(self, input: Input, where: Expression | None, part: slice) -> tuple[Array, Bools]:
         """Values of an input, and which of them are not NULL and pass both filters."""

@@ -8,14 +8,13 @@ or over slices alike (Arasu & Widom, section 3; time-based windows by the search
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from muntin.aggregate.contract import Partial
-from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.contract import LONG_AGO, Arrays, Found, Ints, Need
+from muntin.synopsis.located import Located
 from muntin.synopsis.moves import Moves
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
@@ -30,25 +29,6 @@ TrackMaker = Callable[[Elements, Expression | None, Need], Track]
 def without_parameters(need: Need) -> Need:
     """All quantiles of an input are read from one structure."""
     return need._replace(parameters=()) if need.parameters else need
-
-
-class Runs(NamedTuple):
-    """Windows as runs `[lo, hi)` of element numbers, with their bounds in time."""
-
-    lo: Ints
-    hi: Ints
-    start: Ints
-    end: Ints
-    is_whole: Bools
-
-
-class Run(NamedTuple):
-    """One of `Runs`, as plain numbers."""
-
-    lo: int
-    hi: int
-    start: int
-    end: int
 
 
 class RunSynopsis(Synopsis[Elements]):
@@ -96,25 +76,12 @@ class RunSynopsis(Synopsis[Elements]):
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
-        return self._found(window, self.locate(window, instants), wanted)
-
-    def locate(self, window: Window, instants: Ints) -> Runs:
-        """The runs that a window is at given instants."""
-        if not window.is_time:
+        if window.is_time:
+            located = self.locate(instants - window.size, instants - window.to, instants)
+        else:
             count = self._counts(instants)
-            return self._rows(window, count - count % window.slide if window.slide else count, instants)
-        start, end = instants - window.size, instants - window.to
-        lo, hi = self.store.runs(start, end)
-        is_whole = self.is_whole(window, instants, start)
-        return Runs(lo + self.store.dropped, hi + self.store.dropped, start, end, is_whole)
-
-    def locate_one(self, window: Window, instant: int) -> Run:
-        """`locate` for one time window at one instant, as plain numbers."""
-        start, end = instant - window.size, instant - window.to
-        if start < self.store.forgotten_before and instant < self.kept_from:
-            self.locate(window, np.array([instant]))  # raises
-        lo, hi = self.store.run(start, end)
-        return Run(lo + self.store.dropped, hi + self.store.dropped, start, end)
+            located = self._rows(window, count - count % window.slide if window.slide else count, instants)
+        return self._found(window, located, wanted)
 
     def track_of(self, need: Need) -> Track:
         return self._tracks[self._place_of(need)]
@@ -155,19 +122,20 @@ class RunSynopsis(Synopsis[Elements]):
         self._tracks = {}
         self.fit(self.needs)
 
-    def _found(self, window: Window, runs: Runs, wanted: Sequence[Need]) -> Found:
+    def _found(self, window: Window, located: Located, wanted: Sequence[Need]) -> Found:
         partials: dict[Need, Partial] = {}
-        known_since: dict[Need, int] = {}
         for track, needs in self._by_track(wanted):
-            partials |= track.query(needs, runs.lo, runs.hi)
-            known_since |= track.known_since(window, needs)
-        return Found(partials, runs.start, runs.end, runs.is_whole, known_since, 1)
+            partials |= track.query(needs, located.lo, located.hi)
+        return self.found(window, located, partials, 1)
 
-    def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
+    def found(self, window: Window, located: Located, partials: dict[Need, Partial], width: int) -> Found:
         known_since: dict[Need, int] = {}
-        for track, needs in self._by_track(wanted):
+        for track, needs in self._by_track(list(partials)):
             known_since |= track.known_since(window, needs)
-        return known_since
+        return Found(partials, located.start, located.end, located.is_whole, known_since, width)
+
+    def known_since(self, window: Window, need: Need) -> int:
+        return self.track_of(need).known_since(window, [need])[need]
 
     def _by_track(self, wanted: Sequence[Need]) -> list[tuple[Track, list[Need]]]:
         together: dict[Hashable, list[Need]] = {}
@@ -180,22 +148,12 @@ class RunSynopsis(Synopsis[Elements]):
         assert isinstance(self.store, EventRing)
         return self.store.dropped + np.searchsorted(self.store.at, instants)
 
-    def _rows(self, window: Window, count: Ints, asked_at: Ints) -> Runs:
+    def _rows(self, window: Window, count: Ints, asked_at: Ints) -> Located:
         store = self.store
         assert isinstance(store, EventRing)
-        begin = count - window.size
-        oldest, newest = store.dropped, store.dropped + len(store)
-        lost = (begin < oldest) & (oldest > 0)
-        if bool(np.any(lost & (asked_at < self.kept_from))):
-            raise WindowTooLarge(
-                f"{window} at that instant needs events that have been dropped; "
-                f"the state keeps the last {len(self.store):,} events: ask for a later instant"
-            )
-        if store.began_at != LONG_AGO:
-            lost |= (begin < oldest) | (window.slide > 0 and not store.knows_count)
-        hi = np.clip(count - window.to, oldest, newest)
-        lo = np.minimum(np.clip(begin, oldest, None), hi)
+        oldest = np.full(len(count), store.dropped)
+        lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(store), asked_at)
         held = hi > lo
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
-        start[held], end[held] = store.at[lo[held] - oldest], store.at[hi[held] - oldest - 1] + 1
-        return Runs(lo, hi, start, end, ~lost)
+        start[held], end[held] = store.at[(lo - oldest)[held]], store.at[(hi - oldest)[held] - 1] + 1
+        return Located(lo, hi, start, end, is_whole)

@@ -7,10 +7,12 @@ the first ever, which never change while the element is kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need
+from muntin.synopsis.located import Located
 from muntin.window import Window
 
 
@@ -19,6 +21,7 @@ class Sequence(ABC):
 
     began_at: int = LONG_AGO  # instant from which all events are here; later if created late
     forgotten_before: int = LONG_AGO  # just after the last element that was dropped
+    knows_count: bool = True  # whether elements are numbered from the first event of the stream
     changed_from: int = 0  # number of the first element that the last insertion touched
 
     @property
@@ -36,7 +39,19 @@ class Sequence(ABC):
 
     @abstractmethod
     def run(self, start: int, end: int) -> tuple[int, int]:
-        """`runs` of one window, as plain numbers; O(log n)."""
+        """`runs` of one window, but element numbers, as plain integers; O(log n)."""
+
+    def locate(self, start: Ints, end: Ints) -> Located:
+        """Time windows [start, end) as runs of element numbers, and whether they have lost nothing."""
+        lo, hi = self.runs(start, end)
+        return Located(lo + self.dropped, hi + self.dropped, start, end, self._is_whole(start, end))
+
+    def locate_one(self, start: int, end: int) -> Located:
+        """`locate` of one window, as plain numbers."""
+        return Located(*self.run(start, end), start, end, self._is_whole(start, end))
+
+    def _is_whole(self, start: Any, end: Any) -> Any:
+        return (start >= self.forgotten_before) | (end <= start)
 
     @abstractmethod
     def known_since(

@@ -259,11 +259,11 @@ class SliceStore(Sequence):
         return lo, np.maximum(lo, hi)
 
     def run(self, start: int, end: int) -> tuple[int, int]:
-        starts = self._slices["start"]
-        lo = int(starts.searchsorted(start))
         if self.grid.is_uniform:
-            return lo, max(lo, int(starts.searchsorted(end - self.grid.step, "right")))
-        return lo, max(lo, int(self.grid.end_of(starts).searchsorted(end, "right")))
+            # whole within [start, end): those that begin before the last that would end too late
+            return self._slices.find_run("start", start, end - self.grid.step + 1)
+        lo, hi = self.runs(np.array([start]), np.array([end]))
+        return int(lo[0]) + self.dropped, int(hi[0]) + self.dropped
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         assert not self.keys, "slices hold one cell each only if nothing is keyed"

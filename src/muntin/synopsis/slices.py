@@ -64,8 +64,8 @@ class Slices(Synopsis[SliceStore]):
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
     ) -> Ints | None:
         start = instant - window.size
-        end = self.store.run(start, instant)[1] + self.store.dropped
-        final = min(end, self.store.run(LONG_AGO, settled)[1] + self.store.dropped)
+        end = self.store.run(start, instant)[1]
+        final = min(end, self.store.run(LONG_AGO, settled)[1])
         return self._finders.candidates(Wanted(need, start, final, end, band))
 
     def lookup(
@@ -73,10 +73,10 @@ class Slices(Synopsis[SliceStore]):
     ) -> Found:
         if ids is None:
             return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
-        start, end = instants - window.size, instants - window.to
+        located = self.locate(instants - window.size, instants - window.to, instants)
         store = self.store
         first_cells = store.first_cells(0) + store.dropped_cells
-        lo, hi = (first_cells[side] for side in store.runs(start, end))
+        lo, hi = (first_cells[side - store.dropped] for side in (located.lo, located.hi))
         partials: dict[Need, Partial] = {}
         for need in wanted:
             partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(instants) * len(ids))
@@ -86,8 +86,7 @@ class Slices(Synopsis[SliceStore]):
             )
             last = store.chains.last
             merge_chains(cells, store.cell_prior, store.dropped_cells, last, ids, lo, hi, into)
-        is_whole = self.is_whole(window, instants, start)
-        return Found(partials, start, end, is_whole, self.known_since(window, wanted), width)
+        return self.found(window, located, partials, width)
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
         """Windows of all keys, together: those that end at the same slice share one scan."""
@@ -109,11 +108,10 @@ class Slices(Synopsis[SliceStore]):
                 partials[place][need] = tuple(array[begin:end] for array in read)
         found = {}
         for window, partial in zip(windows, partials, strict=True):
-            at, needs = asked[window]
-            start = at - window.size
-            is_whole = self.is_whole(window, at, start)
-            since = self.known_since(window, needs)
-            found[window] = Found(partial, start, at - window.to, is_whole, since, width)
+            at = asked[window].instants
+            found[window] = self.found(
+                window, self.locate(at - window.size, at - window.to, at), partial, width
+            )
         return found
 
     def renumber_keys(self, new_id: Ints) -> None:

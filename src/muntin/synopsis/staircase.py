@@ -34,7 +34,7 @@ class Stairs(NamedTuple):
     at: Ints  # of each step in the pool
     code: Ints  # of each step in the pool
     free: Ints  # free blocks of the pool; see kernels/blocks.py
-    count: Ints  # steps held; steps pushed since the last sweep
+    work: Ints  # steps held; steps pushed since the last sweep
 
 
 class Staircases:
@@ -53,7 +53,7 @@ class Staircases:
 
     def __len__(self) -> int:
         """Steps held, of all keys."""
-        return int(self.state.count[kernels.STEPS])
+        return int(self.state.work[kernels.STEPS])
 
     @property
     def keys(self) -> int:
@@ -88,7 +88,7 @@ class Staircases:
         They are dropped when their key has a new event, and all at once when as many steps came in as
         there are keys and steps to go through.
         """
-        if self.state.count[kernels.PUSHED] > self.keys + len(self):
+        if self.state.work[kernels.PUSHED] > self.keys + len(self):
             kernels.sweep(self.state, since)
             if len(self.state.at) > max(_SMALLEST, 8 * int(self.state.free[TAKEN])):
                 self._move(np.arange(self.keys))
@@ -128,7 +128,7 @@ class Staircases:
         assert (key["size"][~has_block] == 0).all()
         assert (key["head"] >= 0).all()
         assert (key["head"] + key["size"] <= 1 << np.maximum(key["shift"], 0).astype(np.int64)).all()
-        assert state.count[kernels.STEPS] == key["size"].sum()
+        assert state.work[kernels.STEPS] == key["size"].sum()
         # time ascends and values descend, strictly
         for each in np.flatnonzero(key["size"] > 1):
             at, code = self.steps(int(each))

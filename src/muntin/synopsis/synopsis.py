@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from muntin.aggregate.contract import Partial
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.finders import KeyBand
+from muntin.synopsis.located import Located
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.window import Window, span
@@ -52,6 +54,10 @@ class Synopsis(ABC, Generic[Store]):
         self.needs = Needs()
         self.kept_from = LONG_AGO  # whatever was forgotten, windows looked up from here on were spared
         self._text_order = text_order
+
+    def __str__(self) -> str:
+        """What it has chosen to keep beside the store, for those who ask; nothing if there was no choice."""
+        return ""
 
     def fit(self, needs: Needs) -> None:
         """Answer for `needs` from now on, and nothing else; its store has been fitted before."""
@@ -127,26 +133,49 @@ class Synopsis(ABC, Generic[Store]):
     def check(self) -> None:
         """Assert every invariant."""
 
-    def known_since(self, window: Window, wanted: Sequence[Need]) -> dict[Need, int]:
-        """The instant from which on each need has been kept, on the edges of a window."""
-        return {need: self.store.known_since(window, need, self.where, self.keys) for need in wanted}
+    def known_since(self, window: Window, need: Need) -> int:
+        """The instant from which on a need has been kept, on the edges of a window."""
+        return self.store.known_since(window, need, self.where, self.keys)
 
-    def is_whole(self, window: Window, instants: Ints, start: Ints) -> Bools:
-        """Which time windows have lost nothing.
+    def found(self, window: Window, located: Located, partials: dict[Need, Partial], width: int) -> Found:
+        """What a look-up found, with where it lies and since when it has been kept."""
+        known_since = {need: self.known_since(window, need) for need in partials}
+        return Found(partials, located.start, located.end, located.is_whole, known_since, width)
 
-        One that began before the state did is answered as far as it goes (False). One that was whole
+    def locate(self, start: Ints, end: Ints, instants: Ints) -> Located:
+        """The runs that time windows [start, end), looked up at given instants, are.
+
+        One that began before the state did is answered as far as it goes (not whole). One that was whole
         once, but has been forgotten, is refused.
         """
-        self.refuse_forgotten(start, instants)
-        return start >= self.store.forgotten_before
+        located = self.store.locate(start, end)
+        self.refuse_forgotten(located, instants)
+        return located
 
-    def refuse_forgotten(self, start: Ints, instants: Ints) -> None:
-        """Raise if a window that once was whole has lost events since."""
-        gone = (start < self.store.forgotten_before) & (instants < self.kept_from)
-        if bool(np.any(gone)):
-            asked, size = int(instants[gone][0]), int((instants - start)[gone][0])
-            first = np.datetime64(self.store.forgotten_before + size, "us")
+    def refuse_forgotten(self, located: Located, instants: Any) -> None:
+        """Raise if a time window that once was whole has lost events since."""
+        gone = np.atleast_1d(~np.asarray(located.is_whole) & (instants < self.kept_from))
+        if bool(gone.any()):
+            start, asked = (int(np.atleast_1d(each)[gone][0]) for each in (located.start, instants))
+            size, first = asked - start, self.store.forgotten_before + asked - start
             raise WindowTooLarge(
                 f"a window of {span(size)} at {np.datetime64(asked, 'us')} needs events that have been "
-                f"dropped; the state answers instants from {first} on"
+                f"dropped; the state answers instants from {np.datetime64(first, 'us')} on"
             )
+
+    def locate_rows(
+        self, window: Window, count: Ints, oldest: Ints, newest: Ints, asked_at: Ints
+    ) -> tuple[Ints, Ints, Bools]:
+        """The runs that ROWS windows are after `count` events of which `[oldest, newest)` are kept, and
+        which of them are whole; refused as in `locate`."""
+        begin = count - window.size
+        lost = (begin < oldest) & (oldest > 0) & (window.size > window.to)
+        if bool(np.any(lost & (asked_at < self.kept_from))):
+            raise WindowTooLarge(
+                f"{window} at that instant needs events that have been dropped; "
+                f"the state keeps the last {len(self.store):,} events: ask for a later instant"
+            )
+        if self.store.began_at != LONG_AGO and window.size > window.to:
+            lost |= (begin < oldest) | (window.slide > 0 and not self.store.knows_count)
+        hi = np.clip(count - window.to, oldest, newest)
+        return np.minimum(np.maximum(begin, oldest), hi), hi, ~lost

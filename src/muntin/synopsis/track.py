@@ -31,6 +31,8 @@ from muntin.window import Window
 
 Asked = Callable[[Ints, Ints], Partial]
 
+# the partial of one run [lo, hi) of element numbers, as plain Python numbers
+Point = Callable[[int, int], tuple[Any, ...]]
 _EVERY_EVENT = Need(Input(None), "count")
 
 
@@ -65,10 +67,14 @@ class Track(ABC):
     def _extend(self, lo: int, hi: int) -> None:
         """Feed the elements with index in [lo, hi)."""
 
-    def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
-        """The partial of one run, as plain numbers."""
-        (partial,) = self.query([need], np.array([lo]), np.array([hi])).values()
-        return tuple(array[0] for array in partial)
+    def point_of(self, need: Need) -> Point:
+        """How a need is asked for one run at a time; good until the track is fitted anew."""
+
+        def point(lo: int, hi: int) -> tuple[Any, ...]:
+            (partial,) = self.query([need], np.array([lo]), np.array([hi])).values()
+            return tuple(array.item() for array in partial)
+
+        return point
 
     @abstractmethod
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
@@ -130,11 +136,11 @@ class IntervalTrack(Track):
             return {self.need: self.structure.query(lo, hi)}
         return {self.need: self._scan(lo, hi)}
 
-    def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
+    def point_of(self, need: Need) -> Point:
         if type(self.structure).can_answer is not Intervals.can_answer:
-            return super().point(need, lo, hi)
-        partial: tuple[Any, ...] = self.structure.point(lo, hi)
-        return partial
+            return super().point_of(need)
+        point: Point = self.structure.point
+        return point
 
     def _scan(self, lo: Ints, hi: Ints) -> Partial:
         first, last = int(lo.min()), max(int(hi.max()), int(lo.min()))

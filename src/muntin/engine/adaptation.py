@@ -1,0 +1,125 @@
+"""Adaptation: tells the choice of each window group what is about to happen, and changes structures.
+
+Before stores are followed, and before windows are looked up, the cost of that step in every structure that
+could serve the group is counted (`plan/adapt.py`). If it is time to change, the new structure is built
+from the store, where all elements are, and the step is made with it. Answers do not change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muntin.engine.profile import Profile
+from muntin.plan.adapt import Choice
+from muntin.plan.demand import PRESENCE, Demand
+from muntin.plan.feasible import candidates, still_possible, still_serves
+from muntin.plan.group import WindowGroup
+from muntin.plan.unit_cost import lookup_cost, rebuild_cost, update_cost
+from muntin.plan.width import elements_in
+
+if TYPE_CHECKING:
+    from muntin.engine.shard import Shard
+
+
+class _Adapting:
+    """The choice of one group, and what it was counted over."""
+
+    def __init__(self, current: str, names: tuple[str, ...]):
+        self.names = names
+        self.choice = Choice(current, names)
+        self.updates = self.lookups = 0  # since there was last nothing to regret
+
+    def keep(self, names: tuple[str, ...]) -> None:
+        """Only these structures can serve the group from now on."""
+        self.names = names
+        self.choice.keep(names)
+
+    def count(self, updates: int, lookups: int) -> None:
+        if not any(self.choice.regrets.values()):
+            self.updates = self.lookups = 0
+        self.updates += updates
+        self.lookups += lookups
+
+    def reason(self) -> str:
+        """What the load was like when the group changed."""
+        if not self.lookups:
+            return f"nobody looked up in the last {self.updates:,} updates"
+        if self.updates >= self.lookups:
+            return f"look-ups are rare: {self.updates / self.lookups:,.0f} updates each"
+        return f"look-ups are frequent: {self.lookups / max(self.updates, 1):,.0f} for each update"
+
+
+class Adaptation:
+    """Of all groups of a shard; O(groups) per insertion, O(1) per look-up."""
+
+    def __init__(self, shard: Shard):
+        self._shard = shard
+        self._groups: dict[int, _Adapting] = {}
+
+    def welcome(self, demands: list[tuple[int, Demand]]) -> None:
+        """Demands are new in their groups. A structure that has taken another's place, and cannot serve them,
+        gives way to the one of the rule. O(demands)."""
+        groups = self._shard.manager.groups
+        for number, demand in demands:
+            if not still_serves(groups[number], demand):
+                groups[number].switch(groups[number].planned, "")
+                self._groups.pop(number, None)
+            if number in self._groups:
+                self._groups[number].keep(still_possible(groups[number], demand, self._groups[number].names))
+
+    def part(self, numbers: set[int], was_hinted: bool) -> None:
+        """A query of these groups is gone; if it had asked for their structures, they are free to change now."""
+        for number in numbers:
+            if was_hinted or number not in self._shard.manager.groups:
+                self._groups.pop(number, None)
+
+    def before_insert(self) -> None:
+        """Every store has taken in a batch; structures are about to follow."""
+        shard = self._shard
+        touched = {
+            name: store.dropped + len(store) - store.changed_from for name, store in shard.stores.items()
+        }
+        for number, group in shard.manager.groups.items():
+            adapting = self._groups.get(number) or self._begin(number)
+            elements = touched[group.store]
+            if len(adapting.names) > 1 and elements:
+                structures, windows = _structures(group), len(group.needs.windows)
+                costs = {name: update_cost(name, elements, structures, windows) for name in adapting.names}
+                adapting.count(elements, 0)
+                self._foresee(number, adapting, costs)
+
+    def before_lookup(
+        self, profile: Profile, times: int = 1, is_single: bool = False, is_now: bool = True
+    ) -> None:
+        """Windows are about to be looked up: those of the profile, so many times."""
+        shard = self._shard
+        for number, width, is_time, lookups in profile:
+            adapting = self._groups.get(number) or self._begin(number)
+            if len(adapting.names) > 1:
+                elements, many = elements_in(width, is_time, shard.synopses[number].store), lookups * times
+                calls = many if is_single else 0
+                costs = {name: lookup_cost(name, elements, many, calls, is_now) for name in adapting.names}
+                adapting.count(0, many)
+                self._foresee(number, adapting, costs)
+
+    def _begin(self, number: int) -> _Adapting:
+        group = self._shard.manager.groups[number]
+        self._groups[number] = _Adapting(group.synopsis, candidates(group))
+        return self._groups[number]
+
+    def _foresee(self, number: int, adapting: _Adapting, costs: dict[str, float]) -> None:
+        shard = self._shard
+        group, kept = shard.manager.groups[number], len(shard.synopses[number].store)
+        prepared = len(shard.readers) + sum(map(len, shard.bundles))
+        structures = _structures(group)
+        rebuild = {name: rebuild_cost(name, kept, structures, prepared) for name in adapting.names}
+        chosen = adapting.choice.foresee(costs, rebuild)
+        if chosen is not None:
+            shard.switch(number, chosen, adapting.reason())
+            adapting.choice.change(chosen)
+
+
+def _structures(group: WindowGroup) -> int:
+    """How many components have one of their own: events of a ring are counted by their positions."""
+    is_by_position = group.store.kind == "ring" and group.where is None and PRESENCE in group.needs.components
+    return len(group.needs.components) - is_by_position

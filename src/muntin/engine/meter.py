@@ -1,0 +1,66 @@
+"""The meter: what insertions and look-ups of each window group cost, without costing much itself.
+
+The clock is read once per group and insertion, and twice per look-up of many windows. Single look-ups take
+a microsecond or two, so only some of them are timed: the first after an insertion, then ever fewer, down to
+one in 127 (a prime, so that it does not keep step with a loop over queries). The one that is timed stands
+for those since the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from time import perf_counter_ns
+from typing import Any
+
+from muntin.engine.profile import Profile
+from muntin.plan.observed import Observed
+from muntin.plan.store import StoreId
+
+_SELDOM = 127  # single look-ups for each one that is timed
+
+
+class Meter:
+    """Counters of one shard."""
+
+    def __init__(self) -> None:
+        self.groups: dict[int, Observed] = {}
+        self.stores: dict[StoreId, Observed] = {}
+        self.singles = 0  # single look-ups since the last one that was timed
+        self.next_timed = 1  # the single look-up, counted so, that will be
+
+    def fit(self, groups: Iterable[int], stores: Iterable[StoreId]) -> None:
+        """Have counters for exactly these."""
+        self.groups = {each: self.groups.get(each) or Observed() for each in groups}
+        self.stores = {each: self.stores.get(each) or Observed() for each in stores}
+
+    def insert(self, stores: Mapping[StoreId, Any], batch: Any) -> None:
+        """Insert a batch into every store."""
+        before = perf_counter_ns()
+        for name, store in stores.items():
+            store.insert(batch)
+            now = perf_counter_ns()
+            self.stores[name].updates.observe(len(batch), now - before)
+            before = now
+
+    def follow(self, synopses: Mapping[int, Any], events: int) -> None:
+        """Have every synopsis follow its store."""
+        self.singles, self.next_timed = 0, 1
+        before = perf_counter_ns()
+        for number, synopsis in synopses.items():
+            synopsis.insert()
+            now = perf_counter_ns()
+            self.groups[number].updates.observe(events, now - before)
+            before = now
+
+    def take_singles(self) -> int:
+        """How many single look-ups the one that is timed now stands for."""
+        counted, self.singles = self.singles, 0
+        self.next_timed = min(2 * self.next_timed, _SELDOM)
+        return counted
+
+    def looked_up(self, profile: Profile, nanoseconds: int, times: int = 1) -> None:
+        """A look-up took so long, and `times` of them were made; groups share it by how much was asked of each."""
+        lookups = sum(part.lookups for part in profile) or 1
+        for part in profile:
+            share = nanoseconds * times * part.lookups // lookups
+            self.groups[part.group].lookups.observe(part.lookups * times, share)
