@@ -11,7 +11,9 @@ from benchmarks.machine import describe_commit
 from benchmarks.measure import Result
 from benchmarks.report import PAGE, table_text, write_page
 
-BENCHMARKS = ("cold_start", "push_throughput", "unkeyed_push", "lookups", "filters", "adaptive", "keys", "soak")
+BENCHMARKS = (
+    "cold_start", "keys", "push_throughput", "unkeyed_push", "lookups", "filters", "unit_costs", "adaptive", "soak",
+)  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from muntin import Engine
 
 COLUMNS = [
     Column("what", "what"), Column("synopses", "synopses"), Column("events", "events", ",d"),
-    Column("rate", "events/s", ",.0f"), Column("checks", "answers checked", ",d"),
+    Column("rate", "events per CPU s", ",.0f"), Column("checks", "answers checked", ",d"),
     Column("error", "greatest error", ".0e"), Column("first_half", "most MiB, first half", ",.0f"),
     Column("second_half", "second half", ",.0f"),
 ]  # fmt: skip
@@ -119,11 +119,11 @@ def _soak(shape: Shape, events: int, size: int, is_flat: bool = False) -> dict[s
     checks, error, memory, spent = 0, 0.0, [], 0.0
     for turn in range(batches):
         batch = source.batch(turn)
-        before = time.perf_counter()
+        before = time.process_time()
         engine.push("s", batch)
-        spent += time.perf_counter() - before
-        # always one that ends in ones, next to one that does not
-        if (turn + 1) % every == 0 or turn == batches - 1 or turn % (10 * every) == 9:
+        spent += time.process_time() - before
+        # batches that end in ones and such that do not, whatever `every` is
+        if turn % every in (0, every - 1) or turn == batches - 1:
             some, worst = _check(engine, shape, source, turn)
             checks, error = checks + some, max(error, worst)
         if (turn + 1) % every == 0:

@@ -14,7 +14,7 @@ from muntin.plan.adapt import Choice
 from muntin.plan.demand import PRESENCE, Demand
 from muntin.plan.feasible import candidates, still_possible, still_serves
 from muntin.plan.group import WindowGroup
-from muntin.plan.unit_cost import lookup_cost, rebuild_cost, update_cost
+from muntin.plan.unit_cost import PREPARE, lookup_cost, rebuild_cost, update_cost
 from muntin.plan.width import elements_in
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 class _Adapting:
     """The choice of one group, and what it was counted over."""
 
-    def __init__(self, current: str, names: tuple[str, ...]):
+    def __init__(self, current: str, planned: str, names: tuple[str, ...]):
         self.names = names
         self.choice = Choice(current, names)
+        self.compiled = {current, planned, "materialize_none"}  # a scan is the fold of every slice
         self.updates = self.lookups = 0  # since there was last nothing to regret
 
     def keep(self, names: tuple[str, ...]) -> None:
@@ -46,7 +47,9 @@ class _Adapting:
             return f"nobody looked up in the last {self.updates:,} updates"
         if self.updates >= self.lookups:
             return f"look-ups are rare: {self.updates / self.lookups:,.0f} updates each"
-        return f"look-ups are frequent: {self.lookups / max(self.updates, 1):,.0f} for each update"
+        if not self.updates:
+            return f"look-ups are frequent: {self.lookups:,} without an update"
+        return f"look-ups are frequent: {self.lookups / self.updates:,.0f} for each update"
 
 
 class Adaptation:
@@ -72,6 +75,12 @@ class Adaptation:
         for number in numbers:
             if was_hinted or number not in self._shard.manager.groups:
                 self._groups.pop(number, None)
+
+    def switched(self, number: int, synopsis: str) -> None:
+        """Another structure serves a group."""
+        if number in self._groups:
+            self._groups[number].choice.change(synopsis)
+            self._groups[number].compiled.add(synopsis)
 
     def before_insert(self) -> None:
         """Every store has taken in a batch; structures are about to follow."""
@@ -104,19 +113,19 @@ class Adaptation:
 
     def _begin(self, number: int) -> _Adapting:
         group = self._shard.manager.groups[number]
-        self._groups[number] = _Adapting(group.synopsis, candidates(group))
+        self._groups[number] = _Adapting(group.synopsis, group.planned, candidates(group))
         return self._groups[number]
 
     def _foresee(self, number: int, adapting: _Adapting, costs: dict[str, float]) -> None:
         shard = self._shard
         group, kept = shard.manager.groups[number], len(shard.synopses[number].store)
-        prepared = len(shard.readers) + sum(map(len, shard.bundles))
         structures = _structures(group)
-        rebuild = {name: rebuild_cost(name, kept, structures, prepared) for name in adapting.names}
-        chosen = adapting.choice.foresee(costs, rebuild)
+        rebuild = {
+            name: rebuild_cost(name, kept, structures, name in adapting.compiled) for name in adapting.names
+        }
+        chosen = adapting.choice.foresee(costs, rebuild, PREPARE * len(shard.readers))
         if chosen is not None:
             shard.switch(number, chosen, adapting.reason())
-            adapting.choice.change(chosen)
 
 
 def _structures(group: WindowGroup) -> int:

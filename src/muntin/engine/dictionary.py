@@ -9,12 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.engine.table_room import read_only
+from muntin.engine.table_room import ALL_VALID, read_only
 from muntin.engine.text_table import TextTable
 from muntin.engine.word_table import WordTable
 from muntin.engine.words import dtype_of_words, from_words, to_words
 from muntin.kernels.word_table import is_run
 from muntin.synopsis.contract import Bools, Ints
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
 class Dictionary:
@@ -63,6 +65,15 @@ class Dictionary:
         if isinstance(self._table, TextTable):
             return self._table.find(_plain(values))
         return self._table.find(*to_words(values))
+
+    def find_one(self, value: Any) -> int:
+        """The id of one value, -1 if it is unknown, -2 if its type is not plain: `find` knows what to do."""
+        if isinstance(self._table, TextTable):
+            return self._table.find_one(value.encode()) if type(value) is str else -2
+        is_plain = type(value) is int and pa.types.is_signed_integer(self.kind)
+        if not is_plain or not _LEAST <= value <= _GREATEST:
+            return -2
+        return int(self._table.find(np.array([value], np.int64), ALL_VALID)[0])
 
     @property
     def values(self) -> pa.Array:

@@ -53,6 +53,18 @@ class KeyDictionary:
             ids = np.where(known, pair.find(_paired(ids, code), ALL_VALID), -1)
         return ids
 
+    def find_one(self, key: tuple[Any, ...]) -> int:
+        """The id of one key, -1 if it is unknown, -2 if it cannot be told so quickly."""
+        if len(key) != len(self._parts):
+            return -2
+        id = self._parts[0].find_one(key[0])
+        for part, pair, value in zip(self._parts[1:], self._pairs, key[1:], strict=True):
+            other = part.find_one(value)
+            if id < 0 or other < 0:
+                return min(id, other)
+            id = int(pair.find(np.array([(id << 32) | other]), ALL_VALID)[0])
+        return id
+
     def take(self, ids: Ints) -> list[pa.Array]:
         """The key columns of some ids; of all ids in order, what was made before is given again."""
         if not self._pairs:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from muntin.answer import no_answers
 from muntin.engine.candidates import candidates
 from muntin.engine.evaluate import Finder, Rows, always, answer
+from muntin.engine.key_point import UNREAD, key_reader_of
 from muntin.engine.keys import KeyDictionary
 from muntin.engine.point import reader_of
 from muntin.engine.reading import Place, Reading, reading_of
@@ -57,6 +58,10 @@ def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> An
     query = shard.registrations[name].query
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
+    if key is not None and (key_reader := key_reader_of(shard, name)):
+        found = key_reader.value(key, at)
+        if found is not UNREAD:
+            return found
     table = lookup(shard, name, key, at)
     column = table.column(len(query.keys) if query.outputs else 0)
     return column[0].as_py() if table.num_rows else None

@@ -52,6 +52,7 @@ class Shard:
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # of state when it was last without backlog
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
+        self.key_readers: dict[str, Any] = {}  # of single keys, by query; see key_point.py
         self.readings: dict[str, Any] = {}  # of all answers, by query; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see profile.py
@@ -123,6 +124,8 @@ class Shard:
         new.fit(group.needs)
         self._forget_prepared()
         self.meter.groups[number].begin_again()
+        if self.adaptation is not None:
+            self.adaptation.switched(number, synopsis)
         # what it takes more or less than the old one is no backlog
         self.needed_bytes = max(0, self.needed_bytes + new.nbytes() - old.nbytes())
 
@@ -137,6 +140,7 @@ class Shard:
     def _forget_prepared(self) -> None:
         self.readers.clear()
         self.readings.clear()
+        self.key_readers.clear()
         self.bundles.clear()
         self.profiles.clear()
 
@@ -285,6 +289,7 @@ class Shard:
             synopsis.renumber_keys(new_id)
         for each in self._followers(keys):
             each.inside = new_id[each.inside]
+        self.key_readers.clear()  # they remember ids
 
     def _followers(self, keys: Keys) -> list[Registration]:
         """Queries that remember some keys."""

@@ -2,8 +2,8 @@
 
 Texts are read from Arrow's buffers and those with an id kept in the same form, so that nothing is made of
 Python objects and an Arrow array of all texts costs nothing. The loops are in kernels/text_table.py.
-Against Arrow's `dictionary_encode` and a table look-up of the distinct texts it was faster at every
-number of texts measured (benchmarks/keys.py).
+Arrow's `dictionary_encode`, whose distinct texts would have to be looked up here in any case, takes longer
+by itself (benchmarks/keys.py).
 """
 
 from __future__ import annotations
@@ -88,6 +88,16 @@ class TextTable:
         ids = np.empty(len(texts), np.int64)
         find_texts(*buffers_of(texts), self._table, self._mix, self._starts, self._arena, self.null_id, ids)
         return ids
+
+    def find_one(self, text: bytes) -> int:
+        """The id of one text, -1 if it is unknown."""
+        content = read_only(np.frombuffer(text.ljust(8, b"\0"), np.uint8))
+        offsets = read_only(np.array([0, len(text)], np.int32))
+        ids = np.empty(1, np.int64)
+        find_texts(
+            offsets, content, ALL_VALID, self._table, self._mix, self._starts, self._arena, self.null_id, ids
+        )
+        return int(ids[0])
 
     def retain(self, kept: Bools) -> Ints:
         """Forget ids that are not kept; the others move up, in order. The new id of each, -1 if gone."""

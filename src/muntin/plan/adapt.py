@@ -41,12 +41,15 @@ class Choice:
         self.current = current
         self.regrets: dict[str, float] = {name: 0.0 for name in candidates if name != current}
 
-    def foresee(self, costs: Mapping[str, float], rebuild: Mapping[str, float]) -> str | None:
+    def foresee(
+        self, costs: Mapping[str, float], rebuild: Mapping[str, float], besides: float = 0.0
+    ) -> str | None:
         """Count what the next step would cost in each structure; the one to change to before it is paid, or None.
 
-        `rebuild` is what it costs to put each structure in another's place. O(candidates).
+        `rebuild` is what it costs to put each structure in another's place, `besides` what going there and
+        coming back costs whichever it is. O(candidates).
         """
-        here, back = costs[self.current], rebuild[self.current]
+        here, back = costs[self.current], rebuild[self.current] + besides
         best, surplus = None, 0.0
         for name, regret in self.regrets.items():
             regret = max(0.0, regret + here - costs[name])

@@ -30,14 +30,15 @@ UNIT_COSTS: dict[str, UnitCost] = {
     "r_int": UnitCost(batch=10_000, update=4, call=2_000, lookup=120, combine=0, rebuild=4),
     "b_int": UnitCost(batch=10_000, update=4, call=3_000, lookup=130, combine=4, rebuild=5),
     "l_int": UnitCost(batch=30_000, update=16, call=8_000, lookup=150, combine=0, rebuild=30),
-    "monotone_deque": UnitCost(12_000, 4, 14_000, lookup=180, combine=0, rebuild=5, knows_past=False),
+    "monotone_deque": UnitCost(12_000, 4, 14_000, lookup=200, combine=0, rebuild=5, knows_past=False),
     "materialize_all": UnitCost(
         12_000, 6, 60_000, lookup=350, combine=0, rebuild=12, is_per_window=True, knows_past=False
     ),
     "materialize_none": UnitCost(batch=800, update=0, call=15_000, lookup=190, combine=2, rebuild=0),
 }
 SWITCH = 200_000.0  # to replace a structure, even an empty one
-PREPARE = 20_000.0  # to prepare the look-ups of one query anew
+COMPILE = 3e9  # to compile its kernels
+PREPARE = 20_000.0  # to prepare the look-ups of one query anew, which a change undoes
 
 
 def update_cost(synopsis: str, elements: int, structures: int, windows: int) -> float:
@@ -62,6 +63,10 @@ def lookup_cost(synopsis: str, elements: float, lookups: float, calls: float, is
     return calls * unit.call + lookups * (unit.lookup + unit.combine * combines(synopsis, elements) + scan)
 
 
-def rebuild_cost(synopsis: str, elements: int, structures: int, queries: int) -> float:
-    """Of putting other structures in place, when look-ups are prepared for `queries`."""
-    return SWITCH + queries * PREPARE + structures * elements * UNIT_COSTS[synopsis].rebuild
+def rebuild_cost(synopsis: str, elements: int, structures: int, is_compiled: bool = True) -> float:
+    """Of putting other structures in place, over so many elements each.
+
+    A kernel that has not run yet may have to be compiled, which takes seconds: that must be saved as well.
+    """
+    compiling = 0.0 if is_compiled else COMPILE
+    return SWITCH + compiling + structures * elements * UNIT_COSTS[synopsis].rebuild

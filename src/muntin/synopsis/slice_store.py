@@ -72,6 +72,16 @@ class SliceStore(Sequence):
         """Number of the oldest cell kept."""
         return self._cells.dropped
 
+    def cells_of(self, need: Need) -> Partial:
+        """The state arrays of a component."""
+        return tuple(map(self._cells.__getitem__, self._names[need]))
+
+    def cell_number(self, number: int) -> int:
+        """Number of the first cell of slice `number`, or of the next cell to come after the last slice."""
+        index = number - self._slices.dropped
+        cells = self._slices["cell"]
+        return int(cells[index]) if index < len(cells) else self._cells.dropped + len(self._cells)
+
     def cells(self, need: Need, part: slice) -> Partial:
         """The state arrays of a component, for some cells."""
         return tuple(self._cells[name][part] for name in self._names[need])

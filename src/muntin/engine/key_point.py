@@ -1,0 +1,135 @@
+"""The first value of one key's answer as a plain number: what a look-up costs without arrays.
+
+As in `point.py`, whatever depends on the plan alone is settled when the reader is made. What is left is
+the id of the key, one search in time, and to follow the key's chain through the cells of its window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.band import Band, sort_key
+from muntin.engine.reading import CallReading, Part, Reading, reading_of
+from muntin.engine.shard import Shard
+from muntin.kernels import slices as kernels
+from muntin.synopsis import Slices
+from muntin.synopsis.contract import Need, dtype_of
+
+_REMEMBERED = 65_536  # keys whose ids need not be looked for again
+_FOLLOW = {
+    ("count", "i"): kernels.follow_counts,
+    ("count", "f"): kernels.follow_counts,
+    ("sum", "i"): kernels.follow_int_sums,
+    ("sum", "f"): kernels.follow_float_sums,
+    ("min", "i"): kernels.follow_leasts,
+    ("min", "f"): kernels.follow_leasts,
+    ("max", "i"): kernels.follow_greatests,
+    ("max", "f"): kernels.follow_greatests,
+    ("first", "i"): kernels.follow_firsts,
+    ("first", "f"): kernels.follow_firsts,
+    ("last", "i"): kernels.follow_lasts,
+    ("last", "f"): kernels.follow_lasts,
+    ("m2", "i"): kernels.follow_moments,
+    ("m2", "f"): kernels.follow_moments,
+}
+UNREAD = object()  # what `value` gives if the key has to be looked up another way
+
+
+class KeyPointReader:
+    """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
+
+    def __init__(self, shard: Shard, reading: Reading, call: CallReading):
+        self._shard = shard
+        self._clock = shard.clock
+        self._keys = shard.keys[reading.key_expressions]
+        self._slide = reading.query.slide
+        self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
+        self._lower = call.aggregate.lower_one
+        number, self._window, _ = reading.places[call.parts[0].place]
+        synopsis = shard.synopses[number]
+        assert isinstance(synopsis, Slices)
+        self._synopsis, self._store = synopsis, synopsis.store
+        (presence,) = reading.presence
+        self._needs = [part.need for part in (presence, *call.parts)]
+        self._identities = [synopsis.identity_of(need) for need in self._needs]
+        self._follow = [_follow_of(need) for need in self._needs]
+        self._ids: dict[Any, int] = {}
+
+    @staticmethod
+    def of(shard: Shard, name: str) -> KeyPointReader | None:
+        """The reader of a query, if it can be read so."""
+        reading = reading_of(shard, name)
+        query, first = reading.query, reading.outputs[0] if reading.outputs else None
+        if not query.keys or not isinstance(first, int) or len(reading.presence) != 1:
+            return None
+        if query.having is not None and reading.compared != first:
+            return None
+        call = reading.calls[first]
+        parts: tuple[Part, ...] = (*reading.presence, *call.parts)
+        is_one_place = len({part.place for part in parts}) == 1
+        synopsis = shard.synopses[reading.places[parts[0].place].number]
+        is_plain = pa.types.is_int64(call.type) or pa.types.is_float64(call.type)
+        if not is_one_place or not isinstance(synopsis, Slices) or not is_plain:
+            return None
+        return KeyPointReader(shard, reading, call)
+
+    def value(self, key: Any, at: int | None) -> Any:
+        """The first output for a key; None if it is NULL, or the key has no answer."""
+        instant = self._clock.now if at is None else at
+        if instant is None:
+            return None
+        if self._slide:
+            instant -= instant % self._slide
+        window = self._window
+        settled = instant - instant % window.slide
+        start = settled - window.size
+        store = self._store
+        if start < store.forgotten_before:
+            return UNREAD  # rare: it may have to be refused
+        id = self._id_of(key)
+        if id < 0 or id >= len(store.chains.last):
+            return UNREAD if id == _UNSURE else None
+        first, last = store.run(start, settled - window.to)
+        lo, hi = store.cell_number(first), store.cell_number(last)
+        newest, prior, dropped = int(store.chains.last[id]), store.cell_prior, store.dropped_cells
+        if newest < lo:
+            return None
+        partials = []
+        for need, follow, identity in zip(self._needs, self._follow, self._identities, strict=True):
+            partial, count = follow(prior, dropped, newest, lo, hi, *store.cells_of(need))
+            partials.append(partial if count else identity)
+        if not partials[0][0]:
+            return None  # the key has no event in the window
+        value = self._lower(*partials[1:])
+        if self._band is not None and (
+            value is None or not self._band.low <= sort_key(value) <= self._band.high
+        ):
+            return None
+        return value
+
+    def _id_of(self, key: Any) -> int:
+        id = self._ids.get(key, -1)
+        if id < 0:
+            id = self._keys.find_one(key if isinstance(key, tuple) else (key,))
+            if id >= 0:
+                if len(self._ids) >= _REMEMBERED:
+                    self._ids.clear()
+                self._ids[key] = id
+        return id
+
+
+_UNSURE = -2  # of a key that `find_one` does not know how to look for
+
+
+def key_reader_of(shard: Shard, name: str) -> KeyPointReader | None:
+    """The reader of a query, if it has one; kept until the plan changes."""
+    if name not in shard.key_readers:
+        shard.key_readers[name] = KeyPointReader.of(shard, name)
+    reader: KeyPointReader | None = shard.key_readers[name]
+    return reader
+
+
+def _follow_of(need: Need) -> Any:
+    return _FOLLOW[need.component, dtype_of(need).kind]
