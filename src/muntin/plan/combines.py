@@ -41,6 +41,11 @@ def _by_rounds(elements: float) -> float:
     return mean_pieces(round(elements)) * log2(max(elements, 2.0))
 
 
+def _by_sorted_intervals(elements: float) -> float:
+    """A band: in each base interval, the partials of a run of its order."""
+    return mean_pieces(round(elements)) * max(log2(max(elements, 2.0)) - 1.0, 1.0)
+
+
 # by synopsis: the number for a width, and how it is said when no width is known
 _COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "r_int": (lambda elements: 1.0, "1 combine"),
@@ -54,6 +59,7 @@ _COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "rescan": (_by_scan, "W combines"),
     "rescan_rows": (_by_scan, "W combines per key"),
     "quantile_tree": (_by_rounds, "about log2 W searches in log2 W sorted pieces"),
+    "range_tree": (_by_sorted_intervals, "about log2 W combines in log2 W sorted intervals"),
     "distinct": (_by_base_intervals, "about log2 W searches"),
 }
 

@@ -104,10 +104,9 @@ class WindowManager:
         if call[0].band is None:
             return alone
         kept = [
-            any(group.synopsis == rule.synopsis and demand.need in group.needs.components
-                for group in self.groups.values())
+            any(_keeps(group, demand, rule) for group in self.groups.values())
             for demand, rule in zip(call, alone, strict=True)
-        ]  # fmt: skip
+        ]
         if all(kept):
             return alone
         bands = self._bands.get(call[0].band.attribute, Counter())
@@ -152,6 +151,16 @@ def check_demands(query: Query) -> Demands:
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:
     return is_on_slices(demand) and rule.synopsis not in READ_EVENTS
+
+
+def _keeps(group: WindowGroup, demand: Demand, rule: Rule) -> bool:
+    """Whether a group that a rule sends a demand to has what it needs already."""
+    is_of_slices = group.store.kind == "slices"
+    return (
+        group.planned == rule.synopsis
+        and is_of_slices == _reads_slices(demand, rule)
+        and demand.need in group.needs.components
+    )
 
 
 def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:

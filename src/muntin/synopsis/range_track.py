@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from muntin.synopsis.needs import Needs
 from muntin.synopsis.range_tree import RangeTree
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence as Elements
-from muntin.synopsis.track import Asked, Track
+from muntin.synopsis.track import Asked, Point, Track
 from muntin.window import Window
 
 
@@ -63,11 +62,11 @@ class RangeTrack(Track):
                 found[need] = tuple(array[number * runs : (number + 1) * runs] for array in partial)
         return found
 
-    def point(self, need: Need, lo: int, hi: int) -> tuple[Any, ...]:
+    def point_of(self, need: Need) -> Point:
         band = band_of(need)
         assert band is not None
-        partial: tuple[Any, ...] = self.structure.point(need.component, lo, hi, band.low, band.high)
-        return partial
+        component, low, high, point = need.component, band.low, band.high, self.structure.point
+        return lambda lo, hi: point(component, lo, hi, low, high)
 
     def alike(self, need: Need) -> Hashable:
         return need.component

@@ -127,12 +127,12 @@ class RangeTree:
         if component == "count":
             count = np.zeros(1, np.int64)
             kernels.count_bands(self._keys, run[0], run[1], run[2], run[3], count)
-            return (count[0],)
+            return (count.item(),)
         out = COMPONENTS[component].start(self.dtype, 1)
         kernels.combine_bands(
             self._cells[component], self._keys, self._order, run[0], run[1], run[2], run[3], out
         )
-        return tuple(array[0] for array in out)
+        return tuple(array.item() for array in out)
 
     def nbytes(self) -> int:
         """Bytes of state."""
