@@ -37,7 +37,7 @@ def run(quick: bool) -> Result:
             f"One component over the last {elements:,} events, windows of {WINDOWS[0]:,} and {WINDOWS[1]:,} events. "
             "An insertion costs its fixed part and the same for each element; a look-up costs a fixed part for the "
             "call (asked one by one, as plain numbers), a part for each window (asked 1,000 at a time), and one "
-            "for each partial combined. The table from which the engine predicts costs when it adapts "
+            "for each partial combined. In CPU time. The table from which the engine predicts costs when it adapts "
             "is rounded from this one."
         ),
         columns=COLUMNS,
@@ -67,7 +67,7 @@ def _row(name: str, call: str, elements: int) -> dict[str, Any]:
         for _ in range(1_000):
             track.point(need, end - WINDOWS[0], end)
 
-    single = measure(points).median / 1_000 - lookup - combine * combines(name, WINDOWS[0])
+    single = measure(points).cpu_median / 1_000 - lookup - combine * combines(name, WINDOWS[0])
 
     def extend(times: int, batch: int) -> float:
         """Seconds to take in a batch and to forget as much; from here on the structure is ahead of its store."""
@@ -77,14 +77,14 @@ def _row(name: str, call: str, elements: int) -> dict[str, Any]:
                 track._extend(elements - batch, elements)
                 structure.forget(structure.first + batch)
 
-        return measure(again).median / times
+        return measure(again).cpu_median / times
 
     one, many = extend(300, 1), extend(10, elements // 10)
     update = max(many - one, 0.0) / (elements // 10)
     return {
         "structure": name, "call": call, "batch": one * 1e9, "update": update * 1e9,
         "single": max(single, 0.0) * 1e9, "lookup": lookup * 1e9, "combine": combine * 1e9,
-        "rebuild": measure(build).median / tracks / elements * 1e9,
+        "rebuild": measure(build).cpu_median / tracks / elements * 1e9,
     }  # fmt: skip
 
 
@@ -114,4 +114,4 @@ def _lookup_seconds(track: Track, width: int) -> float:
     """Of one window among a thousand that are asked for together."""
     end = track.structure.end
     lo, hi = np.full(1_000, end - width), np.full(1_000, end)
-    return measure(lambda run: track.query([track.need], lo, hi)).median / 1_000
+    return measure(lambda run: track.query([track.need], lo, hi)).cpu_median / 1_000

@@ -14,7 +14,7 @@ from muntin.plan.adapt import Choice
 from muntin.plan.demand import PRESENCE, Demand
 from muntin.plan.feasible import candidates, still_possible, still_serves
 from muntin.plan.group import WindowGroup
-from muntin.plan.unit_cost import PREPARE, lookup_cost, rebuild_cost, update_cost
+from muntin.plan.unit_cost import PREPARE, SWITCH, lookup_cost, rebuild_cost, update_cost
 from muntin.plan.width import elements_in
 
 if TYPE_CHECKING:
@@ -22,18 +22,36 @@ if TYPE_CHECKING:
 
 
 class _Adapting:
-    """The choice of one group, and what it was counted over."""
+    """The choice of one group, what it was counted over, and what does not change from step to step."""
 
-    def __init__(self, current: str, planned: str, names: tuple[str, ...]):
-        self.names = names
-        self.choice = Choice(current, names)
-        self.compiled = {current, planned, "materialize_none"}  # a scan is the fold of every slice
+    def __init__(self, group: WindowGroup):
+        self.group = group
+        self.choice = Choice(group.synopsis, candidates(group))
+        # a scan folds as every slice is folded
+        self.compiled = {group.synopsis, group.planned, "materialize_none"}
         self.updates = self.lookups = 0  # since there was last nothing to regret
+        self.fit()
 
     def keep(self, names: tuple[str, ...]) -> None:
         """Only these structures can serve the group from now on."""
-        self.names = names
         self.choice.keep(names)
+        self.fit()
+
+    def fit(self) -> None:
+        """The group's needs have changed."""
+        self.names = (self.choice.current, *self.choice.regrets)
+        needs = self.group.needs
+        # events of a ring are counted by their positions: no structure for that
+        by_position = self.group.store.kind == "ring" and self.group.where is None
+        self.structures = len(needs.components) - (by_position and PRESENCE in needs.components)
+        fixed, more = (
+            {name: update_cost(name, many, self.structures, len(needs.windows)) for name in self.names}
+            for many in (0, 1)
+        )
+        self._update = {name: (fixed[name], more[name] - fixed[name]) for name in self.names}
+
+    def update_costs(self, elements: int) -> dict[str, float]:
+        return {name: fixed + elements * each for name, (fixed, each) in self._update.items()}
 
     def count(self, updates: int, lookups: int) -> None:
         if not any(self.choice.regrets.values()):
@@ -68,13 +86,16 @@ class Adaptation:
                 groups[number].switch(groups[number].planned, "")
                 self._groups.pop(number, None)
             if number in self._groups:
-                self._groups[number].keep(still_possible(groups[number], demand, self._groups[number].names))
+                adapting = self._groups[number]
+                adapting.keep(still_possible(groups[number], demand, adapting.names))
 
     def part(self, numbers: set[int], was_hinted: bool) -> None:
         """A query of these groups is gone; if it had asked for their structures, they are free to change now."""
-        for number in numbers:
+        for number in numbers & self._groups.keys():
             if was_hinted or number not in self._shard.manager.groups:
-                self._groups.pop(number, None)
+                del self._groups[number]
+            else:
+                self._groups[number].fit()
 
     def switched(self, number: int, synopsis: str) -> None:
         """Another structure serves a group."""
@@ -92,10 +113,8 @@ class Adaptation:
             adapting = self._groups.get(number) or self._begin(number)
             elements = touched[group.store]
             if len(adapting.names) > 1 and elements:
-                structures, windows = _structures(group), len(group.needs.windows)
-                costs = {name: update_cost(name, elements, structures, windows) for name in adapting.names}
                 adapting.count(elements, 0)
-                self._foresee(number, adapting, costs)
+                self._foresee(number, adapting, adapting.update_costs(elements))
 
     def before_lookup(
         self, profile: Profile, times: int = 1, is_single: bool = False, is_now: bool = True
@@ -112,23 +131,18 @@ class Adaptation:
                 self._foresee(number, adapting, costs)
 
     def _begin(self, number: int) -> _Adapting:
-        group = self._shard.manager.groups[number]
-        self._groups[number] = _Adapting(group.synopsis, group.planned, candidates(group))
+        self._groups[number] = _Adapting(self._shard.manager.groups[number])
         return self._groups[number]
 
     def _foresee(self, number: int, adapting: _Adapting, costs: dict[str, float]) -> None:
         shard = self._shard
-        group, kept = shard.manager.groups[number], len(shard.synopses[number].store)
-        structures = _structures(group)
-        rebuild = {
-            name: rebuild_cost(name, kept, structures, name in adapting.compiled) for name in adapting.names
-        }
-        chosen = adapting.choice.foresee(costs, rebuild, PREPARE * len(shard.readers))
+
+        def price(name: str) -> float:
+            kept = len(shard.synopses[number].store)
+            there = rebuild_cost(name, kept, adapting.structures, name in adapting.compiled)
+            back = rebuild_cost(adapting.choice.current, kept, adapting.structures)
+            return there + back + PREPARE * len(shard.readers)
+
+        chosen = adapting.choice.foresee(costs, price, 2 * SWITCH)
         if chosen is not None:
             shard.switch(number, chosen, adapting.reason())
-
-
-def _structures(group: WindowGroup) -> int:
-    """How many components have one of their own: events of a ring are counted by their positions."""
-    is_by_position = group.store.kind == "ring" and group.where is None and PRESENCE in group.needs.components
-    return len(group.needs.components) - is_by_position

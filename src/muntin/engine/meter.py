@@ -2,7 +2,7 @@
 
 The clock is read once per group and insertion, and twice per look-up of many windows. Single look-ups take
 a microsecond or two, so only some of them are timed: the first after an insertion, then ever fewer, down to
-one in 127 (a prime, so that it does not keep step with a loop over queries). The one that is timed stands
+one in 251 (a prime, so that it does not keep step with a loop over queries). The one that is timed stands
 for those since the last.
 """
 
@@ -16,7 +16,7 @@ from muntin.engine.profile import Profile
 from muntin.plan.observed import Observed
 from muntin.plan.store import StoreId
 
-_SELDOM = 127  # single look-ups for each one that is timed
+_SELDOM = 251  # single look-ups for each one that is timed
 
 
 class Meter:

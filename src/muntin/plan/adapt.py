@@ -23,15 +23,14 @@ No clock, no state but its own: costs come from outside, so the same steps lead 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 
 class Choice:
     """
     >>> choice = Choice("b_int", ["b_int", "materialize_none"])
-    >>> price = {"b_int": 6.0, "materialize_none": 4.0}
     >>> for push in range(3):
-    ...     print(choice.foresee({"b_int": 4.0, "materialize_none": 0.0}, price))
+    ...     print(choice.foresee({"b_int": 4.0, "materialize_none": 0.0}, price=lambda name: 10.0))
     None
     None
     materialize_none
@@ -42,20 +41,20 @@ class Choice:
         self.regrets: dict[str, float] = {name: 0.0 for name in candidates if name != current}
 
     def foresee(
-        self, costs: Mapping[str, float], rebuild: Mapping[str, float], besides: float = 0.0
+        self, costs: Mapping[str, float], price: Callable[[str], float], least: float = 0.0
     ) -> str | None:
         """Count what the next step would cost in each structure; the one to change to before it is paid, or None.
 
-        `rebuild` is what it costs to put each structure in another's place, `besides` what going there and
-        coming back costs whichever it is. O(candidates).
+        `price(name)` is what it costs to go there and to come back; no change costs less than `least`, below which
+        nobody asks for it. O(candidates).
         """
-        here, back = costs[self.current], rebuild[self.current] + besides
+        here, regrets = costs[self.current], self.regrets
         best, surplus = None, 0.0
-        for name, regret in self.regrets.items():
-            regret = max(0.0, regret + here - costs[name])
-            self.regrets[name] = regret
-            if regret and regret - rebuild[name] - back >= surplus:
-                best, surplus = name, regret - rebuild[name] - back
+        for name, regret in regrets.items():
+            regret += here - costs[name]
+            regrets[name] = regret if regret > 0.0 else 0.0
+            if regret > least and (more := regret - price(name)) >= surplus:
+                best, surplus = name, more
         return best
 
     def change(self, name: str) -> None:

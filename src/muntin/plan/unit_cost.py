@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from muntin.plan.combines import combines
+from muntin.plan.combines import roughly_combines
 
 
 class UnitCost(NamedTuple):
@@ -60,7 +60,9 @@ def lookup_cost(synopsis: str, elements: float, lookups: float, calls: float, is
     """
     unit = UNIT_COSTS[synopsis]
     scan = 0.0 if is_now or unit.knows_past else UNIT_COSTS["materialize_none"].combine * elements
-    return calls * unit.call + lookups * (unit.lookup + unit.combine * combines(synopsis, elements) + scan)
+    return calls * unit.call + lookups * (
+        unit.lookup + unit.combine * roughly_combines(synopsis, elements) + scan
+    )
 
 
 def rebuild_cost(synopsis: str, elements: int, structures: int, is_compiled: bool = True) -> float:
