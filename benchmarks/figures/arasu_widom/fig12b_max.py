@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures.arasu_widom.max_filters import FILTERS, Filter, StaircaseTree
-from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, Entrant, race
 from benchmarks.figures.arasu_widom.priced_day import MINUTE, TradeDay, trade_day
+from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, Entrant, race
 from benchmarks.figures.arasu_widom.workload import BATCH, Ints
 from benchmarks.figures.page import MODE_TITLES, Check, Record, at, checks_text, rates_text, short
 from benchmarks.figures.plot import Chart
