@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from muntin.kernels.dyadic import delete_segment, insert_segment
 from muntin.kernels.jit import kernel
-from muntin.kernels.staircase import STEPS, push, trim
+from muntin.kernels.staircase import PUSHED, STEPS, make_room, needs_room, trim
 from muntin.kernels.treap import UNTOUCHED
 
 
@@ -36,26 +36,42 @@ def insert_events(stairs, nodes, waiting, waiting_count, first, key, at, code, d
     New steps wait to be indexed, for most are beaten soon: `waiting` has the keys that have some.
     O(log^2 n) amortised each. Returns how many are done: fewer than all if the pool of steps must grow first.
     """
+    keys, step_at, step_code = stairs.key, stairs.at, stairs.code
+    steps = pushed = 0
     for i in range(done, len(key)):
         k = key[i]
-        trim(stairs, k, first)
-        row = stairs.key[k]
-        while row.size > 0 and stairs.code[row.start + row.head + row.size - 1] <= code[i]:
+        row = keys[k]
+        if row.size > 0 and step_at[row.start + row.head] < first:
+            trim(stairs, k, first)
+        bottom = row.start + row.head
+        while row.size > 0 and step_code[bottom + row.size - 1] <= code[i]:
             if row.indexed == row.size:
                 _delete_top(stairs, nodes, first, k)
             row.size -= 1
-            stairs.work[STEPS] -= 1
+            steps -= 1
         if row.size == 0:
             row.base = first  # no window that may be asked for begins before it
-        elif stairs.at[row.start + row.head + row.size - 1] == at[i]:
+        elif step_at[bottom + row.size - 1] == at[i]:
             continue  # a greater one of the same instant is in every window that it is in
-        if not push(stairs, k, at[i], code[i]):
-            return i
+        if needs_room(row):
+            if not make_room(stairs, k):
+                done = i
+                break
+            bottom = row.start + row.head
+        step_at[bottom + row.size] = at[i]
+        step_code[bottom + row.size] = code[i]
+        row.size += 1
+        steps += 1
+        pushed += 1
         if not row.is_waiting:
             row.is_waiting = True
             waiting[waiting_count[0]] = k
             waiting_count[0] += 1
-    return len(key)
+    else:
+        done = len(key)
+    stairs.work[STEPS] += steps
+    stairs.work[PUSHED] += pushed
+    return done
 
 
 @kernel
