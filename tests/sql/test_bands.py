@@ -53,7 +53,7 @@ def passes(predicate: Expression, columns: dict[str, pa.Array]) -> list[bool]:
     """By the band: sort keys of the attribute between its ends."""
     band = predicate.band
     assert band is not None
-    value, valid = to_column(band.attribute.evaluate(columns), None)
+    value, valid = to_column(band.attribute.evaluate(columns))
     keys = sort_keys(value)
     return [bool(each) for each in valid & (keys >= band.low) & (keys <= band.high)]
 
