@@ -86,7 +86,7 @@ def run(quick: bool) -> Result:
         loads = [Load(call, structure, windows, longest, pushes) for structure in (ADAPTIVE, *structures)]
         phases: list[Callable[[int], object]] = [load.updates for load in loads]
         phases += [load.lookups for load in loads] + [load.mixed for load in loads]
-        timings = measure_side_by_side(phases, runs=RUNS, warm_ups=1)
+        timings = measure_side_by_side(phases, runs=2 * RUNS, warm_ups=1)
         by_load = [timings[place :: len(loads)] for place in range(len(loads))]
         for structure, load, own in zip((ADAPTIVE, *structures), loads, by_load, strict=True):
             rows.append(_row(call, structure, own, by_load[0]))
@@ -103,7 +103,7 @@ def run(quick: bool) -> Result:
         ),
         columns=COLUMNS,
         rows=rows,
-        parameters={"runs": RUNS, "windows": windows, "batch_rows": BATCH},
+        parameters={"runs": 2 * RUNS, "windows": windows, "batch_rows": BATCH},
     )
 
 

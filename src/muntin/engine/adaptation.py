@@ -40,6 +40,8 @@ class _Adapting:
     def fit(self) -> None:
         """The group's needs have changed."""
         self.names = (self.choice.current, *self.choice.regrets)
+        if len(self.names) == 1:
+            return  # there is nothing to choose
         needs = self.group.needs
         # events of a ring are counted by their positions: no structure for that
         by_position = self.group.store.kind == "ring" and self.group.where is None

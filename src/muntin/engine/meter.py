@@ -1,9 +1,9 @@
 """The meter: what insertions and look-ups of each window group cost, without costing much itself.
 
 The clock is read once per group and insertion, and twice per look-up of many windows. Single look-ups take
-a microsecond or two, so only some of them are timed: the first after an insertion, then ever fewer, down to
-one in 251 (a prime, so that it does not keep step with a loop over queries). The one that is timed stands
-for those since the last.
+a microsecond or two, so only some of them are timed: the first, then ever fewer, down to one in 251 (a prime, so
+that it does not keep step with a loop over queries), and more again after an insertion. The one that is timed
+stands for those since the last.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from muntin.plan.observed import Observed
 from muntin.plan.store import StoreId
 
 _SELDOM = 251  # single look-ups for each one that is timed
+_SOON = 8  # the same after an insertion: the load may have turned
 
 
 class Meter:
@@ -27,6 +28,7 @@ class Meter:
         self.stores: dict[StoreId, Observed] = {}
         self.singles = 0  # single look-ups since the last one that was timed
         self.next_timed = 1  # the single look-up, counted so, that will be
+        self._soon = _SOON  # it will be after an insertion, at the latest
 
     def fit(self, groups: Iterable[int], stores: Iterable[StoreId]) -> None:
         """Have counters for exactly these."""
@@ -44,13 +46,18 @@ class Meter:
 
     def follow(self, synopses: Mapping[int, Any], events: int) -> None:
         """Have every synopsis follow its store."""
-        self.singles, self.next_timed = 0, 1
+        self.next_timed = min(self.next_timed, self._soon)
         before = perf_counter_ns()
         for number, synopsis in synopses.items():
             synopsis.insert()
             now = perf_counter_ns()
             self.groups[number].updates.observe(events, now - before)
             before = now
+
+    def begin_again(self, number: int, is_scanned: bool) -> None:
+        """Another structure serves a group; if a scan does, no look-up after an insertion goes unnoticed."""
+        self.groups[number].begin_again()
+        self.next_timed, self._soon = 1, 1 if is_scanned else _SOON
 
     def take_singles(self) -> int:
         """How many single look-ups the one that is timed now stands for."""

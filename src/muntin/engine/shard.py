@@ -123,7 +123,7 @@ class Shard:
         self.synopses[number] = new = self._build(group, old)
         new.fit(group.needs)
         self._forget_prepared()
-        self.meter.groups[number].begin_again()
+        self.meter.begin_again(number, any(each.adapted for each in self.manager.groups.values()))
         if self.adaptation is not None:
             self.adaptation.switched(number, synopsis)
         # what it takes more or less than the old one is no backlog

@@ -13,10 +13,10 @@ it would have saved, and a load that wavers is waited out.
     push         4       0       8
     push         4       0       12     change, before this push is paid for
 
-**Guarantee.** Let D be the dearest change, there and back. While one structure is the best, whatever the current
-one is, it costs at most D more until the change, and the change at most D: a stretch of the stream costs at
-most 2 D more than the best structure for that stretch, as long as single steps are small beside D. And changes cost
-no more than what was lost by not changing before.
+**Guarantee.** Of two structures, let D be the price of going from one to the other and back. In a stretch of the
+stream where one is the better all along, the other costs at most D more before the change, and the change less than D:
+a stretch costs at most 2 D more than its best structure alone. Every further candidate can add as much, by
+being passed through. Changes cost no more than what was lost by not making them earlier.
 
 No clock, no state but its own: costs come from outside, so the same steps lead to the same decisions.
 """
