@@ -289,7 +289,7 @@ class Shard:
             synopsis.renumber_keys(new_id)
         for each in self._followers(keys):
             each.inside = new_id[each.inside]
-        self.key_readers.clear()  # they remember ids
+        self._forget_prepared()  # readers remember ids
 
     def _followers(self, keys: Keys) -> list[Registration]:
         """Queries that remember some keys."""
@@ -309,6 +309,7 @@ class Shard:
         for number, group in self.manager.groups.items():
             if any(need.input.argument == argument for need in group.needs.components):
                 self.synopses[number].rebuild()
+        self._forget_prepared()  # it refers to what was rebuilt
 
     # -- upkeep ------------------------------------------------------------------------------------
 

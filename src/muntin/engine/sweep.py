@@ -38,7 +38,7 @@ class Sweeper:
         self, dictionary: Forgetful, mark: Callable[[Bools], None], renumber: Callable[[Ints], None]
     ) -> None:
         """Sweep if it is due; `mark` sets which ids are in use, `renumber` tells what they are called now."""
-        if len(dictionary) < max(self._due_at, _FEW):
+        if len(dictionary) < max(self._due_at, _FEW, 1):
             return
         used = np.zeros(len(dictionary), np.bool_)
         mark(used)
