@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number
 from muntin.errors import MuntinError
+from muntin.kernels.overflow import is_apart
 
 _FAR = float(2**62)
 _TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
@@ -60,7 +61,7 @@ def _total(partials: Partials) -> Array:
     total, rest = partials["sum"]  # integers: (total, float shadow); floats: (high, low)
     if total.dtype == np.int64:
         # a wrapped total is 2**64 away from its shadow, a right one at most some rounding errors
-        if np.any(np.abs(total - rest) > _FAR):
+        if is_apart(total, rest, _FAR):
             raise MuntinError(_TOO_LARGE)
         return total
     return np.where(np.isfinite(total), total + rest, total)

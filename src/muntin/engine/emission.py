@@ -24,8 +24,9 @@ from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch
 from muntin.engine.timed import timed
 from muntin.errors import MuntinError
-from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.contract import Bools, Found, Ints
 from muntin.synopsis.moves import CountsEvents
+from muntin.window import Window
 
 _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
@@ -73,11 +74,17 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     first = shard.clock.first
     if first is None or until <= first:
         return {}
-    dues = [
-        _due(shard, name, registration, first, until)
-        for name, registration in shard.registrations.items()
-        if registration.emitted_to is None or until > max(first, registration.emitted_to)
-    ]
+    held = _Held(shard)
+    dues = []
+    for name, registration in shard.registrations.items():
+        after = first if registration.emitted_to is None else max(first, registration.emitted_to)
+        if registration.emitted_to is not None and until <= after:
+            continue
+        slide = registration.slide
+        if slide and until // slide == after // slide:  # most queries, most of the time
+            registration.emitted_to = until
+        else:
+            dues.append(_due(shard, name, registration, after, until, held))
     _answer_in_stretches(shard, [due for due in dues if len(due.instants)])
     answers = {}
     for due in dues:
@@ -96,26 +103,34 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     return answers
 
 
-def _due(shard: Shard, name: str, registration: Registration, first: int, until: int) -> _Due:
+class _Held:
+    """At which instants windows hold events at all; the same for all queries that look at one."""
+
+    def __init__(self, shard: Shard):
+        self._shard = shard
+        self._known: dict[tuple[int, Window, int, int], Bools] = {}
+
+    def __call__(self, number: int, window: Window, instants: Ints) -> Bools:
+        place = (number, window, int(instants[0]), len(instants))
+        if place not in self._known:
+            self._known[place] = self._shard.synopses[number].holds_events(window, instants)
+        return self._known[place]
+
+
+def _due(shard: Shard, name: str, registration: Registration, after: int, until: int, held: _Held) -> _Due:
     query = registration.query
-    after = first if registration.emitted_to is None else max(first, registration.emitted_to)
     if query.moves_by_rows:
         return _due_by_count(shard, name, registration, until)
     inside = registration.inside if query.emits_changes else None
     if not query.slide:
         return _Due(name, registration, np.array([until]), inside=inside)
-    if until // query.slide == after // query.slide:
-        return _Due(name, registration, _NONE)  # most queries, most of the time
     missed = _missed(shard, name, query.slide, after)
     complaints = [f"has lost {missed:,} windows that closed {_LONG_AGO}"] if missed else []
     begin = (after // query.slide + missed + 1) * query.slide
     instants = np.arange(begin, until + 1, query.slide)
     if query.keys and len(instants):  # a keyed query has nothing to say of silence
-        held = [
-            shard.synopses[number].holds_events(each.window, instants)
-            for number, each in shard.manager.placements[name].presence
-        ]
-        holds = np.logical_or.reduce(held)
+        presence = shard.manager.placements[name].presence
+        holds = np.logical_or.reduce([held(number, each.window, instants) for number, each in presence])
         if query.emits_changes:  # in the first window of a silence everyone leaves
             holds[1:] |= holds[:-1].copy()
             holds[0] = True

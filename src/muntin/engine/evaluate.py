@@ -17,6 +17,7 @@ from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.reading import CallReading, Place, Reading
 from muntin.expression import Expression
 from muntin.synopsis.contract import Bools, Found, Ints
+from muntin.synopsis.located import is_complete
 
 # a look-up of a window in a group, at the instants (or counts) at hand
 Finder = Callable[[Place], Found]
@@ -74,10 +75,10 @@ def answer(reading: Reading, rows: Rows, find: Finder, keys: KeyDictionary | Non
     values = [
         columns[output] if isinstance(output, int) else output.evaluate(named) for output in reading.outputs
     ]
-    bounds = once(("bounds", place, query.window), partial(_bounds, reading, presence, rows, kept))
+    bounds = once(("bounds", place, query.window is None), partial(_bounds, reading, presence, rows, kept))
     complete = once(
-        ("complete", place, tuple(map(id, found)), reading.places),
-        partial(_complete, reading, found, kept, len(bounds[0])),
+        ("complete", place, tuple(map(id, found)), reading.same_places),
+        partial(_complete, reading, found, kept, len(bounds[0]), once),
     )
     return pa.Table.from_arrays([*key_columns, *values, *bounds, complete], schema=reading.schema)
 
@@ -184,15 +185,16 @@ def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints 
     return [to_instants(side, known) for side, known in zip((start, end), is_known, strict=True)]
 
 
-def _complete(reading: Reading, found: Sequence[Found], kept: Ints | None, count: int) -> pa.Array:
+def _complete(
+    reading: Reading, found: Sequence[Found], kept: Ints | None, count: int, once: Once
+) -> pa.Array:
     covered = [
-        (each, each.complete(need))
+        is_complete(each.start, each.end, each.is_whole, max(each.known_since[need] for need in place.needs))
         for each, place in zip(found, reading.places, strict=True)
-        for need in place.needs
     ]
-    if all(each.all() for _, each in covered):
-        return pa.array(np.ones(count, np.bool_))
-    spread = [_spread(each, one.width, kept) for one, each in covered]
+    if all(each.all() for each in covered):
+        return once(("all complete", count), lambda: pa.array(np.ones(count, np.bool_)))
+    spread = [_spread(each, one.width, kept) for each, one in zip(covered, found, strict=True)]
     return pa.array(np.logical_and.reduce(spread))
 
 

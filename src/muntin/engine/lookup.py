@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,10 @@ def answers_at(
     rows, find, keys = look(shard, reading, instants, ids, stretch, is_started)
     if rows.width == 0:
         return reading.schema.empty_table()
-    once = always if stretch is None else stretch.once
-    return answer(reading, rows, find, keys, shard.texts, once, is_filtered)
+    if stretch is None or not is_filtered:
+        return answer(reading, rows, find, keys, shard.texts, always, is_filtered)
+    make = partial(answer, reading, rows, find, keys, shard.texts, stretch.once)
+    return stretch.once(("answers", reading.same_answers, id(instants)), make)
 
 
 def look(

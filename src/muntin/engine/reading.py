@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -74,6 +75,12 @@ class Reading:
         compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
         self.compared = compared if compared is not None and _is_plain(self.calls[compared].type) else None
         self.is_by_time = all(call.window.is_time for call in query.calls)
+        # numbers that queries have in common which look at the same, or are the same but for their name
+        self.same_places = _number(shard, self.places)
+        calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
+        outputs = tuple(output.expression.sql for output in query.outputs)
+        asked = (self.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
+        self.same_answers = _number(shard, (self.places, query.window, query.having, *asked))
 
     def _range(self) -> KeyRange | None:
         threshold = threshold_of(self.query)
@@ -88,6 +95,11 @@ class Reading:
         where = (number, demand.window)
         self._needs.setdefault(where, {})[demand.need] = None
         return Part(list(self._needs).index(where), demand.need)
+
+
+def _number(shard: Shard, what: Hashable) -> int:
+    """A number for equal things, until the plan changes: to compare them, or look for them, costs nothing."""
+    return shard.numbers.setdefault(what, len(shard.numbers))
 
 
 def reading_of(shard: Shard, name: str) -> Reading:

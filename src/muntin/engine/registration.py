@@ -18,4 +18,8 @@ class Registration:
     emitted_to: int | None
     emitted: int = 0  # rows given out by advance
     inside: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # EMIT CHANGES: keys that are in
+    slide: int = field(init=False)  # of its instants, 0 if it has none of its own
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
+
+    def __post_init__(self) -> None:
+        self.slide = self.query.slide

@@ -7,7 +7,7 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import gcd
 from typing import Any
@@ -53,6 +53,7 @@ class Shard:
         self.needed_bytes = 0  # of state when it was last without backlog
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
         self.key_readers: dict[str, Any] = {}  # of single keys, by query; see key_point.py
+        self.numbers: dict[Hashable, int] = {}  # of things that readings have in common
         self.readings: dict[str, Any] = {}  # of all answers, by query; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see profile.py
@@ -140,6 +141,7 @@ class Shard:
     def _forget_prepared(self) -> None:
         self.readers.clear()
         self.readings.clear()
+        self.numbers.clear()
         self.key_readers.clear()
         self.bundles.clear()
         self.profiles.clear()

@@ -14,6 +14,13 @@ from muntin.kernels.jit import kernel
 
 
 @kernel
+def count_cells(cell, origin, count):
+    """Count events, whatever they hold."""
+    for i in range(len(cell)):
+        count[cell[i] - origin] += 1
+
+
+@kernel
 def fold_ints(cell, origin, value, valid, is_all_valid, counts, sums, finds_min, finds_max,
               count, total, shadow, least, greatest):  # fmt: skip
     for i in range(len(cell)):

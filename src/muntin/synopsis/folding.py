@@ -8,11 +8,12 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Array, Partial
-from muntin.kernels.fold_cells import fold_floats, fold_ints
+from muntin.kernels.fold_cells import count_cells, fold_floats, fold_ints
 from muntin.query import Input
 from muntin.synopsis.contract import Batch, Bools, Ints, Need
 
 _TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
+_EVERY_EVENT = Input(None)
 _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 
 
@@ -22,6 +23,9 @@ def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partia
     for need, partial in into.items():
         by_input.setdefault(need.input, {})[need.component] = partial
     for input, partials in by_input.items():
+        if partials.keys() == {"count"} and input == _EVERY_EVENT:
+            count_cells(cell, origin, *partials["count"])
+            continue
         value, valid = column_of(batch, input)
         _fold_together(cell, origin, value, valid, partials)
         lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))

@@ -59,6 +59,8 @@ class Grid:
 
     def has_edges_from(self, window: Window) -> int:
         """The instant from which on the grid has all edges of `window`."""
+        if self.is_uniform:
+            return int(self._from[0])
         return int(self._from[np.argmax(window_step(window) % self._step == 0)])
 
     def is_uniform_from(self, instant: int) -> bool:

@@ -43,6 +43,7 @@ class SliceStore(Sequence):
         self._slices = Columns({"start": _INT, "cell": _INT})
         self._cells = Columns({"key": _INT, "prior": _INT} if keys else {"key": _INT})
         self.chains = Chains()
+        self._used: tuple[Ints, ...] = tuple(np.empty(0, np.int64) for _ in range(3))
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
 
@@ -162,7 +163,7 @@ class SliceStore(Sequence):
         first = len(self) - runs.continues
         begin = self.first_cell(first) + self._cells.dropped
         following = len(self._cells) + self._cells.dropped
-        cell, new_key, prior = (np.empty(len(batch), np.int64) for _ in range(3))
+        cell, new_key, prior = self._scratch(len(batch))
         first_cell = np.empty(len(runs.start), np.int64)
         made = append_cells(
             runs.lo, runs.hi, key, self.chains.last, begin, following, cell, new_key, prior, first_cell
@@ -173,6 +174,14 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + first
         self._slices.truncate(first)
         self._slices.extend({"start": runs.start, "cell": first_cell})
+
+    def _scratch(self, events: int) -> tuple[Ints, Ints, Ints]:
+        """Arrays to write to, one element per event: new ones would cost more, in pages touched for the
+        first time, than what is done with them."""
+        if len(self._used[0]) < events:
+            self._used = tuple(np.empty(events, np.int64) for _ in range(3))
+        cell, key, prior = (array[:events] for array in self._used)
+        return cell, key, prior
 
     def _rewrite(self, batch: Batch) -> None:
         """Lay out anew all slices from the first one that the batch touches on."""
@@ -264,8 +273,12 @@ class SliceStore(Sequence):
 
     def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Slices that lie wholly within [start, end)."""
-        lo = np.searchsorted(self._slices["start"], start)
-        hi = np.searchsorted(self.grid.end_of(self._slices["start"]), end, side="right")
+        starts = self._slices["start"]
+        lo = starts.searchsorted(start)
+        if self.grid.is_uniform:
+            hi = starts.searchsorted(end - self.grid.step, side="right")
+        else:
+            hi = self.grid.end_of(starts).searchsorted(end, side="right")
         return lo, np.maximum(lo, hi)
 
     def run(self, start: int, end: int) -> tuple[int, int]:
