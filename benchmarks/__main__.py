@@ -12,8 +12,8 @@ from benchmarks.measure import Result
 from benchmarks.report import PAGE, table_text, write_page
 
 BENCHMARKS = (
-    "cold_start", "keys", "push_throughput", "unkeyed_push", "lookups", "filters", "unit_costs", "adaptive",
-    "collective_index", "soak",
+    "cold_start", "keys", "push_throughput", "unkeyed_push", "keyed_push", "keyed_answers", "lookups", "having",
+    "collective_index", "filters", "unit_costs", "adaptive", "soak",
 )  # fmt: skip
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import log2
+from math import gcd, log2
+
+from muntin.window import Window
 
 
 @lru_cache(maxsize=4096)
@@ -61,7 +63,23 @@ _COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "quantile_tree": (_by_rounds, "about log2 W searches in log2 W sorted pieces"),
     "range_tree": (_by_sorted_intervals, "about log2 W combines in log2 W sorted intervals"),
     "distinct": (_by_base_intervals, "about log2 W searches"),
+    "panes": (_by_scan, "a combine per pane"),
+    "paired_windows": (_by_scan, "a combine per fragment, two per slide"),
 }
+# of these the elements of a look-up are fragments of the window, however many events they hold
+_FRAGMENTS: dict[str, Callable[[Window], float]] = {
+    "panes": lambda window: (window.size - window.to) / gcd(window.size, window.to, window.slide),
+    "paired_windows": lambda window: 2 * (window.size - window.to) / window.slide,
+}
+
+
+def elements_merged(synopsis: str, window: Window, elements: float) -> float:
+    """How many elements a look-up of a window is about that holds so many elements of its store.
+
+    >>> elements_merged("panes", Window("time", 60, slide=10), 5_000), elements_merged("b_int", Window("time", 60), 50)
+    (6.0, 50)
+    """
+    return _FRAGMENTS[synopsis](window) if synopsis in _FRAGMENTS else elements
 
 
 def roughly_combines(synopsis: str, elements: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from muntin.plan.combines import combines, combines_formula
+from muntin.plan.combines import combines, combines_formula, elements_merged
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
 from muntin.plan.observed import Observed
@@ -55,7 +55,11 @@ def predicted_combines(group: WindowGroup, synopsis: Synopsis[Any]) -> float:
     widths = [
         elements_in(window.size - window.to, window.is_time, synopsis.store) for window in group.needs.windows
     ]
-    return sum(combines(group.synopsis, width) for width in widths) / len(widths)
+    merged = [
+        elements_merged(group.synopsis, window, width)
+        for window, width in zip(group.needs.windows, widths, strict=True)
+    ]
+    return sum(combines(group.synopsis, width) for width in merged) / len(merged)
 
 
 def _because(group: WindowGroup) -> str:

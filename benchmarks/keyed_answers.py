@@ -1,0 +1,188 @@
+"""Every answer of every query, per key, beside the best that polars and DuckDB do with slices."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["POLARS_MAX_THREADS"] = "1"  # one core each; polars reads it when it is imported
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+import muntin
+from benchmarks.measure import Column, Result, measure_side_by_side
+
+KEYS = 10_000
+RATE = 50_000  # events per second of event time
+FILL = 600  # seconds, the longest window
+COUNTS = (1, 8, 64, 1_000)
+COLUMNS = [
+    Column("queries", "queries", ",d"), Column("muntin", "muntin, events per CPU s", ",.0f"),
+    Column("polars", "polars", ",.0f"), Column("duckdb", "DuckDB", ",.0f"),
+    Column("ratio", "muntin / the best of them", ".1f"), Column("rows", "answers per event", ".1f"),
+    Column("spread", "spread", ".0%"),
+]  # fmt: skip
+NOTES = f"""\
+SUM, COUNT and MAX per key of {KEYS:,} keys, {RATE:,} events a second of event time; each query has a window of 6 to 60
+slides of 1 to 10 seconds, drawn at random. All windows that close are answered for every key, second by second; the
+longest window is full before anything is timed. polars and DuckDB fold each second into (key, second) slices once,
+for all queries, and combine the slices of its window for each query that is due; on one core each. They take turns
+with muntin over the same ten seconds; rates are in CPU seconds. The answers of the last second are compared."""
+
+
+class Spec(NamedTuple):
+    """A query: its window and slide in seconds."""
+
+    size: int
+    slide: int
+
+    @property
+    def sql(self) -> str:
+        window = f"[RANGE {self.size} SECONDS SLIDE {self.slide} SECONDS]"
+        return f"SELECT k, SUM(n) AS total, COUNT(*) AS events, MAX(n) AS greatest FROM s {window} GROUP BY k"
+
+
+def run(quick: bool) -> Result:
+    """Measure each number of queries."""
+    seconds, fill = (2, 20) if quick else (10, FILL)
+    batches = [make_batch(second) for second in range(fill + 3 * seconds)]
+    rows = [measure_count(count, batches, fill, seconds) for count in (COUNTS[:2] if quick else COUNTS)]
+    versions = {"polars": pl.__version__, "duckdb": duckdb.__version__}
+    return Result(
+        "keyed_answers",
+        "Every answer per key, beside polars and DuckDB",
+        " ".join(NOTES.split()),
+        COLUMNS,
+        rows,
+        {"keys": KEYS, "seconds": seconds, **versions},
+    )
+
+
+def measure_count(count: int, batches: list[pa.Table], fill: int, seconds: int) -> dict[str, Any]:
+    """One row: all three over the same seconds, in turns."""
+    random = np.random.default_rng(count)
+    slides, factors = random.integers(1, 11, count), random.integers(6, 61, count)
+    specs = [Spec(int(s * f), int(s)) for s, f in zip(slides, factors, strict=True)]
+    runners = [Muntin(specs), Polars(specs), DuckDB(specs)]
+    for runner in runners:
+        for second in range(fill):
+            runner.take(second, batches[second], is_answered=second >= fill - 2)
+    actions = [
+        lambda run, runner=runner: play(runner, batches, fill + run * seconds, seconds) for runner in runners
+    ]
+    timings = measure_side_by_side(actions, runs=2)
+    assert_same(runners)
+    ours, *theirs = (seconds * RATE / timing.cpu_median for timing in timings)
+    return {
+        "queries": count,
+        "muntin": ours,
+        "polars": theirs[0],
+        "duckdb": theirs[1],
+        "ratio": ours / max(theirs),
+        "rows": runners[0].rows / (2 * seconds * RATE),
+        "spread": timings[0].spread,
+    }
+
+
+def play(runner: Any, batches: list[pa.Table], first: int, seconds: int) -> None:
+    for second in range(first, first + seconds):
+        runner.take(second, batches[second], is_answered=True)
+
+
+def make_batch(second: int) -> pa.Table:
+    random = np.random.default_rng(second)
+    at = second * 1_000_000 + np.arange(RATE) * (1_000_000 // RATE)
+    values = {"k": random.integers(0, KEYS, RATE), "n": random.integers(0, 1000, RATE)}
+    return pa.table({"ts": pa.array(at).cast(pa.timestamp("us")), **values})
+
+
+class Muntin:
+    """All queries in one engine."""
+
+    def __init__(self, specs: list[Spec]):
+        self.engine = muntin.Engine(backlog_bytes=2**32)
+        self.engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+        self.engine.register_many({f"q{number}": spec.sql for number, spec in enumerate(specs)})
+        self.rows, self.answers = 0, {}
+
+    def take(self, second: int, batch: pa.Table, is_answered: bool) -> None:
+        self.engine.push("s", batch)
+        answers = self.engine.advance(until=(second + 1) * 1_000_000)
+        if is_answered:
+            self.rows += sum(table.num_rows for table in answers.values())
+            self.answers = {int(name[1:]): pl.from_arrow(table) for name, table in answers.items()}
+
+
+class Polars:
+    """A frame of slices per second; each query combines those of its window."""
+
+    def __init__(self, specs: list[Spec]):
+        self.specs = specs
+        self.slices: deque[pl.DataFrame] = deque(maxlen=FILL)
+        self.rows, self.answers = 0, {}
+
+    def take(self, second: int, batch: pa.Table, is_answered: bool) -> None:
+        events = pl.from_arrow(batch)
+        assert isinstance(events, pl.DataFrame)
+        self.slices.append(
+            events.group_by("k").agg(
+                total=pl.col("n").sum(), events=pl.len().cast(pl.Int64), greatest=pl.col("n").max()
+            )
+        )
+        if is_answered:
+            self.answers = {}
+            held = list(self.slices)
+            for number, (size, slide) in enumerate(self.specs):
+                if (second + 1) % slide == 0:
+                    self.answers[number] = (
+                        pl.concat(held[-size:])
+                        .group_by("k")
+                        .agg(pl.col("total").sum(), pl.col("events").sum(), pl.col("greatest").max())
+                    )
+
+
+class DuckDB:
+    """A table of slices; each query combines those of its window."""
+
+    def __init__(self, specs: list[Spec]):
+        self.specs = specs
+        self.connection = duckdb.connect(config={"threads": 1})
+        self.connection.execute(
+            "CREATE TABLE slices (second BIGINT, k BIGINT, total HUGEINT, events BIGINT, greatest BIGINT)"
+        )
+        self.rows, self.answers = 0, {}
+
+    def take(self, second: int, batch: pa.Table, is_answered: bool) -> None:
+        self.connection.execute(
+            f"INSERT INTO slices SELECT {second}, k, SUM(n), COUNT(*), MAX(n) FROM batch GROUP BY k"
+        )
+        self.connection.execute(f"DELETE FROM slices WHERE second <= {second - FILL}")
+        if is_answered:
+            self.answers = {
+                number: self.connection.execute(
+                    "SELECT k, SUM(total)::BIGINT AS total, SUM(events)::BIGINT AS events, MAX(greatest) AS greatest "
+                    f"FROM slices WHERE second > {second - size} GROUP BY k"
+                ).to_arrow_table()
+                for number, (size, slide) in enumerate(self.specs)
+                if (second + 1) % slide == 0
+            }
+
+
+def assert_same(runners: list[Any]) -> None:
+    """The last answers of all three."""
+    ours = runners[0].answers
+    for other in runners[1:]:
+        assert ours.keys() == other.answers.keys()
+        for number in list(ours)[:20]:
+            frames = [
+                (frame if isinstance(frame, pl.DataFrame) else pl.from_arrow(frame))
+                .select("k", "total", "events", "greatest")
+                .sort("k")
+                for frame in (ours[number], other.answers[number])
+            ]
+            assert frames[0].equals(frames[1]), f"query {number} differs from {type(other).__name__}"
