@@ -104,7 +104,9 @@ def measure_rules(rules: int, quick: bool) -> dict[str, Any]:
     found, spent = 0, 0.0
     for second in range(fill + timed):
         at = second * 1_000_000 + np.arange(rate) * 10
-        batch = {"ts": at, "k": random.integers(0, keys, rate), "n": random.integers(0, 100, rate)}
+        n = random.integers(0, 100, rate)
+        n[random.random(rate) < 2e-5] = random.integers(100, 2_000)  # few keys stand out by their MAX
+        batch = {"ts": at, "k": random.integers(0, keys, rate), "n": n}
         if second == fill:
             engine.register_many(make_rules(rules, rate / keys, random))
         seconds, answers = cpu(lambda batch=batch: push_and_advance(engine, batch))
@@ -129,8 +131,8 @@ def make_rules(rules: int, per_second: float, random: np.random.Generator) -> di
         size, slide = windows[number % len(windows)]
         call = CALLS[number % 3]
         count = size * per_second
-        usual = {"COUNT(*)": count, "SUM(n)": 50 * count, "MAX(n)": 98}[call]
-        above = {"COUNT(*)": count**0.5, "SUM(n)": 58 * count**0.5, "MAX(n)": 0.2}[call]
+        usual = {"COUNT(*)": count, "SUM(n)": 50 * count, "MAX(n)": 100}[call]
+        above = {"COUNT(*)": count**0.5, "SUM(n)": 58 * count**0.5, "MAX(n)": 300}[call]
         least = int(usual + above * random.uniform(3, 6))
         texts[f"rule {number}"] = (
             f"SELECT k, {call} AS v FROM s [RANGE {size} SECONDS SLIDE {slide} SECONDS] "

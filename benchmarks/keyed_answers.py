@@ -164,7 +164,7 @@ class DuckDB:
         self.connection.execute(f"DELETE FROM slices WHERE second <= {second - FILL}")
         if is_answered:
             self.answers = {
-                number: self.connection.execute(
+                number: self.connection.sql(
                     "SELECT k, SUM(total)::BIGINT AS total, SUM(events)::BIGINT AS events, MAX(greatest) AS greatest "
                     f"FROM slices WHERE second > {second - size} GROUP BY k"
                 ).to_arrow_table()

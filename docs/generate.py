@@ -48,9 +48,10 @@ def rules() -> str:
 
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
+    from muntin.plan.threshold import INDEXES
     from muntin.synopsis import SYNOPSES
 
-    modules = {name: import_module(f"muntin.synopsis.{name}") for name in SYNOPSES}
+    modules = {name: import_module(f"muntin.synopsis.{name}") for name in (*SYNOPSES, *INDEXES)}
     return {name: inspect.cleandoc(module.__doc__ or "") for name, module in modules.items()}
 
 

@@ -86,6 +86,7 @@ class Query:
     outputs: tuple[Output, ...]
     having: Expression | None = None
     hint: str | None = None  # a synopsis asked for by name
+    tolerance: float | None = None  # of a HAVING that may be missed by this factor; None: exact
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
 
     @property

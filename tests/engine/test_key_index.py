@@ -173,5 +173,75 @@ def test_an_index_that_cannot_serve_is_refused(hint: str, call: str, rest: str, 
         engine.register(f"SELECT /*+ SYNOPSIS({hint}) */ {call} FROM s {rest}", "q")
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("tolerance", [0.1, 0.5, 1.0])
+def test_approximate_answers_keep_their_promise(seed: int, tolerance: float) -> None:
+    """All keys that qualify are there, none that misses the threshold by more than the tolerance, values exact."""
+    rng = np.random.default_rng(seed)
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts DELAY 1 SECOND")
+    low, call = int(rng.integers(2, 60)), ("COUNT(*)", "SUM(n)")[seed % 2]
+    rest = "FROM s [RANGE 8 SECONDS SLIDE 1 SECOND] GROUP BY k"
+    engine.register(f"SELECT k, {call} AS v {rest}", "all")
+    engine.register(f"SELECT k, {call} AS v {rest} HAVING APPROX({call} > {low}, {tolerance})", "above")
+    engine.register(
+        f"SELECT k, {call} AS v {rest} HAVING APPROX({call} BETWEEN {low} AND {2 * low}, {tolerance})",
+        "between",
+    )
+    for step in range(8):
+        count = int(rng.integers(1, 800))
+        at = np.sort(rng.integers(2 * step * SECOND, (2 * step + 2) * SECOND, count)) - rng.integers(
+            0, SECOND, count
+        )
+        key = (rng.random(count) ** 3 * 20).astype(np.int64)
+        engine.push("s", {"ts": at, "k": key, "n": rng.integers(0, 4, count)})
+        exact = dict(zip(*(engine.lookup("all")[name].to_pylist() for name in ("k", "v")), strict=True))
+        for name, high in (("above", 10**9), ("between", 2 * low)):
+            found = dict(
+                zip(*(engine.lookup(name)[column].to_pylist() for column in ("k", "v")), strict=True)
+            )
+            first = low if name == "between" else low + 1
+            assert {key for key, value in exact.items() if first <= value <= high} <= found.keys()
+            for key, value in found.items():
+                assert value == exact[key]
+                assert low * (1 - tolerance) <= value <= high * (1 + tolerance) + 1
+    assert "APPROX" in engine.queries["above"].text
+
+
+def test_approximate_answers_spare_the_verification() -> None:
+    """Where the promise allows it, keys are named that an exact answer leaves out."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    rest = "FROM s [RANGE 10 SECONDS SLIDE 1 SECOND] GROUP BY k HAVING"
+    engine.register(f"SELECT k, COUNT(*) AS v {rest} COUNT(*) > 90", "exact")
+    engine.register(f"SELECT k, COUNT(*) AS v {rest} APPROX(COUNT(*) > 90, 0.75)", "roughly")
+    key = np.repeat(np.arange(1, 101), np.arange(1, 101))  # key k has k events
+    at = np.linspace(0, 5 * SECOND, len(key)).astype(np.int64)
+    engine.push("s", {"ts": at, "k": np.random.default_rng(0).permutation(key)})
+    engine.push("s", {"ts": [6 * SECOND], "k": [1]})
+    assert engine.lookup("exact").num_rows == 10
+    roughly = engine.lookup("roughly")["v"].to_pylist()
+    assert len(roughly) > 10
+    assert min(roughly) > 90 * 0.25
+
+
+@pytest.mark.parametrize(
+    ("having", "message"),
+    [
+        ("APPROX(COUNT(*) > 5)", "takes a condition and a tolerance"),
+        ("APPROX(COUNT(*) > 5, 0)", "above 0 and up to 1"),
+        ("APPROX(COUNT(*) > 5, 2)", "above 0 and up to 1"),
+        ("APPROX(AVG(n) > 5, 0.5)", "no index for AVG"),
+        ("APPROX(COUNT(*) > 5, 0.5) EMIT CHANGES", "leave out APPROX"),
+    ],
+)
+def test_wrong_tolerances_are_refused(having: str, message: str) -> None:
+    """What cannot be approximated, or by how much, is said at once."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+    with pytest.raises(MuntinError, match=message):
+        engine.register(f"SELECT k FROM s [RANGE 1 SECOND] GROUP BY k HAVING {having}", "q")
+
+
 def assert_same(one: pa.Table, other: pa.Table) -> None:
     assert one.to_pandas().equals(other.to_pandas()), f"{one.to_pandas()}\n{other.to_pandas()}"

@@ -7,13 +7,10 @@ key that hovers about its threshold enters and leaves as often as it crosses it.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pyarrow as pa
 
-from muntin.engine.evaluate import always, select
-from muntin.engine.lookup import answers_at, look
+from muntin.engine.lookup import answers_at, qualifying
 from muntin.engine.reading import reading_of
 from muntin.engine.shard import Shard
 from muntin.engine.stretch import Stretch
@@ -29,7 +26,7 @@ def changes_at(
     reading = reading_of(shard, name)
     schema = reading.query.emission_schema()
     tables: list[pa.Table] = []
-    for instant, now in zip(instants, _qualifying(shard, name, instants, stretch, ids), strict=True):
+    for instant, now in zip(instants, qualifying(shard, name, instants, stretch, ids), strict=True):
         changed = np.setxor1d(inside, now, assume_unique=True)
         if len(changed):
             of = changed if reading.key_expressions else None
@@ -39,19 +36,3 @@ def changes_at(
             tables.append(pa.Table.from_arrays([*answers.columns, change], schema=schema))
         inside = now
     return tables, inside
-
-
-def _qualifying(
-    shard: Shard, name: str, instants: Ints, stretch: Stretch | None, ids: Ints | None
-) -> list[Ints]:
-    """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
-    reading = reading_of(shard, name)
-    rows, find, keys = look(shard, reading, instants, ids, stretch)
-    if not rows.width:
-        return [np.zeros(0, np.int64) for _ in instants]
-    found = [find(place) for place in reading.places]
-    once = always if stretch is None else stretch.once
-    kept = select(reading, rows, found, keys, shard.texts, once).kept
-    slots = np.arange(len(rows)) if kept is None else kept
-    edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
-    return [rows.ids(slots[lo:hi]) for lo, hi in pairwise(edges)]

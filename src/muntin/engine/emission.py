@@ -17,7 +17,7 @@ import pyarrow as pa
 from muntin.engine.candidates import candidates, may_use_index
 from muntin.engine.changes import changes_at
 from muntin.engine.evaluate import Rows, answer
-from muntin.engine.lookup import answers_at
+from muntin.engine.lookup import answers_among, answers_at
 from muntin.engine.reading import Place, reading_of
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
@@ -25,6 +25,7 @@ from muntin.engine.stretch import Stretch
 from muntin.engine.timed import timed
 from muntin.errors import MuntinError
 from muntin.synopsis.contract import Bools, Found, Ints
+from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.moves import CountsEvents
 from muntin.window import Window
 
@@ -47,19 +48,24 @@ class _Due:
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
 
-    def take(self, shard: Shard, instants: Ints, stretch: Stretch | None, ids: Ints | None = None) -> None:
-        """Add answers, of the keys `ids` or of all in a stretch; a window that has none (a sum beyond 64 bits)
+    def take(
+        self, shard: Shard, instants: Ints, stretch: Stretch | None, among: Candidates | None = None
+    ) -> None:
+        """Add answers, among some keys or of all in a stretch; a window that has none (a sum beyond 64 bits)
         must not hold up any other."""
         try:
-            if self.inside is None:
-                self.tables.append(answers_at(shard, self.name, instants, ids, stretch))
-            else:
+            if self.inside is not None:
+                ids = None if among is None else among.ids
                 tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch, ids)
                 self.tables += tables
+            elif among is not None:
+                self.tables.append(answers_among(shard, self.name, instants, among))
+            else:
+                self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
         except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
-                    self.take(shard, np.array([instant]), stretch, ids)
+                    self.take(shard, np.array([instant]), stretch, among)
                 return
             self.missed += 1
             end = np.datetime64(int(instants[0]), "us")
@@ -181,11 +187,11 @@ def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[
             left.append((due, instants))
             continue
         place = reading.places[reading.range.part.place][:2]
-        ids = candidates(shard, reading, int(instants[0]), sharers[place])
-        if ids is None:
+        among = candidates(shard, reading, int(instants[0]), sharers[place])
+        if among is None:
             left.append((due, instants))
         else:
-            due.take(shard, instants, None, ids)
+            due.take(shard, instants, None, among)
     return left
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from muntin.answer import no_answers
 from muntin.engine.candidates import candidates
-from muntin.engine.evaluate import Finder, Rows, always, answer
+from muntin.engine.evaluate import Finder, Rows, always, answer, select
 from muntin.engine.key_point import UNREAD, key_reader_of
 from muntin.engine.keys import KeyDictionary
 from muntin.engine.point import reader_of
@@ -22,6 +23,7 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.query import Query
 from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.key_finder import Candidates
 
 
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
@@ -43,8 +45,8 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
         )
     if query.slide:
         instant -= instant % query.slide
-    if ids is None:
-        ids = candidates(shard, reading_of(shard, name), instant)
+    if ids is None and (found := candidates(shard, reading_of(shard, name), instant)):
+        return answers_among(shard, name, np.array([instant]), found)
     return answers_at(shard, name, np.array([instant]), ids)
 
 
@@ -90,6 +92,34 @@ def answers_at(
         return answer(reading, rows, find, keys, shard.texts, always, is_filtered)
     make = partial(answer, reading, rows, find, keys, shard.texts, stretch.once)
     return stretch.once(("answers", reading.same_answers, id(instants)), make)
+
+
+def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> pa.Table:
+    """Answers at one instant of those among some keys that pass HAVING; within its tolerance, if it has one:
+    then only keys that the index says nothing about are verified."""
+    if shard.registrations[name].query.tolerance is None:
+        return answers_at(shard, name, instants, found.ids)
+    verified = found.fresh
+    if len(verified):
+        (verified,) = qualifying(shard, name, instants, None, verified)
+    ids = np.union1d(np.setdiff1d(found.ids, found.fresh, assume_unique=True), verified)
+    return answers_at(shard, name, instants, ids, is_filtered=False)
+
+
+def qualifying(
+    shard: Shard, name: str, instants: Ints, stretch: Stretch | None, ids: Ints | None
+) -> list[Ints]:
+    """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
+    reading = reading_of(shard, name)
+    rows, find, keys = look(shard, reading, instants, ids, stretch)
+    if not rows.width:
+        return [np.zeros(0, np.int64) for _ in instants]
+    found = [find(place) for place in reading.places]
+    once = always if stretch is None else stretch.once
+    kept = select(reading, rows, found, keys, shard.texts, once).kept
+    slots = np.arange(len(rows)) if kept is None else kept
+    edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
+    return [rows.ids(slots[lo:hi]) for lo, hi in pairwise(edges)]
 
 
 def look(

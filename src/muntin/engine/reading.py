@@ -48,6 +48,7 @@ class KeyRange(NamedTuple):
     low: int
     high: int
     is_forced: bool  # whether the query asks for the index
+    tolerance: float | None  # by what factor keys may miss the range; None: not at all
 
 
 class Reading:
@@ -88,7 +89,7 @@ class Reading:
             return None
         parts = self.calls[threshold.call].parts
         part = next(part for part in parts if part.need.component == threshold.component)
-        return KeyRange(part, threshold.low, threshold.high, threshold.is_forced)
+        return KeyRange(part, threshold.low, threshold.high, threshold.is_forced, threshold.tolerance)
 
     def _part(self, placed: Placed) -> Part:
         number, demand = placed

@@ -144,8 +144,10 @@ def check_demands(query: Query) -> Demands:
     demands = demands_of(query)
     for demand in (*(demand for call in demands.calls for demand in call), *demands.presence):
         choose_synopsis(demand)
-    if query.hint in INDEXES and isinstance(reason := threshold_of(query), str):
-        raise MuntinError(f"the {query.hint} cannot find the keys of this query: {reason}")
+    is_asked_for = query.hint in INDEXES or query.tolerance is not None
+    if is_asked_for and isinstance(reason := threshold_of(query), str):
+        index = query.hint if query.hint in INDEXES else "index that APPROX reads"
+        raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
     return demands
 
 

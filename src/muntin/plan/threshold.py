@@ -19,6 +19,7 @@ class Threshold(NamedTuple):
     low: int
     high: int
     is_forced: bool  # whether the query asks for the index
+    tolerance: float | None  # by what factor keys may miss the range; None: not at all
 
 
 def compared_call(query: Query) -> int | None:
@@ -45,4 +46,5 @@ def threshold_of(query: Query) -> Threshold | str:
         return f"{call.window} does not end now, or counts events"
     if query.hint in INDEXES and query.hint != index:
         return f"{call.function.upper()} is found by the {index}"
-    return Threshold(number, call.function, having.band.low, having.band.high, query.hint == index)
+    is_forced = query.hint == index or query.tolerance is not None
+    return Threshold(number, call.function, having.band.low, having.band.high, is_forced, query.tolerance)

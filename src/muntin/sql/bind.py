@@ -59,6 +59,7 @@ class _Binder:
         self.call_nodes: list[exp.Expr] = []  # where each call stands first
         self.keys: dict[str, Key] = {}  # by the canonical text of the expression
         self.has_computed_key = False
+        self.tolerance: float | None = None
         self.key_items: set[int] = set()  # positions of the SELECT items that are keys
         self.aliases: dict[str, exp.Expr] = {}  # SELECT items by folded alias, calls taken out
 
@@ -75,7 +76,7 @@ class _Binder:
             )
         self._check_windows(calls)
         query = Query(select.text, self.stream, tuple(self.keys.values()), where, select.window, calls,
-                      outputs, having, select.hint, select.changes is not None)  # fmt: skip
+                      outputs, having, select.hint, self.tolerance, select.changes is not None)  # fmt: skip
         self._check_changes(query)
         return query
 
@@ -86,6 +87,10 @@ class _Binder:
         if not query.keys and query.having is None:
             raise Misfit(
                 "EMIT CHANGES needs GROUP BY or HAVING: this query always has an answer", self.select.changes
+            )
+        if query.tolerance is not None:
+            raise Misfit(
+                "EMIT CHANGES needs to know exactly who is in; leave out APPROX", self.select.changes
             )
         if query.moves_by_rows:
             raise Misfit(
@@ -178,9 +183,12 @@ class _Binder:
         return tuple(Output(name, self._compile_answer(tree, scope)) for name, tree in trees)
 
     def _having(self) -> Expression | None:
-        if self.select.having is None:
+        condition = self.select.having
+        if condition is None:
             return None
-        tree = self._over_answers(self.select.having, aliases_too=True)
+        if isinstance(condition, exp.Anonymous) and condition.name.upper() == "APPROX":
+            condition, self.tolerance = _approximate(condition)
+        tree = self._over_answers(condition, aliases_too=True)
         return self._compile_answer(tree, self._answer_scope(), "HAVING")
 
     def _compile_answer(self, tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:
@@ -256,6 +264,17 @@ class _Binder:
             if window is not None and window.slide and not window.is_time and call.window.is_time:
                 raise misfit(node, f"a query over {window} moves by events; it cannot use the time window "
                                    f"{call.window}")  # fmt: skip
+
+
+def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
+    """The condition of `APPROX(condition, tolerance)`, and by what factor it may be missed."""
+    if len(node.expressions) != 2:
+        raise misfit(node, "APPROX takes a condition and a tolerance: HAVING APPROX(COUNT(*) > 100, 0.25)")
+    condition, tolerance = node.expressions
+    is_number = isinstance(tolerance, exp.Literal) and not tolerance.is_string
+    if not is_number or not 0 < float(tolerance.name) <= 1:
+        raise misfit(tolerance, "the tolerance of APPROX is a number above 0 and up to 1, such as 0.25")
+    return condition, float(tolerance.name)
 
 
 def _moves(window: Window) -> tuple[int, str]:

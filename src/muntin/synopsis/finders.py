@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from muntin.band import GREATEST
 from muntin.expression import Expression
 from muntin.synopsis.contract import Ints, Need
-from muntin.synopsis.key_finder import KeyFinder, unit_for, why_not_indexed
+from muntin.synopsis.key_finder import PARTS, Candidates, KeyFinder, unit_for, why_not_indexed
+from muntin.synopsis.levels import parts_for
 from muntin.synopsis.sequence import Sequence
 
 FEW = 5_000  # keys that are always visited: no index could be faster
@@ -32,6 +34,7 @@ class KeyBand(NamedTuple):
     width: int  # ids of keys are below it
     sharers: int = 1  # look-ups that would share one scan of all keys
     is_forced: bool = False  # whether the query asks for the index
+    tolerance: float | None = None  # by what factor keys may miss the band; None: they are verified
 
 
 class Wanted(NamedTuple):
@@ -61,14 +64,15 @@ class Finders:
 
     def __init__(self, store: Sequence, where: Expression | None, keys: tuple[Expression, ...]):
         self._store, self._where, self._keys = store, where, keys
-        self._accounts: dict[tuple[Need, float], _Account] = {}
+        self._accounts: dict[tuple[Need, float, int], _Account] = {}
 
-    def candidates(self, wanted: Wanted) -> Ints | None:
+    def candidates(self, wanted: Wanted) -> Candidates | None:
         """Ids, ascending, of all keys that qualify and some that do not; None if it is better to visit all."""
         band = wanted.band
         if why_not_indexed(wanted.need, band.low) or (band.width < FEW and not band.is_forced):
             return None
-        place = (wanted.need, unit_for(wanted.need, band.low))
+        parts = PARTS if band.tolerance is None else parts_for(band.tolerance, both=band.high < GREATEST)
+        place = (wanted.need, unit_for(wanted.need, band.low), parts)
         account = self._accounts.get(place)
         if account is None:
             finder = KeyFinder(self._store, self._where, self._keys, *place)
@@ -82,14 +86,14 @@ class Finders:
             return None
         return self._look_up(account, wanted)
 
-    def _look_up(self, account: _Account, wanted: Wanted) -> Ints | None:
+    def _look_up(self, account: _Account, wanted: Wanted) -> Candidates | None:
         store, finder, band = self._store, account.finder, wanted.band
         fed = store.count_by_key(wanted.settled - finder.pending(wanted.settled), wanted.settled)
         found = finder.candidates(wanted.start, wanted.settled, wanted.end, band.low, band.high, band.width)
         if found is None or band.is_forced:
             return found
         per_key = self._cells(wanted) / max(band.width, 1)
-        cost = _FEED * fed + _VISIT * len(found) * max(per_key, 1)
+        cost = _FEED * fed + _VISIT * len(found.ids) * max(per_key, 1)
         account.spent = max(0.0, account.spent + cost - self._scan(wanted))
         if account.spent > self._whole():
             account.is_on, account.spent = False, 0
@@ -134,7 +138,7 @@ class Finders:
 
     def __str__(self) -> str:
         shown = []
-        for (need, _), account in self._accounts.items():
+        for (need, *_), account in self._accounts.items():
             finder = account.finder
             if finder.form != "none":
                 kind = "staircase_index" if need.component in ("max", "min") else "collective_index"

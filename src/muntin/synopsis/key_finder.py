@@ -13,6 +13,7 @@ So candidates are all the keys that qualify and some that do not: whoever asks v
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,17 +31,31 @@ _MOST = 2**40  # of one amount
 _FINE = 20  # of a sum of floats, the threshold is about 2 ** _FINE units
 
 
+class Candidates(NamedTuple):
+    """Ids, ascending, of all keys that qualify and some that do not."""
+
+    ids: Ints
+    fresh: Ints  # of those, the ones that the index says nothing about
+
+
 class KeyFinder:
     """An index of one need, over the elements of a store by key."""
 
     def __init__(
-        self, store: Sequence, where: Expression | None, keys: tuple[Expression, ...], need: Need, unit: float
+        self,
+        store: Sequence,
+        where: Expression | None,
+        keys: tuple[Expression, ...],
+        need: Need,
+        unit: float,
+        parts: int,
     ):
         self._store = store
         self._where = where
         self._keys = keys
         self._need = need
         self._unit = unit
+        self._parts = parts
         self.refused: str | None = None  # why the index cannot answer
         self._refused_until = 0  # the element after which it can be tried again
         self._fed = store.dropped  # number of the first element that is not in the index
@@ -73,15 +88,17 @@ class KeyFinder:
         if self._store.changed_from < self._fed:
             self.begin_again()
 
-    def candidates(self, start: int, settled: int, end: int, low: int, high: int, keys: int) -> Ints | None:
-        """Ids of keys, ascending, among which are all those whose need, from instant `start` to element `end`,
-        has a sort key from `low` to `high`. None if the index cannot be used, `refused` says why."""
+    def candidates(
+        self, start: int, settled: int, end: int, low: int, high: int, keys: int
+    ) -> Candidates | None:
+        """Keys among which are all those whose need, from instant `start` to element `end`, has a sort key
+        from `low` to `high`. None if the index cannot be used, `refused` says why."""
         self._feed(settled, keys)
         if self._index is None:
             return None
         fresh = np.unique(self._store.by_key(self._need, self._where, self._keys, settled, end)[0])
         found = self._find(max(start, self._store.forgotten_before), low, high)
-        return found if not len(fresh) else np.union1d(found, fresh)
+        return Candidates(found if not len(fresh) else np.union1d(found, fresh), fresh)
 
     def nbytes(self) -> int:
         return 0 if self._index is None else self._index.nbytes()
@@ -128,7 +145,7 @@ class KeyFinder:
     def _make(self, form: str) -> CollectiveIndex | StaircaseIndex:
         if self._need.component in ("max", "min"):
             return StaircaseIndex(self._need.component, dtype_of(self._need), form)  # type: ignore[arg-type]
-        return CollectiveIndex("sum", PARTS, form)  # type: ignore[arg-type]
+        return CollectiveIndex("sum", self._parts, form)  # type: ignore[arg-type]
 
 
 def _why_no_amounts(value: Array) -> str | None:

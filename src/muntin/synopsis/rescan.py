@@ -27,6 +27,7 @@ from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.expression import Expression
 from muntin.synopsis.contract import Bools, Found, Ints, Need
 from muntin.synopsis.finders import Finders, KeyBand, Wanted
+from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing, columns_of, key_column
 from muntin.synopsis.synopsis import Synopsis
@@ -111,7 +112,7 @@ class Rescan(RingSynopsis):
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
-    ) -> Ints | None:
+    ) -> Candidates | None:
         start = instant - window.size
         end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
         return self._finders.candidates(Wanted(need, start, final, end, band))

@@ -28,6 +28,7 @@ from muntin.kernels.combine import cells_of
 from muntin.kernels.slices import merge_chains
 from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need, dtype_of
 from muntin.synopsis.finders import Finders, KeyBand, Wanted
+from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.key_rows import KeyRows
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.slice_store import SliceStore
@@ -62,7 +63,7 @@ class Slices(Synopsis[SliceStore]):
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
-    ) -> Ints | None:
+    ) -> Candidates | None:
         start = instant - window.size
         end = self.store.run(start, instant)[1]
         final = min(end, self.store.run(LONG_AGO, settled)[1])

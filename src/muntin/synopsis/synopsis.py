@@ -19,6 +19,7 @@ from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.finders import KeyBand
+from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.located import Located
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.sequence import Sequence as Elements
@@ -97,8 +98,8 @@ class Synopsis(ABC, Generic[Store]):
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
-    ) -> Ints | None:
-        """Ids of keys, ascending, among which are all those whose need of a window that ends at `instant` lies in
+    ) -> Candidates | None:
+        """Keys among which are all those whose need of a window that ends at `instant` lies in
         a band; None if the synopsis would rather be asked for all keys.
 
         Events before the instant `settled` have all come.
