@@ -33,6 +33,7 @@ _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
+_CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
 _SLOTS = 1_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
 
 
@@ -187,6 +188,9 @@ def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[
             left.append((due, instants))
             continue
         place = reading.places[reading.range.part.place][:2]
+        if sharers[place] > _CROWD and not reading.range.is_forced:
+            left.append((due, instants))
+            continue
         among = candidates(shard, reading, int(instants[0]), sharers[place])
         if among is None:
             left.append((due, instants))

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from muntin.answer import to_arrow, to_instants
-from muntin.band import GREATEST, sort_keys
 from muntin.engine.keys import Dictionary, KeyDictionary
+from muntin.engine.ranked import Ranked
 from muntin.engine.reading import CallReading, Place, Reading
 from muntin.expression import Expression
 from muntin.synopsis.contract import Bools, Found, Ints
@@ -109,14 +108,15 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found], keys: KeyDictio
     if reading.query.having is None or not is_filtered:
         return Selected(kept, columns, place)
     if reading.compared is None:
-        passed = _passing(reading, columns, keys, rows, kept)
+        passing = np.flatnonzero(_passing(reading, columns, keys, rows, kept))
     else:
         compared = columns[reading.compared]
-        passed = _in_band(reading, *once(("sort", which[reading.compared]), partial(_sort_keys, compared)))
-    if not passed.all():
-        mask = pa.array(passed)
-        columns = [pc.filter(column, mask) for column in columns] if passed.any() else []
-        kept = np.flatnonzero(passed) if kept is None else kept[passed]
+        ranked = once(("rank", which[reading.compared]), partial(Ranked, compared))
+        passing = ranked.within(reading.query.having.band)
+    if len(passing) < (len(rows) if kept is None else len(kept)):
+        taken = pa.array(passing)
+        columns = [column.take(taken) for column in columns] if len(passing) else []
+        kept = passing if kept is None else kept[passing]
     return Selected(kept, columns, place)
 
 
@@ -138,23 +138,6 @@ def _lower(
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
         return texts[call.text].values.take(codes).cast(call.type)
     return to_arrow(value, valid, call.type)
-
-
-def _sort_keys(column: pa.Array) -> tuple[Ints, Bools | None]:
-    """Sort keys of answers, and which of them are not NULL (None: none is)."""
-    valid = np.asarray(column.is_valid()) if column.null_count else None
-    return sort_keys(np.asarray(column.fill_null(0) if column.null_count else column)), valid
-
-
-def _in_band(reading: Reading, keys: Ints, valid: Bools | None) -> Bools:
-    """Which answers pass a HAVING that is a band of them."""
-    assert reading.query.having is not None
-    band = reading.query.having.band
-    assert band is not None
-    passed: Bools = keys >= band.low
-    if band.high != GREATEST:
-        passed &= keys <= band.high
-    return passed if valid is None else passed & valid
 
 
 def _passing(

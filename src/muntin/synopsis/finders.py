@@ -10,6 +10,7 @@ total is never much worse than with the better of the two.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from muntin.band import GREATEST
@@ -21,9 +22,10 @@ from muntin.synopsis.sequence import Sequence
 
 FEW = 5_000  # keys that are always visited: no index could be faster
 # What things cost, in cells that could be scanned meanwhile:
-_FEED = 60  # to feed an index with a cell
+_FEED = 120  # to feed an index with a cell
 _VISIT = 8  # to visit a cell of a candidate, wherever it lies
-_COMPARE = 0.25  # to compare a key's answer that others have needed too
+_COMPARE = 0.15  # to compare a key's answer that others have needed too
+_DEARER = 4  # how much more an index must have earned after it was given up, each time
 
 
 class KeyBand(NamedTuple):
@@ -48,6 +50,7 @@ class Wanted(NamedTuple):
     settled: int
     end: int
     band: KeyBand
+    at_most: float = inf  # what a scan costs, if it need not visit every cell
 
 
 @dataclass
@@ -57,6 +60,7 @@ class _Account:
     finder: KeyFinder
     is_on: bool = False
     spent: float = 0
+    price: float = 1.0  # of the index, in what feeding it costs
 
 
 class Finders:
@@ -81,7 +85,7 @@ class Finders:
             return None
         if not account.is_on and not band.is_forced:
             account.spent += self._scan(wanted)
-            account.is_on = account.spent >= self._whole()
+            account.is_on = account.spent >= account.price * self._whole()
             account.spent = 0 if account.is_on else account.spent
             return None
         return self._look_up(account, wanted)
@@ -97,6 +101,7 @@ class Finders:
         account.spent = max(0.0, account.spent + cost - self._scan(wanted))
         if account.spent > self._whole():
             account.is_on, account.spent = False, 0
+            account.price *= _DEARER
             finder.begin_again()
         return found
 
@@ -105,7 +110,8 @@ class Finders:
 
     def _scan(self, wanted: Wanted) -> float:
         """What visiting all keys would cost this look-up."""
-        return self._cells(wanted) / wanted.band.sharers + _COMPARE * wanted.band.width
+        cells = min(self._cells(wanted), wanted.at_most)
+        return cells / wanted.band.sharers + _COMPARE * wanted.band.width
 
     def _whole(self) -> float:
         """What feeding an index with everything costs."""

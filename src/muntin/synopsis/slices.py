@@ -19,6 +19,7 @@ as much as the rows will.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from muntin.synopsis.synopsis import Asked, Synopsis
 from muntin.window import Window
 
 _DENSE = 0.5  # cells per slice and key from which on rows pay
+_ROWS_READ = 10  # rows that a window is made of, more or less
 _FEW_SLICES = 8  # not worth any row
 
 
@@ -67,7 +69,8 @@ class Slices(Synopsis[SliceStore]):
         start = instant - window.size
         end = self.store.run(start, instant)[1]
         final = min(end, self.store.run(LONG_AGO, settled)[1])
-        return self._finders.candidates(Wanted(need, start, final, end, band))
+        at_most = _ROWS_READ * band.width if self._rows[need].is_on else inf
+        return self._finders.candidates(Wanted(need, start, final, end, band, at_most))
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
