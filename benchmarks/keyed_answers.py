@@ -33,7 +33,8 @@ SUM, COUNT and MAX per key of {KEYS:,} keys, {RATE:,} events a second of event t
 slides of 1 to 10 seconds, drawn at random. All windows that close are answered for every key, second by second; the
 longest window is full before anything is timed. polars and DuckDB fold each second into (key, second) slices once,
 for all queries, and combine the slices of its window for each query that is due; on one core each. They take turns
-with muntin over the same seconds, ten or fewer; rates are in CPU seconds. The answers of the last second are compared."""
+with muntin over the same seconds, ten or fewer; rates are in CPU seconds. The answers of the last second are
+compared."""
 
 
 class Spec(NamedTuple):

@@ -30,7 +30,8 @@ COLUMNS = [
 NOTES = f"""\
 SUM, COUNT, MIN and MAX per key over different windows of up to {LONGEST} seconds SLIDE 1 SECOND, in batches of
 {BATCH_ROWS:,} events in order, {RATE:,} to a second of event time. Before anything is timed, three times the longest
-window is pushed, so that memory is no longer touched for the first time. Engines with 1, 1,000 and 10,000 windows take turns; the ratio is the median over the rounds. *Kernels
+window is pushed, so that memory is no longer touched for the first time. Engines with 1, 1,000 and 10,000 windows
+take turns; the ratio is the median over the rounds. *Kernels
 alone* are the same work without the engine: keys to ids, events to cells, folding; and each of them by itself, in
 millions of events per CPU second. A sample of the answers is compared with NumPy."""
 
