@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.engine.table_room import ALL_VALID, read_only
+from muntin.engine.table_room import read_only
 from muntin.engine.text_table import TextTable
 from muntin.engine.word_table import WordTable
 from muntin.engine.words import dtype_of_words, from_words, to_words
@@ -73,7 +73,7 @@ class Dictionary:
         is_plain = type(value) is int and pa.types.is_signed_integer(self.kind)
         if not is_plain or not _LEAST <= value <= _GREATEST:
             return -2
-        return int(self._table.find(np.array([value], np.int64), ALL_VALID)[0])
+        return self._table.find_one(value)
 
     @property
     def values(self) -> pa.Array:

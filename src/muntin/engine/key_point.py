@@ -47,12 +47,15 @@ class KeyPointReader:
         self._slide = reading.query.slide
         self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
         self._lower = call.aggregate.lower_one
+        self._is_count = call.aggregate.name == "count"
         number, self._window, _ = reading.places[call.parts[0].place]
         synopsis = shard.synopses[number]
         assert isinstance(synopsis, Slices)
         self._synopsis, self._store = synopsis, synopsis.store
         (presence,) = reading.presence
-        self._needs = [part.need for part in (presence, *call.parts)]
+        # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
+        self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
+        self._needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
         self._identities = [synopsis.identity_of(need) for need in self._needs]
         self._follow = [_follow_of(need) for need in self._needs]
         self._ids: dict[Any, int] = {}
@@ -100,9 +103,11 @@ class KeyPointReader:
         for need, follow, identity in zip(self._needs, self._follow, self._identities, strict=True):
             partial, count = follow(prior, dropped, newest, lo, hi, *store.cells_of(need))
             partials.append(partial if count else identity)
-        if not partials[0][0]:
+        if self._counts and not partials.pop(0)[0]:
             return None  # the key has no event in the window
-        value = self._lower(*partials[1:])
+        value = self._lower(*partials)
+        if value == 0 and not self._counts and self._is_count:
+            return None  # no event, no answer
         if self._band is not None and (
             value is None or not self._band.low <= sort_key(value) <= self._band.high
         ):

@@ -96,6 +96,13 @@ class WordTable:
             find_hashed(word, valid, self._table, self._mix, self.null_id, ids)
         return ids
 
+    def find_one(self, word: int) -> int:
+        """The id of one word, -1 if it is unknown; without arrays where ids are addressed directly."""
+        if self._direct is None:
+            return int(self.find(np.array([word], np.int64), ALL_VALID)[0])
+        place = word - self._base
+        return int(self._direct[place]) if 0 <= place < len(self._direct) else -1
+
     def retain(self, kept: Bools) -> Ints:
         """Forget ids that are not kept; the others move up, in order. The new id of each, -1 if gone."""
         new_id = renumbered(kept)
