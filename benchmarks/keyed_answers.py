@@ -73,8 +73,7 @@ def measure_count(count: int, batches: list[pa.Table], fill: int, seconds: int) 
     specs = [Spec(int(s * f), int(s)) for s, f in zip(slides, factors, strict=True)]
     runners = [Muntin(specs), Polars(specs), DuckDB(specs)]
     for runner in runners:
-        for second in range(fill):
-            runner.take(second, batches[second], is_answered=second >= fill - 2)
+        runner.fill(batches[:fill])
     actions = [
         lambda run, runner=runner: play(runner, batches, fill + run * seconds, seconds) for runner in runners
     ]
@@ -87,14 +86,14 @@ def measure_count(count: int, batches: list[pa.Table], fill: int, seconds: int) 
         "polars": theirs[0],
         "duckdb": theirs[1],
         "ratio": ours / max(theirs),
-        "rows": runners[0].rows / (2 * seconds * RATE),
+        "rows": runners[0].rows / (3 * seconds * RATE),
         "spread": timings[0].spread,
     }
 
 
 def play(runner: Any, batches: list[pa.Table], first: int, seconds: int) -> None:
     for second in range(first, first + seconds):
-        runner.take(second, batches[second], is_answered=True)
+        runner.take(second, batches[second])
 
 
 def make_batch(second: int) -> pa.Table:
@@ -108,17 +107,25 @@ class Muntin:
     """All queries in one engine."""
 
     def __init__(self, specs: list[Spec]):
-        self.engine = muntin.Engine(backlog_bytes=2**32)
+        self.specs = specs
+        self.engine = muntin.Engine()
         self.engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, n BIGINT) TIMESTAMP BY ts")
-        self.engine.register_many({f"q{number}": spec.sql for number, spec in enumerate(specs)})
         self.rows, self.answers = 0, {}
 
-    def take(self, second: int, batch: pa.Table, is_answered: bool) -> None:
+    def fill(self, batches: list[pa.Table]) -> None:
+        """A query of the longest window keeps what those that come after it will look at."""
+        self.engine.register(Spec(FILL, 1).sql, "longest")
+        for second, batch in enumerate(batches):
+            self.take(second, batch)
+        self.engine.register_many({f"q{number}": spec.sql for number, spec in enumerate(self.specs)})
+        self.engine.drop("longest")
+        self.rows = 0
+
+    def take(self, second: int, batch: pa.Table) -> None:
         self.engine.push("s", batch)
         answers = self.engine.advance(until=(second + 1) * 1_000_000)
-        if is_answered:
-            self.rows += sum(table.num_rows for table in answers.values())
-            self.answers = {int(name[1:]): pl.from_arrow(table) for name, table in answers.items()}
+        self.rows += sum(table.num_rows for table in answers.values())
+        self.answers = answers
 
 
 class Polars:
@@ -129,7 +136,11 @@ class Polars:
         self.slices: deque[pl.DataFrame] = deque(maxlen=FILL)
         self.rows, self.answers = 0, {}
 
-    def take(self, second: int, batch: pa.Table, is_answered: bool) -> None:
+    def fill(self, batches: list[pa.Table]) -> None:
+        for batch in batches:
+            self.fold(batch)
+
+    def fold(self, batch: pa.Table) -> None:
         events = pl.from_arrow(batch)
         assert isinstance(events, pl.DataFrame)
         self.slices.append(
@@ -137,16 +148,17 @@ class Polars:
                 total=pl.col("n").sum(), events=pl.len().cast(pl.Int64), greatest=pl.col("n").max()
             )
         )
-        if is_answered:
-            self.answers = {}
-            held = list(self.slices)
-            for number, (size, slide) in enumerate(self.specs):
-                if (second + 1) % slide == 0:
-                    self.answers[number] = (
-                        pl.concat(held[-size:])
-                        .group_by("k")
-                        .agg(pl.col("total").sum(), pl.col("events").sum(), pl.col("greatest").max())
-                    )
+
+    def take(self, second: int, batch: pa.Table) -> None:
+        self.fold(batch)
+        held = list(self.slices)
+        self.answers = {
+            number: pl.concat(held[-size:])
+            .group_by("k")
+            .agg(pl.col("total").sum(), pl.col("events").sum(), pl.col("greatest").max())
+            for number, (size, slide) in enumerate(self.specs)
+            if (second + 1) % slide == 0
+        }
 
 
 class DuckDB:
@@ -160,25 +172,33 @@ class DuckDB:
         )
         self.rows, self.answers = 0, {}
 
-    def take(self, second: int, batch: pa.Table, is_answered: bool) -> None:
+    def fill(self, batches: list[pa.Table]) -> None:
+        for first in range(0, len(batches), 60):
+            minute = pa.concat_tables(batches[first : first + 60])  # named in the query
+            self.connection.execute(
+                "INSERT INTO slices SELECT epoch_us(ts) // 1000000, k, SUM(n), COUNT(*), MAX(n) "
+                "FROM minute GROUP BY ALL"
+            )
+            del minute
+
+    def take(self, second: int, batch: pa.Table) -> None:
         self.connection.execute(
             f"INSERT INTO slices SELECT {second}, k, SUM(n), COUNT(*), MAX(n) FROM batch GROUP BY k"
         )
         self.connection.execute(f"DELETE FROM slices WHERE second <= {second - FILL}")
-        if is_answered:
-            self.answers = {
-                number: self.connection.sql(
-                    "SELECT k, SUM(total)::BIGINT AS total, SUM(events)::BIGINT AS events, MAX(greatest) AS greatest "
-                    f"FROM slices WHERE second > {second - size} GROUP BY k"
-                ).to_arrow_table()
-                for number, (size, slide) in enumerate(self.specs)
-                if (second + 1) % slide == 0
-            }
+        self.answers = {
+            number: self.connection.sql(
+                "SELECT k, SUM(total)::BIGINT AS total, SUM(events)::BIGINT AS events, MAX(greatest) AS greatest "
+                f"FROM slices WHERE second > {second - size} GROUP BY k"
+            ).to_arrow_table()
+            for number, (size, slide) in enumerate(self.specs)
+            if (second + 1) % slide == 0
+        }
 
 
 def assert_same(runners: list[Any]) -> None:
     """The last answers of all three."""
-    ours = runners[0].answers
+    ours = {int(name[1:]): table for name, table in runners[0].answers.items()}
     for other in runners[1:]:
         assert ours.keys() == other.answers.keys()
         for number in list(ours)[:20]:
