@@ -31,8 +31,9 @@ COLUMNS = [
 NOTES = f"""\
 SUM, COUNT and MAX per key of {KEYS:,} keys, {RATE:,} events a second of event time; each query has a window of 6 to 60
 slides of 1 to 10 seconds, drawn at random. All windows that close are answered for every key, second by second; the
-longest window is full before anything is timed. polars and DuckDB fold each second into (key, second) slices once,
-for all queries, and combine the slices of its window for each query that is due; on one core each. They take turns
+longest window is full before anything is timed. polars and DuckDB fold events into slices of a second, and these into
+slices of every slide there is, once for all queries; each query that is due combines the 6 to 60 slices of its window;
+on one core each. They take turns
 with muntin over the same seconds, ten or fewer; rates are in CPU seconds. The answers of the last second are
 compared."""
 
@@ -129,71 +130,84 @@ class Muntin:
 
 
 class Polars:
-    """A frame of slices per second; each query combines those of its window."""
+    """Frames of slices: one per second, and of these one per slide that any query has; each query combines
+    those of its window."""
 
     def __init__(self, specs: list[Spec]):
         self.specs = specs
-        self.slices: deque[pl.DataFrame] = deque(maxlen=FILL)
-        self.rows, self.answers = 0, {}
+        self.seconds: deque[pl.DataFrame] = deque(maxlen=10)
+        self.slides: dict[int, deque[pl.DataFrame]] = {spec.slide: deque(maxlen=60) for spec in specs}
+        self.answers: dict[int, pl.DataFrame] = {}
 
     def fill(self, batches: list[pa.Table]) -> None:
-        for batch in batches:
-            self.fold(batch)
+        for second, batch in enumerate(batches):
+            self.fold(second, batch)
 
-    def fold(self, batch: pa.Table) -> None:
+    def fold(self, second: int, batch: pa.Table) -> None:
         events = pl.from_arrow(batch)
         assert isinstance(events, pl.DataFrame)
-        self.slices.append(
-            events.group_by("k").agg(
-                total=pl.col("n").sum(), events=pl.len().cast(pl.Int64), greatest=pl.col("n").max()
-            )
-        )
+        values = {
+            "total": pl.col("n").sum(),
+            "events": pl.len().cast(pl.Int64),
+            "greatest": pl.col("n").max(),
+        }
+        self.seconds.append(events.group_by("k").agg(**values))
+        for slide, slices in self.slides.items():
+            if (second + 1) % slide == 0:
+                slices.append(combined(list(self.seconds)[-slide:]))
 
     def take(self, second: int, batch: pa.Table) -> None:
-        self.fold(batch)
-        held = list(self.slices)
+        self.fold(second, batch)
         self.answers = {
-            number: pl.concat(held[-size:])
-            .group_by("k")
-            .agg(pl.col("total").sum(), pl.col("events").sum(), pl.col("greatest").max())
+            number: combined(list(self.slides[slide])[-(size // slide) :])
             for number, (size, slide) in enumerate(self.specs)
             if (second + 1) % slide == 0
         }
+
+
+def combined(slices: list[pl.DataFrame]) -> pl.DataFrame:
+    values = pl.col("total").sum(), pl.col("events").sum(), pl.col("greatest").max()
+    return pl.concat(slices).group_by("k").agg(values)
 
 
 class DuckDB:
-    """A table of slices; each query combines those of its window."""
+    """A table of slices per second, and one per slide; each query combines those of its window."""
 
     def __init__(self, specs: list[Spec]):
         self.specs = specs
+        self.slides = sorted({spec.slide for spec in specs})
         self.connection = duckdb.connect(config={"threads": 1})
-        self.connection.execute(
-            "CREATE TABLE slices (second BIGINT, k BIGINT, total HUGEINT, events BIGINT, greatest BIGINT)"
-        )
-        self.rows, self.answers = 0, {}
+        for slide in {1, *self.slides}:
+            columns = "second BIGINT, k BIGINT, total HUGEINT, events BIGINT, greatest BIGINT"
+            self.connection.execute(f"CREATE TABLE slices_{slide} ({columns})")
+        self.answers: dict[int, pa.Table] = {}
 
     def fill(self, batches: list[pa.Table]) -> None:
-        for first in range(0, len(batches), 60):
-            minute = pa.concat_tables(batches[first : first + 60])  # named in the query
-            self.connection.execute(
-                "INSERT INTO slices SELECT epoch_us(ts) // 1000000, k, SUM(n), COUNT(*), MAX(n) "
-                "FROM minute GROUP BY ALL"
-            )
-            del minute
+        for second, batch in enumerate(batches):
+            self.fold(second, batch)
+
+    def fold(self, second: int, batch: pa.Table) -> None:
+        run = self.connection.execute
+        run(f"INSERT INTO slices_1 SELECT {second}, k, SUM(n), COUNT(*), MAX(n) FROM batch GROUP BY k")
+        for slide in self.slides:
+            if slide > 1 and (second + 1) % slide == 0:
+                run(f"INSERT INTO slices_{slide} {_COMBINED.format(f'{second}, k', 1, second - slide)}")
+                run(f"DELETE FROM slices_{slide} WHERE second <= {second - 60 * slide}")
+        run(f"DELETE FROM slices_1 WHERE second <= {second - 60}")
 
     def take(self, second: int, batch: pa.Table) -> None:
-        self.connection.execute(
-            f"INSERT INTO slices SELECT {second}, k, SUM(n), COUNT(*), MAX(n) FROM batch GROUP BY k"
-        )
-        self.connection.execute(f"DELETE FROM slices WHERE second <= {second - FILL}")
+        self.fold(second, batch)
         self.answers = {
-            number: self.connection.sql(
-                "SELECT k, SUM(total)::BIGINT AS total, SUM(events)::BIGINT AS events, MAX(greatest) AS greatest "
-                f"FROM slices WHERE second > {second - size} GROUP BY k"
-            ).to_arrow_table()
+            number: self.connection.sql(_COMBINED.format("k", slide, second - size)).to_arrow_table()
             for number, (size, slide) in enumerate(self.specs)
             if (second + 1) % slide == 0
         }
+
+
+_COMBINED = (
+    "SELECT {}, SUM(total)::BIGINT AS total, SUM(events)::BIGINT AS events, MAX(greatest) AS greatest "
+    "FROM slices_{} WHERE second > {} GROUP BY k"
+)
 
 
 def assert_same(runners: list[Any]) -> None:
