@@ -157,3 +157,20 @@ def test_embedded_engine_is_the_only_one_so_far(muntin, script, inputs, tmp_path
     assert isinstance(parse_script(SCRIPT).start_engine(), Engine)
     done = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "o", "--engine", "spark")
     assert done.exit_code == 2
+
+
+def test_changes_keep_their_column(muntin, tmp_path):
+    """EMIT CHANGES says who enters and who leaves in a typed file, and in a long one."""
+    (tmp_path / "e.csv").write_text("ts,k,n\n0,a,6\n1500000,b,9\n9000000,a,1\n")
+    text = "SELECT k, SUM(n) AS v FROM s [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY k HAVING SUM(n) > 5 EMIT CHANGES;"
+    create = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts;"
+    (tmp_path / "one.sql").write_text(f"{create} REGISTER QUERY one AS {text}")
+    (tmp_path / "two.sql").write_text(f"{create} REGISTER QUERY one AS {text} REGISTER QUERY two AS {text}")
+    expected = [("a", "enter"), ("b", "enter"), ("a", "leave"), ("b", "leave")]
+    run(muntin, tmp_path / "one.sql", tmp_path / "e.csv", tmp_path / "one.parquet")
+    typed = pa.parquet.read_table(tmp_path / "one.parquet")
+    assert list(zip(typed["k"].to_pylist(), typed["change"].to_pylist(), strict=True)) == expected
+    run(muntin, tmp_path / "two.sql", tmp_path / "e.csv", tmp_path / "two.parquet")
+    long = pa.parquet.read_table(tmp_path / "two.parquet")
+    of_one = long.filter((pc.field("query") == "one") & (pc.field("column") == "change"))
+    assert of_one["text"].to_pylist() == [change for _, change in expected]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import MuntinError
-from muntin.query import Query
+from muntin.query import CHANGE, Query
 from muntin.run.reader import SUFFIXES, format_of
 from muntin.run.writer import AnswerFile, json_text
 
@@ -38,14 +38,14 @@ class Layout:
         if is_directory(out):
             for name, query in queries.items():
                 path = out / f"{quote(name, safe=' ')}.{format}"
-                self.files[name] = AnswerFile(path, query.answer_schema(), format)
+                self.files[name] = AnswerFile(path, query.emission_schema(), format)
             return
         format, compression = format_of(out)
         if compression:
             raise MuntinError(f"answers are not compressed by name: use one of {', '.join(SUFFIXES)}")
         if len(queries) == 1:
             (name,) = queries
-            self.files[name] = AnswerFile(out, queries[name].answer_schema(), format)
+            self.files[name] = AnswerFile(out, queries[name].emission_schema(), format)
         else:
             self.files[""] = AnswerFile(out, LONG, format)
 
@@ -91,8 +91,9 @@ def long_table(name: str, query: Query, table: pa.Table) -> pa.Table:
     head = [pa.repeat(pa.scalar(name), rows), key_text(query, table)]
     window = [table["window_start"], table["window_end"], table["complete"]]
     parts = []
-    for output in query.outputs:
-        column = table[output.name]
+    names = [output.name for output in query.outputs] + ([CHANGE] if query.emits_changes else [])
+    for each in names:
+        column = table[each]
         value, text = pa.nulls(rows, pa.float64()), pa.nulls(rows, pa.string())
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             value = column.cast(pa.float64(), safe=False)
@@ -100,7 +101,7 @@ def long_table(name: str, query: Query, table: pa.Table) -> pa.Table:
             value = column.cast(pa.int8()).cast(pa.float64())
         else:
             text = column.cast(pa.string())
-        label = pa.repeat(pa.scalar(output.name), rows)
+        label = pa.repeat(pa.scalar(each), rows)
         parts.append(pa.table([*head, *window, label, value, text], schema=LONG))
     return pa.concat_tables(parts) if parts else LONG.empty_table()
 
