@@ -6,8 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.query import Query
-
 _INSTANT = pa.timestamp("us")
 
 
@@ -18,9 +16,9 @@ def to_instants(at: npt.NDArray[np.int64], known: npt.NDArray[np.bool_] | bool =
     return pa.array(at, pa.int64(), mask=mask).view(_INSTANT)
 
 
-def no_answers(query: Query) -> pa.Table:
-    """A table of no rows."""
-    return query.answer_schema().empty_table()
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether values of a type are kept, packed and compared as they are."""
+    return bool(pa.types.is_int64(kind) or pa.types.is_float64(kind))
 
 
 def to_arrow(value: np.ndarray, valid: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

@@ -90,6 +90,11 @@ class Query:
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
 
     @property
+    def key_expressions(self) -> tuple[Expression, ...]:
+        """What its keys are, whatever their names: queries that agree on it share dictionaries and state."""
+        return tuple(key.expression for key in self.keys)
+
+    @property
     def slide(self) -> int:
         """Microseconds between its instants, 0 if it can be looked up at any instant."""
         window = self.window or self.calls[0].window

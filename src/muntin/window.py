@@ -9,9 +9,14 @@ first rounded down to a multiple of the slide, counted from the epoch (or from t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Unit = Literal["time", "rows"]
+Instants = TypeVar("Instants", "int", "npt.NDArray[np.int64]")  # one, or many
 
 _SPANS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000),
           ("SECOND", 1_000_000), ("MILLISECOND", 1_000), ("MICROSECOND", 1))  # fmt: skip
@@ -54,9 +59,10 @@ class Window:
     def is_time(self) -> bool:
         return self.unit == "time"
 
-    def settle(self, instant: int) -> int:
-        """The instant (or count of events) this window stands at when looked up at `instant`."""
-        return instant - instant % self.slide if self.slide else instant
+    def settle(self, instant: Instants) -> Instants:
+        """Where this window stands when it is looked up at an instant, or at many; a ROWS window moves by
+        events, so wherever it is asked for."""
+        return instant - instant % self.slide if self.slide and self.is_time else instant
 
     def __str__(self) -> str:
         word = "RANGE" if self.is_time else "ROWS"

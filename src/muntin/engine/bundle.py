@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.aggregate import Partial
 from muntin.answer import to_instants
-from muntin.engine.point import PointReader, Reading, reader_of
+from muntin.engine.point import PointCall, PointReader, reader_of
 from muntin.engine.shard import Shard
 from muntin.errors import MuntinError
 from muntin.synopsis.contract import Bools, Ints, Need
@@ -26,7 +26,7 @@ from muntin.window import Window
 class _Alike(NamedTuple):
     """Queries that read the same structures: where in the answer they stand, and their windows."""
 
-    reading: Reading  # of any of them
+    reading: PointCall  # of any of them
     asked: tuple[Asked, ...]  # for each part, of all of them
     row: Ints
     size: Ints

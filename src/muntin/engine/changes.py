@@ -29,7 +29,7 @@ def changes_at(
     for instant, now in zip(instants, qualifying(shard, name, instants, stretch, ids), strict=True):
         changed = np.setxor1d(inside, now, assume_unique=True)
         if len(changed):
-            of = changed if reading.key_expressions else None
+            of = changed if reading.keys is not None else None
             answers = answers_at(shard, name, np.array([instant]), of, is_filtered=False)
             enters = np.isin(changed, now, assume_unique=True)
             change = pa.array(np.where(enters, "enter", "leave"), pa.string())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.engine.candidates import candidates, may_use_index
+from muntin.engine.candidates import candidates
 from muntin.engine.changes import changes_at
 from muntin.engine.evaluate import Rows, answer
 from muntin.engine.lookup import answers_among, answers_at
@@ -184,14 +184,11 @@ def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[
     )
     left = []
     for due, instants, reading in found:
-        if reading.range is None or len(instants) > 1 or not may_use_index(shard, reading):
-            left.append((due, instants))
-            continue
-        place = reading.places[reading.range.part.place][:2]
-        if sharers[place] > _CROWD and not reading.range.is_forced:
-            left.append((due, instants))
-            continue
-        among = candidates(shard, reading, int(instants[0]), sharers[place])
+        among = None
+        if reading.range is not None and len(instants) == 1:
+            crowd = sharers[reading.places[reading.range.part.place][:2]]
+            if crowd <= _CROWD or reading.range.is_forced:
+                among = candidates(shard, reading, int(instants[0]), crowd)
         if among is None:
             left.append((due, instants))
         else:
@@ -220,8 +217,7 @@ def _due_by_count(shard: Shard, name: str, registration: Registration, until: in
 def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
     """Answers of windows that closed by count."""
     reading = reading_of(shard, name)
-    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
-    width = len(keys) if keys is not None else 1
+    width = reading.width
     number, demand = shard.manager.placements[name].presence[0]
     counted = shard.synopses[number]
     assert isinstance(counted, CountsEvents)
@@ -236,7 +232,7 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.
 
         return timed(shard, place.number, place.window, len(moves.seen), count)
 
-    return answer(reading, Rows(1, moves.seen, moves.slot), find, keys, shard.texts)
+    return answer(reading, Rows(1, moves.seen, moves.slot), find, shard.texts)
 
 
 def _missed(shard: Shard, name: str, slide: int, after: int) -> int:

@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import to_arrow, to_instants
-from muntin.engine.keys import Dictionary, KeyDictionary
+from muntin.engine.keys import Dictionary
 from muntin.engine.ranked import Ranked
 from muntin.engine.reading import CallReading, Place, Reading
 from muntin.expression import Expression
 from muntin.synopsis.contract import Bools, Found, Ints
-from muntin.synopsis.located import is_complete
 
 # a look-up of a window in a group, at the instants (or counts) at hand
 Finder = Callable[[Place], Found]
@@ -48,7 +47,7 @@ def always(what: Hashable, make: Callable[[], Any]) -> Any:
     return make()
 
 
-def answer(reading: Reading, rows: Rows, find: Finder, keys: KeyDictionary | None,
+def answer(reading: Reading, rows: Rows, find: Finder,
            texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
            ) -> pa.Table:  # fmt: skip
     """Answers of a query for all slots of `rows` whose key is present and passes HAVING, or for all of
@@ -57,9 +56,9 @@ def answer(reading: Reading, rows: Rows, find: Finder, keys: KeyDictionary | Non
     Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
     """
-    query = reading.query
+    query, keys = reading.query, reading.keys
     found = [find(place) for place in reading.places]
-    chosen = select(reading, rows, found, keys, texts, once, is_filtered)
+    chosen = select(reading, rows, found, texts, once, is_filtered)
     kept, columns, place = chosen
     if kept is not None and not len(kept):
         return reading.schema.empty_table()
@@ -90,7 +89,7 @@ class Selected(NamedTuple):
     place: Hashable  # what identifies the slots before HAVING
 
 
-def select(reading: Reading, rows: Rows, found: Sequence[Found], keys: KeyDictionary | None,
+def select(reading: Reading, rows: Rows, found: Sequence[Found],
            texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
     """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
     place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
@@ -108,7 +107,7 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found], keys: KeyDictio
     if reading.query.having is None or not is_filtered:
         return Selected(kept, columns, place)
     if reading.compared is None:
-        passing = np.flatnonzero(_passing(reading, columns, keys, rows, kept))
+        passing = np.flatnonzero(_passing(reading, columns, rows, kept))
     else:
         compared = columns[reading.compared]
         ranked = once(("rank", which[reading.compared]), partial(Ranked, compared))
@@ -140,11 +139,9 @@ def _lower(
     return to_arrow(value, valid, call.type)
 
 
-def _passing(
-    reading: Reading, columns: Sequence[pa.Array], keys: KeyDictionary | None, rows: Rows, kept: Ints | None
-) -> Bools:
+def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: Ints | None) -> Bools:
     """Which of the kept slots pass HAVING."""
-    query, having = reading.query, reading.query.having
+    query, keys, having = reading.query, reading.keys, reading.query.having
     assert having is not None
     named = {f"${i}": column for i, column in enumerate(columns)}
     if keys is not None and any(name[0] != "$" for name in having.columns):
@@ -171,10 +168,7 @@ def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints 
 def _complete(
     reading: Reading, found: Sequence[Found], kept: Ints | None, count: int, once: Once
 ) -> pa.Array:
-    covered = [
-        is_complete(each.start, each.end, each.is_whole, max(each.known_since[need] for need in place.needs))
-        for each, place in zip(found, reading.places, strict=True)
-    ]
+    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
     if all(each.all() for each in covered):
         return once(("all complete", count), lambda: pa.array(np.ones(count, np.bool_)))
     spread = [_spread(each, one.width, kept) for each, one in zip(covered, found, strict=True)]

@@ -8,32 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
+from muntin.answer import is_plain
 from muntin.band import Band, sort_key
 from muntin.engine.reading import CallReading, Part, Reading, reading_of
 from muntin.engine.shard import Shard
-from muntin.kernels import slices as kernels
+from muntin.kernels.slices import FOLLOWS
 from muntin.synopsis import Slices
-from muntin.synopsis.contract import Need, dtype_of
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
-_FOLLOW = {
-    ("count", "i"): kernels.follow_counts,
-    ("count", "f"): kernels.follow_counts,
-    ("sum", "i"): kernels.follow_int_sums,
-    ("sum", "f"): kernels.follow_float_sums,
-    ("min", "i"): kernels.follow_leasts,
-    ("min", "f"): kernels.follow_leasts,
-    ("max", "i"): kernels.follow_greatests,
-    ("max", "f"): kernels.follow_greatests,
-    ("first", "i"): kernels.follow_firsts,
-    ("first", "f"): kernels.follow_firsts,
-    ("last", "i"): kernels.follow_lasts,
-    ("last", "f"): kernels.follow_lasts,
-    ("m2", "i"): kernels.follow_moments,
-    ("m2", "f"): kernels.follow_moments,
-}
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
 
 
@@ -41,9 +23,9 @@ class KeyPointReader:
     """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
 
     def __init__(self, shard: Shard, reading: Reading, call: CallReading):
-        self._shard = shard
         self._clock = shard.clock
-        self._keys = shard.keys[reading.key_expressions]
+        assert reading.keys is not None
+        self._keys = reading.keys
         self._slide = reading.query.slide
         self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
         self._lower = call.aggregate.lower_one
@@ -51,13 +33,13 @@ class KeyPointReader:
         number, self._window, _ = reading.places[call.parts[0].place]
         synopsis = shard.synopses[number]
         assert isinstance(synopsis, Slices)
-        self._synopsis, self._store = synopsis, synopsis.store
+        self._store = synopsis.store
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
         self._needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
         self._identities = [synopsis.identity_of(need) for need in self._needs]
-        self._follow = [_follow_of(need) for need in self._needs]
+        self._follow = [FOLLOWS[type(self._store.typed_cells(need))] for need in self._needs]
         self._ids: dict[Any, int] = {}
 
     @staticmethod
@@ -73,8 +55,7 @@ class KeyPointReader:
         parts: tuple[Part, ...] = (*reading.presence, *call.parts)
         is_one_place = len({part.place for part in parts}) == 1
         synopsis = shard.synopses[reading.places[parts[0].place].number]
-        is_plain = pa.types.is_int64(call.type) or pa.types.is_float64(call.type)
-        if not is_one_place or not isinstance(synopsis, Slices) or not is_plain:
+        if not is_one_place or not isinstance(synopsis, Slices) or not is_plain(call.type):
             return None
         return KeyPointReader(shard, reading, call)
 
@@ -86,7 +67,7 @@ class KeyPointReader:
         if self._slide:
             instant -= instant % self._slide
         window = self._window
-        settled = instant - instant % window.slide
+        settled = window.settle(instant)
         start = settled - window.size
         store = self._store
         if start < store.forgotten_before:
@@ -134,7 +115,3 @@ def key_reader_of(shard: Shard, name: str) -> KeyPointReader | None:
         shard.key_readers[name] = KeyPointReader.of(shard, name)
     reader: KeyPointReader | None = shard.key_readers[name]
     return reader
-
-
-def _follow_of(need: Need) -> Any:
-    return _FOLLOW[need.component, dtype_of(need).kind]

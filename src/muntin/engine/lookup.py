@@ -9,18 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.answer import no_answers
 from muntin.engine.candidates import candidates
 from muntin.engine.evaluate import Finder, Rows, always, answer, select
 from muntin.engine.key_point import UNREAD, key_reader_of
-from muntin.engine.keys import KeyDictionary
 from muntin.engine.point import reader_of
 from muntin.engine.reading import Place, Reading, reading_of
 from muntin.engine.shard import Shard
-from muntin.engine.stretch import Stretch, settle
+from muntin.engine.stretch import Stretch
 from muntin.engine.timed import timed, timed_single
 from muntin.errors import MuntinError
-from muntin.expression import Expression
 from muntin.query import Query
 from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.key_finder import Candidates
@@ -39,7 +36,7 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
     instant = at if at is not None else shard.clock.now
     if instant is None:
         return (
-            no_answers(query)
+            query.answer_schema().empty_table()
             if query.keys
             else answers_at(shard, name, np.zeros(1, np.int64), is_started=False)
         )
@@ -85,12 +82,12 @@ def answers_at(
     In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
     reading = reading_of(shard, name)
-    rows, find, keys = look(shard, reading, instants, ids, stretch, is_started)
+    rows, find = look(shard, reading, instants, ids, stretch, is_started)
     if rows.width == 0:
         return reading.schema.empty_table()
     if stretch is None or not is_filtered:
-        return answer(reading, rows, find, keys, shard.texts, always, is_filtered)
-    make = partial(answer, reading, rows, find, keys, shard.texts, stretch.once)
+        return answer(reading, rows, find, shard.texts, always, is_filtered)
+    make = partial(answer, reading, rows, find, shard.texts, stretch.once)
     return stretch.once(("answers", reading.same_answers, id(instants)), make)
 
 
@@ -111,12 +108,12 @@ def qualifying(
 ) -> list[Ints]:
     """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
     reading = reading_of(shard, name)
-    rows, find, keys = look(shard, reading, instants, ids, stretch)
+    rows, find = look(shard, reading, instants, ids, stretch)
     if not rows.width:
         return [np.zeros(0, np.int64) for _ in instants]
     found = [find(place) for place in reading.places]
     once = always if stretch is None else stretch.once
-    kept = select(reading, rows, found, keys, shard.texts, once).kept
+    kept = select(reading, rows, found, shard.texts, once).kept
     slots = np.arange(len(rows)) if kept is None else kept
     edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
     return [rows.ids(slots[lo:hi]) for lo, hi in pairwise(edges)]
@@ -129,27 +126,22 @@ def look(
     ids: Ints | None,
     stretch: Stretch | None,
     is_started: bool = True,
-) -> tuple[Rows, Finder, KeyDictionary | None]:
+) -> tuple[Rows, Finder]:
     """The slots of a look-up of all keys (in a stretch) or of some, and how to find what is in them."""
-    keys = shard.keys[reading.key_expressions] if reading.key_expressions else None
-    width = 1 if keys is None else len(keys) if ids is None else len(ids)
+    width = reading.width if ids is None or reading.keys is None else len(ids)
 
     def find(place: Place) -> Found:
         if stretch is not None:
             return stretch.find(place, instants, width)
         number, window, needs = place
-        settled = settle(window, instants)
+        settled = window.settle(instants)
         return timed(
             shard, number, window, len(settled),
             lambda synopsis: synopsis.lookup(window, settled, needs, ids, width),
         )  # fmt: skip
 
     rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
-    return rows, find, keys
-
-
-def key_expressions(query: Query) -> tuple[Expression, ...]:
-    return tuple(key.expression for key in query.keys)
+    return rows, find
 
 
 def _ids_of(shard: Shard, query: Query, key: Any) -> Ints:
@@ -172,5 +164,5 @@ def _ids_of(shard: Shard, query: Query, key: Any) -> Ints:
             raise MuntinError(
                 f"{key!r} is not a value of key '{each.name}' ({each.expression.type})"
             ) from None
-    found = shard.keys[key_expressions(query)].find(columns)
+    found = shard.keys[query.key_expressions].find(columns)
     return np.unique(found[found >= 0])

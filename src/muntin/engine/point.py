@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.answer import is_plain
+from muntin.engine.reading import call_of
 from muntin.engine.shard import Shard
 from muntin.engine.single_row import SingleRow
-from muntin.expression import Expression
 from muntin.plan.manager import Placed
 from muntin.synopsis import RunSynopsis
 from muntin.synopsis.contract import Need
@@ -25,7 +26,7 @@ from muntin.synopsis.track import Track
 from muntin.window import Window
 
 
-class Place:
+class PointPlace:
     """A window of a store, located once for all calls that look at it."""
 
     def __init__(self, store: Elements, window: Window):
@@ -54,7 +55,7 @@ class Place:
         return self.store.run(start, instant - self._to)
 
 
-class Part(NamedTuple):
+class PointPart(NamedTuple):
     """One component of a call."""
 
     synopsis: RunSynopsis
@@ -63,10 +64,10 @@ class Part(NamedTuple):
     known_since: int
 
 
-class Reading:
+class PointCall:
     """How one call is read: where its window is, and a question for each of its components."""
 
-    def __init__(self, aggregate: Aggregate, place: Place, parts: Sequence[Part]):
+    def __init__(self, aggregate: Aggregate, place: PointPlace, parts: Sequence[PointPart]):
         self.aggregate = aggregate
         self.place = place
         self.parts = tuple(parts)
@@ -87,13 +88,14 @@ class PointReader:
         self.query = query
         self._clock = shard.clock
         self._slide = query.slide
-        self._places: dict[tuple[int, Window], Place] = {}
+        self._places: dict[tuple[int, Window], PointPlace] = {}
         self._readings = [
             self._reading(shard, AGGREGATES[call.function], parts)
             for call, parts in zip(query.calls, placement.calls, strict=True)
         ]
         self._presence = self._reading(shard, AGGREGATES["count"], placement.presence)
-        is_call = [_call_of(output.expression) for output in query.outputs]
+        found = [call_of(output.expression) for output in query.outputs]
+        is_call = [each if isinstance(each, int) else None for each in found]
         # the first output, if it is nothing but the answer of a call
         self.first = self._readings[is_call[0]] if is_call and is_call[0] is not None else None
         self._row = SingleRow(query, is_call)
@@ -109,8 +111,8 @@ class PointReader:
             and all(demand.window.is_time for _, demand in placement.all())
             and all(isinstance(shard.synopses[number], RunSynopsis) for number, _ in placement.all())
             and all(_are_together(shard, parts) for parts in placement.calls)
-            and all(SingleRow.holds(output.expression.type) for output in query.outputs)
-            and all(call.argument is None or SingleRow.holds(call.argument.type) for call in query.calls)
+            and all(is_plain(output.expression.type) for output in query.outputs)
+            and all(call.argument is None or is_plain(call.argument.type) for call in query.calls)
         )
 
     def value(self, at: int | None) -> Any:
@@ -137,12 +139,12 @@ class PointReader:
         instant = self._clock.now if at is None else at
         return instant - instant % self._slide if instant is not None and self._slide else instant
 
-    def _reading(self, shard: Shard, aggregate: Aggregate, placed: Sequence[Placed]) -> Reading:
+    def _reading(self, shard: Shard, aggregate: Aggregate, placed: Sequence[Placed]) -> PointCall:
         parts = [_part(shard, each) for each in placed]
         store, window = parts[0].synopsis.store, placed[0][1].window
-        place = self._places.setdefault((id(store), window), Place(store, window))
+        place = self._places.setdefault((id(store), window), PointPlace(store, window))
         place.synopses += [part.synopsis for part in parts if part.synopsis not in place.synopses]
-        return Reading(aggregate, place, parts)
+        return PointCall(aggregate, place, parts)
 
 
 def reader_of(shard: Shard, name: str) -> PointReader | None:
@@ -154,19 +156,14 @@ def reader_of(shard: Shard, name: str) -> PointReader | None:
     return reader
 
 
-def _part(shard: Shard, placed: Placed) -> Part:
+def _part(shard: Shard, placed: Placed) -> PointPart:
     number, demand = placed
     synopsis = shard.synopses[number]
     assert isinstance(synopsis, RunSynopsis)
     known_since = synopsis.known_since(demand.window, demand.need)
-    return Part(synopsis, demand.need, synopsis.track_of(demand.need), known_since)
+    return PointPart(synopsis, demand.need, synopsis.track_of(demand.need), known_since)
 
 
 def _are_together(shard: Shard, parts: Sequence[Placed]) -> bool:
     """Whether the components of a call are kept in one store, so that one search finds the window."""
     return len({id(shard.synopses[number].store) for number, _ in parts}) == 1
-
-
-def _call_of(output: Expression) -> int | None:
-    """Which call an output is nothing but the answer of."""
-    return int(output.sql.strip('"')[1:]) if output.is_column else None

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.answer import is_plain
+from muntin.engine.keys import KeyDictionary
 from muntin.engine.shard import Shard
 from muntin.expression import Expression
 from muntin.plan.manager import Placed
@@ -58,30 +60,35 @@ class Reading:
         query, placement = shard.registrations[name].query, shard.manager.placements[name]
         self.query: Query = query
         self.schema = query.answer_schema()
-        self.key_expressions = tuple(key.expression for key in query.keys)
+        self.keys: KeyDictionary | None = shard.keys[query.key_expressions] if query.keys else None
         self._needs: dict[tuple[int, Window], dict[Need, None]] = {}
         self.calls = tuple(
             CallReading(
                 AGGREGATES[call.function],
                 tuple(self._part(placed) for placed in parts),
-                _answer_type(call),
+                answer_type(call),
                 _text_of(call, shard),
             )
             for call, parts in zip(query.calls, placement.calls, strict=True)
         )
         self.presence = tuple(self._part(placed) for placed in placement.presence)
         self.places = tuple(Place(*where, tuple(needs)) for where, needs in self._needs.items())
-        self.outputs = tuple(_call_of(output.expression) for output in query.outputs)
+        self.outputs = tuple(call_of(output.expression) for output in query.outputs)
         self.range = self._range()
         compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
-        self.compared = compared if compared is not None and _is_plain(self.calls[compared].type) else None
+        self.compared = compared if compared is not None and is_plain(self.calls[compared].type) else None
         self.is_by_time = all(call.window.is_time for call in query.calls)
         # numbers that queries have in common which look at the same, or are the same but for their name
         self.same_places = _number(shard, self.places)
         calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
         outputs = tuple(output.expression.sql for output in query.outputs)
-        asked = (self.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
+        asked = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
         self.same_answers = _number(shard, (self.places, query.window, query.having, *asked))
+
+    @property
+    def width(self) -> int:
+        """Slots per instant when all keys are looked up."""
+        return 1 if self.keys is None else len(self.keys)
 
     def _range(self) -> KeyRange | None:
         threshold = threshold_of(self.query)
@@ -112,21 +119,17 @@ def reading_of(shard: Shard, name: str) -> Reading:
     return reading
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(kind) or pa.types.is_float64(kind))
-
-
-def _call_of(output: Expression) -> int | Expression:
+def call_of(output: Expression) -> int | Expression:
     """The number of the call that an output is nothing but the answer of, or else the output."""
     if output.is_column and output.columns and output.columns[0].startswith("$"):
         return int(output.columns[0][1:])
     return output
 
 
-def _answer_type(call: Call) -> pa.DataType:
+def answer_type(call: Call) -> pa.DataType:
     return AGGREGATES[call.function].answer_type(None if call.argument is None else call.argument.type)
 
 
 def _text_of(call: Call, shard: Shard) -> Expression | None:
     argument = call.argument
-    return argument if argument in shard.texts and _answer_type(call) == argument.type else None
+    return argument if argument in shard.texts and answer_type(call) == argument.type else None

@@ -298,7 +298,7 @@ class Shard:
         return [
             each
             for each in self.registrations.values()
-            if each.query.emits_changes and tuple(key.expression for key in each.query.keys) == keys
+            if each.query.emits_changes and each.query.key_expressions == keys
         ]
 
     def _mark_texts(self, argument: Expression, used: Bools) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.aggregate import AGGREGATES
-from muntin.query import Call, Query
+from muntin.engine.reading import answer_type
+from muntin.query import Query
 
 _INSTANT = pa.timestamp("us")
 _FORMATS = {pa.int64(): "q", pa.float64(): "d"}
@@ -28,15 +28,10 @@ class SingleRow:
         self._query = query
         self._schema = query.answer_schema()
         self._call_of = call_of
-        self._types = [_answer_type(call) for call in query.calls]
+        self._types = [answer_type(call) for call in query.calls]
         self._pack = Struct("=" + "".join(_FORMATS[kind] for kind in self._types) + "qq").pack
         self._null = [pa.array([None], kind) for kind in self._types]
         self._is_plain = all(call is not None for call in call_of)
-
-    @staticmethod
-    def holds(kind: pa.DataType) -> bool:
-        """Whether values of a type can be packed as they are."""
-        return kind in _FORMATS
 
     def table(self, values: Sequence[Any], start: int | None, end: int | None, is_complete: bool) -> pa.Table:
         """The row with these answers of the calls, None for NULL."""
@@ -61,7 +56,3 @@ class SingleRow:
             output.expression.evaluate(columns) if call is None else calls[call]
             for call, output in zip(self._call_of, self._query.outputs, strict=True)
         ]
-
-
-def _answer_type(call: Call) -> pa.DataType:
-    return AGGREGATES[call.function].answer_type(None if call.argument is None else call.argument.type)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
-
 from muntin.engine.reading import Place, Reading
 from muntin.engine.shard import Shard
 from muntin.engine.timed import timed, timed_together
@@ -35,7 +33,7 @@ class Stretch:
         group can share the work."""
         asked: dict[tuple[int, int], dict[Window, Asked]] = {}
         for reading, instants in due:
-            width = self.width(reading)
+            width = reading.width
             for number, window, _ in reading.places:
                 windows = asked.setdefault((number, width), {})
                 # if another query asks for other instants of the window, that one looks for itself
@@ -74,10 +72,6 @@ class Stretch:
         thing: Thing = self._once[what]
         return thing
 
-    def width(self, reading: Reading) -> int:
-        """Slots per instant of a query."""
-        return len(self._shard.keys[reading.key_expressions]) if reading.key_expressions else 1
-
     def _needs(self, number: int, window: Window) -> tuple[Need, ...]:
         return tuple(self._shard.manager.groups[number].needs.windows[window])
 
@@ -86,12 +80,7 @@ class Stretch:
         slide = window.slide if window.is_time else 0
         place = (id(instants), slide)
         if place not in self._settled:
-            settled = settle(window, instants)
+            settled = window.settle(instants)
             self._settled[place] = settled, settled.tobytes(), instants  # kept, so that its id stays its own
         settled, token, _ = self._settled[place]
         return settled, token
-
-
-def settle(window: Window, instants: Ints) -> Ints:
-    """The instants at which a window stands when it is looked up."""
-    return instants - np.mod(instants, window.slide) if window.slide and window.is_time else instants

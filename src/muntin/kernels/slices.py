@@ -184,3 +184,9 @@ def follow_lasts(prior, dropped, newest, lo, hi, value, at):
 @kernel
 def follow_moments(prior, dropped, newest, lo, hi, count, mean, m2):
     return follow_chain(Moments(count, mean, m2), prior, dropped, newest, lo, hi)
+
+
+FOLLOWS = {
+    Counts: follow_counts, IntSums: follow_int_sums, FloatSums: follow_float_sums, Leasts: follow_leasts,
+    Greatests: follow_greatests, Firsts: follow_firsts, Lasts: follow_lasts, Moments: follow_moments,
+}  # fmt: skip

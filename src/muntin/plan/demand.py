@@ -67,7 +67,7 @@ def needs_of(call: Call) -> tuple[Need, ...]:
 
 
 def _demand(query: Query, window: Window, need: Need) -> Demand:
-    keys, where = tuple(key.expression for key in query.keys), query.where
+    keys, where = query.key_expressions, query.where
     if where is not None and not keys and window.is_time:
         if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
             need = need._replace(input=Input(need.input.argument, both(where, need.input.filter)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,7 +132,8 @@ class Found(NamedTuple):
     known_since: dict[Need, int]  # the instant from which on each need has been kept
     width: int
 
-    def complete(self, need: Need) -> Bools:
-        """Which windows are covered from their start, as far as one need is concerned."""
-        complete: Bools = is_complete(self.start, self.end, self.is_whole, self.known_since[need])
+    def complete(self, needs: Sequence[Need]) -> Bools:
+        """Which windows are covered from their start, as far as some needs are concerned."""
+        known_since = max(self.known_since[need] for need in needs)
+        complete: Bools = is_complete(self.start, self.end, self.is_whole, known_since)
         return complete

@@ -60,11 +60,11 @@ class KeyRows:
         keys below `width`; returns how many cells had to be visited."""
         if self.is_on:
             self._catch_up(hi, width)
-        store, part = self._store, slice(None)
+        store = self._store
         cells, rows, into, acc = (
             self._cells(arrays)
             for arrays in (
-                store.cells(self._need, part),
+                store.cells_of(self._need),
                 self._rows,
                 out,
                 self._component.start(self._dtype, width),
@@ -86,7 +86,7 @@ class KeyRows:
             size = 1 << level
             for number in range(-(-first // size), self._made // size):
                 fresh = self._component.start(self._dtype, width)
-                cells, into = self._cells(store.cells(self._need, slice(None))), self._cells(fresh)
+                cells, into = store.typed_cells(self._need), self._cells(fresh)
                 lo, hi = (store.first_cell(edge * size - first) for edge in (number, number + 1))
                 merge_cells(cells, store.cell_key, lo, hi, into, 0)
                 offset = self._offset(level, number)
@@ -101,7 +101,7 @@ class KeyRows:
         levels = max(slices.bit_length(), 2)
         if width > self._width or len(self._mask) < levels or slices >= 2 * (int(self._mask[1]) + 1):
             self._make_room(levels, max(width, 64))
-        cells, rows = self._cells(store.cells(self._need, slice(None))), self._cells(self._rows)
+        cells, rows = store.typed_cells(self._need), self._cells(self._rows)
         key, offset_of = store.cell_key, self._offset
         identity = self._component.identity(self._dtype)
         begin = max(self._made, first) // 2

@@ -30,7 +30,7 @@ from muntin.synopsis.finders import Finders, KeyBand, Wanted
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing, columns_of, key_column
-from muntin.synopsis.synopsis import Synopsis
+from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.window import Window
 
 
@@ -100,11 +100,15 @@ class Rescan(RingSynopsis):
     """
 
     name = "rescan"
-    _finders: Finders
+
+    def __init__(
+        self, store: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        super().__init__(store, where, keys, text_order)
+        self._finders = Finders(store, where, keys)
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
-        self._finders = getattr(self, "_finders", None) or Finders(self.store, self.where, self.keys)
         self._finders.keep(set(needs.components))
 
     def insert(self) -> None:

@@ -14,13 +14,14 @@ A window of all keys is a run of cells; a window of one key is a part of its cha
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
+from muntin.kernels.combine import cells_of
 from muntin.kernels.slices import append_cells, assign_cells
 from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
@@ -76,6 +77,10 @@ class SliceStore(Sequence):
     def cells_of(self, need: Need) -> Partial:
         """The state arrays of a component."""
         return tuple(map(self._cells.__getitem__, self._names[need]))
+
+    def typed_cells(self, need: Need) -> Any:
+        """The same, as kernels take them that serve every component."""
+        return cells_of(need.component, dtype_of(need), self.cells_of(need))
 
     def cell_number(self, number: int) -> int:
         """Number of the first cell of slice `number`, or of the next cell to come after the last slice."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
-from muntin.kernels.combine import cells_of
+from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
 from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need, dtype_of
 from muntin.synopsis.finders import Finders, KeyBand, Wanted
@@ -33,7 +33,7 @@ from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.key_rows import KeyRows
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.slice_store import SliceStore
-from muntin.synopsis.synopsis import Asked, Synopsis
+from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Window
 
 _DENSE = 0.5  # cells per slice and key from which on rows pay
@@ -45,16 +45,17 @@ class Slices(Synopsis[SliceStore]):
     """Time windows with SLIDE, per key, over a slice store."""
 
     name = "slices"
-    _rows: dict[Need, KeyRows]
-    _finders: Finders
+
+    def __init__(
+        self, store: SliceStore, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        super().__init__(store, where, keys, text_order)
+        self._rows: dict[Need, KeyRows] = {}
+        self._finders = Finders(store, where, keys)
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
-        before = getattr(self, "_rows", {})
-        self._rows = {
-            need: before[need] if need in before else KeyRows(self.store, need) for need in needs.components
-        }
-        self._finders = getattr(self, "_finders", None) or Finders(self.store, self.where, self.keys)
+        self._rows = {need: self._rows.get(need) or KeyRows(self.store, need) for need in needs.components}
         self._finders.keep(set(needs.components))
 
     def insert(self) -> None:
@@ -84,11 +85,8 @@ class Slices(Synopsis[SliceStore]):
         partials: dict[Need, Partial] = {}
         for need in wanted:
             partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(instants) * len(ids))
-            cells, into = (
-                cells_of(need.component, dtype_of(need), arrays)
-                for arrays in (store.cells(need, slice(None)), partials[need])
-            )
-            last = store.chains.last
+            cells, last = store.typed_cells(need), store.chains.last
+            into = type(cells)(*partials[need])
             merge_chains(cells, store.cell_prior, store.dropped_cells, last, ids, lo, hi, into)
         return self.found(window, located, partials, width)
 
