@@ -311,6 +311,9 @@ class SliceStore(Sequence):
     def nbytes(self) -> int:
         return self._slices.nbytes() + self._cells.nbytes() + (self.chains.nbytes() if self.keys else 0)
 
+    def held_bytes(self) -> int:
+        return self._slices.held_bytes() + self._cells.held_bytes()
+
     def __str__(self) -> str:
         return f"{len(self._slices):,} slices of {span(self.grid.step)}, {len(self._cells):,} cells"
 
