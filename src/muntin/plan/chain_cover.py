@@ -58,12 +58,11 @@ def _hosts(specs: Iterable[Spec]) -> list[Member]:
 
 
 def _chain(members: list[Member], follower: list[int], place: int) -> WindowChain:
-    chain = WindowChain()
+    chain = []
     while place != _NONE:
-        chain.members.append(members[place])
-        chain.sizes.append(members[place].size)
+        chain.append(members[place])
         place = follower[place]
-    return chain
+    return WindowChain(chain)
 
 
 class _Matching:

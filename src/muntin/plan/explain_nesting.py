@@ -20,17 +20,21 @@ def explain_nesting(signature: Signature, nesting: Nesting) -> str:
     nesting without keys: 3 windows in 1 chain (the fewest possible), 1 of them piggybacked
       chain    8 SECONDS by 2 SECONDS (and by 4 SECONDS) < 16 SECONDS by 4 SECONDS
     """
-    fewest = "the fewest possible"
-    if nesting.optimum < len(nesting.chains):
-        fewest = f"{nesting.optimum:,} would do"
     head = (
         f"nesting {signature}: {_count(nesting.windows, 'window')} in {_count(len(nesting.chains), 'chain')}"
-        f" ({fewest}), {nesting.piggybacked:,} of them piggybacked"
+        f" ({_fewest(nesting)}), {nesting.piggybacked:,} of them piggybacked"
     )
     lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN]]
     if len(nesting.chains) > _SHOWN:
         lines.append(f"  … and {len(nesting.chains) - _SHOWN:,} more")
     return "\n".join([head, *lines])
+
+
+def _fewest(nesting: Nesting) -> str:
+    if nesting.optimum == len(nesting.chains):
+        return "the fewest possible"
+    # hosts that nobody asks for can join what would else be apart
+    return f"{nesting.optimum:,} {'would do' if nesting.optimum < len(nesting.chains) else 'without virtual hosts'}"
 
 
 def _chain(chain: WindowChain) -> str:

@@ -2,8 +2,9 @@
 
 A window that comes goes into the first chain that has a place for it, those that move least often tried
 first; one that leaves makes its chain shorter. Both look at one place in some chains, and neither moves any
-other window, so in time there are more chains than need be. After as many changes as there are windows, all
-are put together anew in the fewest chains there can be, which costs each change its share and no more.
+other window, so in time there are more chains than need be. After as many changes as there are windows, or
+half of that if there are half as many chains again, all are put together anew in the fewest chains there
+can be, which costs each change its share and no more.
 
 Patroumpas & Sellis, sections 3.2 and 3.3; what is different is said in `window_chain`, and why in
 docs/decisions/0011-nesting.md.
@@ -19,6 +20,7 @@ from muntin.plan.chain_cover import chain_cover
 from muntin.plan.window_chain import Spec, WindowChain
 from muntin.window import Window
 
+_DRIFT = 1.5  # times the fewest chains there could be when they were last made: more are too many
 _FEWEST_CHANGES = 8  # before chains are made anew: a handful of windows is as well off in any
 
 
@@ -47,6 +49,7 @@ class Nesting:
         self._chain_of: dict[Spec, WindowChain] = {}
         self._changes = 0  # since the chains were made anew
         self._pool = 0  # the windows there were then
+        self._fewest = 0  # and the chains
         self._optimum: int | None = 0  # None: not known since the last change
 
     def register(self, size: int, slide: int) -> None:
@@ -82,7 +85,8 @@ class Nesting:
         self._chain_of = {
             spec: chain for chain in self._chains for member in chain.members for spec in member.specs()
         }
-        self._changes, self._pool, self._optimum = 0, len(self._registered), len(self._chains)
+        self._changes, self._pool = 0, len(self._registered)
+        self._fewest = self._optimum = len(self._chains)
 
     @property
     def chains(self) -> tuple[WindowChain, ...]:
@@ -140,7 +144,10 @@ class Nesting:
     def _changed(self) -> None:
         self._changes += 1
         self._optimum = None
-        if self._changes >= max(min(self._pool, len(self._registered)), _FEWEST_CHANGES):
+        due = min(self._pool, len(self._registered))
+        if len(self._chains) > _DRIFT * self._fewest:
+            due //= 2
+        if self._changes >= max(due, _FEWEST_CHANGES):
             self.regroup()
 
     def check(self) -> None:

@@ -50,18 +50,23 @@ class WindowChain:
     <4, 1> <8, 4> <16, 4>
     """
 
-    members: list[Member] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)  # of the members, to search in
+    members: list[Member]
+    sizes: list[int] = field(init=False)  # of the members, to search in
+    slide: int = field(
+        init=False
+    )  # of the first member, which divides those of all others; 0 if there is none
+
+    def __post_init__(self) -> None:
+        self.sizes = [member.size for member in self.members]
+        self._begin()
 
     @classmethod
     def of(cls, size: int, slide: int) -> WindowChain:
         """A chain of one window."""
-        return cls([Member(size, slide)], [size])
+        return cls([Member(size, slide)])
 
-    @property
-    def slide(self) -> int:
-        """Of the first member, which divides those of all others; 0 if there is none."""
-        return self.members[0].slide if self.members else 0
+    def _begin(self) -> None:
+        self.slide = self.members[0].slide if self.members else 0
 
     def member(self, size: int) -> Member:
         """The member that answers for the windows of a size it has; O(log members)."""
@@ -72,12 +77,12 @@ class WindowChain:
         place = bisect_left(self.sizes, size)
         fits_before = not place or slide % self.members[place - 1].slide == 0
         if place < len(self.sizes) and self.sizes[place] == size:
-            return self._share(self.members[place], slide, fits_before)
-        if not fits_before or (place < len(self.sizes) and self.members[place].slide % slide):
-            return False
-        self.members.insert(place, Member(size, slide))
-        self.sizes.insert(place, size)
-        return True
+            is_in = self._share(self.members[place], slide, fits_before)
+        elif is_in := fits_before and not (place < len(self.sizes) and self.members[place].slide % slide):
+            self.members.insert(place, Member(size, slide))
+            self.sizes.insert(place, size)
+        self._begin()
+        return is_in
 
     def remove(self, size: int, slide: int) -> None:
         """Take a window out; O(log members + windows of its size)."""
@@ -89,6 +94,7 @@ class WindowChain:
             member.piggybacked.remove(slide)
         if member.is_virtual:
             self._settle(place)
+            self._begin()
 
     def _share(self, host: Member, slide: int, fits_before: bool) -> bool:
         """Place a window beside those of its size."""
@@ -121,6 +127,7 @@ class WindowChain:
         """Assert every invariant of a chain."""
         assert self.members
         assert self.sizes == [member.size for member in self.members]
+        assert self.slide == self.members[0].slide
         for one, other in pairwise(self.members):
             assert one.size < other.size  # G1: sizes grow
             assert other.slide % one.slide == 0  # G2: each slide divides the next
