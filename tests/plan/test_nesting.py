@@ -194,6 +194,19 @@ def test_drift_is_undone_by_itself() -> None:
     assert max(excess) <= 2.5 * nesting.optimum
 
 
+def test_calls_that_change_nothing_pay_too() -> None:
+    """A window that is registered again counts, so that the chains of a pool that is complete become the fewest."""
+    dice, nesting = random.Random(5), Nesting()
+    pool = [(size, slide) for size in range(2, 61) for slide in range(1, 31) if slide < size]
+    dice.shuffle(pool)
+    for spec in pool:
+        nesting.register(*spec)
+    assert len(nesting.chains) > nesting.optimum == 1
+    for spec in pool:
+        nesting.register(*spec)
+    assert len(nesting.chains) == 1
+
+
 def test_chains_are_made_anew_only_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """The share of each change stays the same however many windows there are."""
     work = []

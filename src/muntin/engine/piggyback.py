@@ -80,5 +80,5 @@ def alight(window: Window, ride: Ride, found: Found, asked: Asked, synopsis: Syn
     width, places = found.width, ride.places
     slots = places if width == 1 else (places[:, None] * width + np.arange(width)).ravel()
     partials = {need: tuple(array[slots] for array in found.partials[need]) for need in asked.needs}
-    sides = (side[places] for side in (found.start, found.end, found.is_whole))
-    return Found(partials, *sides, known_since, width)
+    start, end, is_whole = found.start[places], found.end[places], found.is_whole[places]
+    return Found(partials, start, end, is_whole, known_since, width)

@@ -2,9 +2,9 @@
 
 A window that comes goes into the first chain that has a place for it, those that move least often tried
 first; one that leaves makes its chain shorter. Both look at one place in some chains, and neither moves any
-other window, so in time there are more chains than need be. After as many changes as there are windows, or
-half of that if there are half as many chains again, all are put together anew in the fewest chains there
-can be, which costs each change its share and no more.
+other window, so in time there are more chains than need be. After as many calls as there are windows, or half
+of that if there are half as many chains again, all are put together anew in the fewest chains there can be,
+which costs each call its share and no more.
 
 Patroumpas & Sellis, sections 3.2 and 3.3; what is different is said in `window_chain`, and why in
 docs/decisions/0011-nesting.md.
@@ -21,7 +21,7 @@ from muntin.plan.window_chain import Spec, WindowChain
 from muntin.window import Window
 
 _DRIFT = 1.5  # times the fewest chains there could be when they were last made: more are too many
-_FEWEST_CHANGES = 8  # before chains are made anew: a handful of windows is as well off in any
+_FEWEST_CALLS = 8  # before chains are made anew: a handful of windows is as well off in any
 
 
 def nests(window: Window) -> bool:
@@ -47,7 +47,7 @@ class Nesting:
         self._chains: list[WindowChain] = []  # those that move least often first
         self._registered: dict[Spec, int] = {}  # how often
         self._chain_of: dict[Spec, WindowChain] = {}
-        self._changes = 0  # since the chains were made anew
+        self._calls = 0  # since the chains were made anew
         self._pool = 0  # the windows there were then
         self._fewest = 0  # and the chains
         self._optimum: int | None = 0  # None: not known since the last change
@@ -59,10 +59,12 @@ class Nesting:
         spec = (size, slide)
         if spec in self._registered:
             self._registered[spec] += 1
+            self._called()
             return
         self._registered[spec] = 1
         self._chain_of[spec] = self._embed(size, slide)
-        self._changed()
+        self._optimum = None
+        self._called()
 
     def revoke(self, size: int, slide: int) -> None:
         """Count a window once less, and take it out with the last; as dear as `register`."""
@@ -71,13 +73,15 @@ class Nesting:
             raise ValueError(f"no window of size {size} and slide {slide} is registered")
         self._registered[spec] -= 1
         if self._registered[spec]:
+            self._called()
             return
         del self._registered[spec]
         chain = self._chain_of.pop(spec)
         base = chain.slide
         chain.remove(size, slide)
         self._reorder(chain, base)
-        self._changed()
+        self._optimum = None
+        self._called()
 
     def regroup(self) -> None:
         """Put all windows into the fewest chains; O(windows * slides), as a rule."""
@@ -85,7 +89,7 @@ class Nesting:
         self._chain_of = {
             spec: chain for chain in self._chains for member in chain.members for spec in member.specs()
         }
-        self._changes, self._pool = 0, len(self._registered)
+        self._calls, self._pool = 0, len(self._registered)
         self._fewest = self._optimum = len(self._chains)
 
     @property
@@ -141,13 +145,13 @@ class Nesting:
             if chain.members:
                 insort(self._chains, chain, key=_seldom_first)
 
-    def _changed(self) -> None:
-        self._changes += 1
-        self._optimum = None
+    def _called(self) -> None:
+        """Make the chains anew if that is due, and not known to be of no use."""
+        self._calls += 1
         due = min(self._pool, len(self._registered))
         if len(self._chains) > _DRIFT * self._fewest:
             due //= 2
-        if self._changes >= max(due, _FEWEST_CHANGES):
+        if self._calls >= max(due, _FEWEST_CALLS) and self._optimum != len(self._chains):
             self.regroup()
 
     def check(self) -> None:
