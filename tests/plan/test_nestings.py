@@ -105,7 +105,7 @@ def test_what_is_refused_leaves_no_window_behind() -> None:
         engine.register_many(
             {
                 "good": f"SELECT SUM(n) AS v FROM s {in_window(20, 5)}",
-                "bad": f"SELECT /*+ r_int */ SUM(x) AS v FROM s {in_window(9, 3)}",
+                "bad": f"SELECT /*+ SYNOPSIS(r_int) */ SUM(x) AS v FROM s {in_window(9, 3)}",
             }
         )
     engine.check()
