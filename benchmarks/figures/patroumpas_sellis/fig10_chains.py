@@ -33,8 +33,8 @@ NAMES = {
 METHODS = ("sweep", "online", "fewest")
 
 NOTES = f"""\
-Windows drawn at random: a slide of the class, then a size above it of up to {LONGEST} timestamps, or a multiple of it. Most
-of many are drawn again. sweep: all at once, from short to long. one by one: registered in the order drawn, with
+Windows drawn at random: a slide of the class, then a size above it of up to {LONGEST} timestamps, or a multiple of it.
+Most of many are drawn again. sweep: all at once, from short to long. one by one: registered in the order drawn, with
 re-grouping as it comes. fewest: a minimum chain cover. Means over the draws; CPU milliseconds, median. After each,
 every window is in one chain, every chain is one, and no way needs fewer chains than the cover."""
 

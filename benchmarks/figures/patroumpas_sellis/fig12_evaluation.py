@@ -29,8 +29,8 @@ NAMES = {
 }  # fmt: skip
 
 NOTES = f"""\
-SUM over {WINDOWS:,} windows of a class, sizes up to {LONGEST} timestamps of a second, on a made-up trace of connections.
-A timestamp is the push of one second of the stream, and by `advance` the answers of all windows that slide then; all
+SUM over {WINDOWS:,} windows of a class, sizes up to {LONGEST} timestamps of a second, on a made-up trace of
+connections. A timestamp is the push of one second of the stream, and by `advance` the answers of all windows that slide then; all
 windows: by `lookup_many` the answers of every window, slid or not. slices: as planned, R-INT over slices. Panes and
 paired windows by hint. each window summed: NumPy sums the events of every window that slides, up to {NUMPY_TO:,} a
 second. CPU seconds, median of {TIMED} timestamps once all windows are full; ways take turns. All answers are compared
