@@ -69,7 +69,7 @@ class Chart:
                 panel.set_xlabel(self.x_label)
             panels[0].set_ylabel(self.y_label)
             low, high = panels[0].get_ylim()
-            panels[0].set_ylim(low, high)
+            panels[0].set_ylim(low if self.is_log_y else 0, high)
             for panel, mode in zip(panels, self.panels, strict=True):
                 self._name_lines(panel, self._rows(record, mode))
             figure.tight_layout(w_pad=2.5)
@@ -96,8 +96,6 @@ class Chart:
         panel.yaxis.set_major_formatter(
             FuncFormatter(lambda value, _: self.y_text(value).replace(".00", "").replace(".0", ""))
         )
-        if not self.is_log_y:
-            panel.set_ylim(bottom=0)
         panel.yaxis.set_minor_formatter(NullFormatter())
         panel.tick_params(which="minor", length=0)
         if self.is_log:
@@ -112,9 +110,15 @@ class Chart:
         low, high = scale(panel.get_ylim())
         last = {name: [row[name] for row in rows if row.get(name) is not None] for name in self.names}
         wanted = {name: (scale(values[-1]) - low) / (high - low) for name, values in last.items() if values}
-        for name, place in spread_out(wanted, GAP).items():
+        places = spread_out(wanted, GAP)
+        up = max(0.0, -min(places.values()))  # no name below the panel, among those of its scale
+        for name, place in places.items():
             panel.annotate(
-                self.names[name], (1.02, place), xycoords="axes fraction", va="center", color=COLOURS[name]
+                self.names[name],
+                (1.02, place + up),
+                xycoords="axes fraction",
+                va="center",
+                color=COLOURS[name],
             )
 
 

@@ -5,7 +5,8 @@ Stands for the trace of the paper, a month of connections of a laboratory, playe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -36,3 +37,10 @@ def connections(rate: int, first: int, seconds: int, seed: int) -> Iterator[Batc
         at = bursts[random.integers(0, len(bursts), rate)] + random.geometric(1 / 2_000, rate)
         sizes = np.exp(random.normal(7, 2, rate)).astype(np.int64)
         yield Batch(np.sort(at % SECOND) + second * SECOND, sizes)
+
+
+def together(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
+    """The same connections in batches of `count` timestamps."""
+    rest = iter(batches)
+    while some := list(islice(rest, count)):
+        yield Batch(*(np.concatenate(columns) for columns in zip(*some, strict=True)))

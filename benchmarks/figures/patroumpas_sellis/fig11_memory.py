@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures.page import Record, short
-from benchmarks.figures.patroumpas_sellis.connections import SECOND, Batch, connections
+from benchmarks.figures.patroumpas_sellis.connections import SECOND, Batch, connections, together
 from benchmarks.figures.patroumpas_sellis.standing import Standing
 from benchmarks.figures.patroumpas_sellis.window_classes import COUNTS, LONGEST, draw_windows
 from benchmarks.figures.plot import Chart
@@ -18,7 +18,7 @@ from muntin.plan.window_chain import Spec, WindowChain
 
 RATES, QUICK_RATES = {"slow": 100, "fast": 10_000}, {"slow": 10, "fast": 50}
 SECONDS = 3 * LONGEST  # so that all windows are full, and what nobody needs is gone
-ALONE, QUICK_ALONE = 60, 3  # windows that get an engine each, to see what a tuple takes
+ALONE, QUICK_ALONE = 60, 1  # windows that get an engine each, to see what a tuple takes
 CHECKED = 100  # answers of an engine of events: one by one, for they are dear
 TUPLE = 16  # bytes: a timestamp and a number
 NAMES = {"isolated": "isolated", "chains": "a copy per chain", "ring": "one ring", "slices": "slices"}
@@ -34,7 +34,7 @@ Answers of the engines are compared with NumPy, all of slices and {CHECKED} of e
 
 def run(quick: bool) -> Result:
     """Measure both rates at every number of windows."""
-    counts, rates, alone = ((20, 50), QUICK_RATES, QUICK_ALONE) if quick else (COUNTS, RATES, ALONE)
+    counts, rates, alone = ((20,), QUICK_RATES, QUICK_ALONE) if quick else (COUNTS, RATES, ALONE)
     rows = [row for mode, rate in rates.items() for row in measure(mode, rate, counts, alone)]
     return Result(
         name="patroumpas_sellis/ps11",
@@ -51,7 +51,7 @@ def run(quick: bool) -> Result:
 
 def measure(mode: str, rate: int, counts: tuple[int, ...], alone: int) -> list[dict[str, Any]]:
     """The rows of a rate."""
-    batches = list(connections(rate, 0, SECONDS, seed=11))
+    batches = list(together(connections(rate, 0, SECONDS, seed=11), 10))
     at = np.concatenate([batch.at for batch in batches])
     widest = kept_by([(LONGEST, 1)], batches)
     measured, counted = measure_alone(draw_windows("medium", alone, seed=1), batches, at)
