@@ -55,9 +55,9 @@ def measure(mode: str, rate: int, counts: tuple[int, ...], alone: int) -> list[d
     at = np.concatenate([batch.at for batch in batches])
     widest = kept_by([(LONGEST, 1)], batches)
     measured, counted = measure_alone(draw_windows("medium", alone, seed=1), batches, at)
-    rows = []
+    drawn, rows = draw_windows("medium", counts[-1], seed=11), []
     for count in counts:
-        windows = draw_windows("medium", count, seed=count)
+        windows = drawn[:count]
         chains = chain_cover(windows)
         row: dict[str, Any] = {
             "mode": mode, "rate": rate, "count": count, "number_of_chains": len(chains),

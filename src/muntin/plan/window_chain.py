@@ -52,9 +52,7 @@ class WindowChain:
 
     members: list[Member]
     sizes: list[int] = field(init=False)  # of the members, to search in
-    slide: int = field(
-        init=False
-    )  # of the first member, which divides those of all others; 0 if there is none
+    slide: int = field(init=False)  # of the first member: it divides all others; 0 if there is none
 
     def __post_init__(self) -> None:
         self.sizes = [member.size for member in self.members]
