@@ -16,7 +16,7 @@ from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.plan.explain import explain_group, explain_query, explain_stream
-from muntin.plan.manager import check_demands
+from muntin.plan.request import Request, request_of
 from muntin.query import Query
 from muntin.sql import (
     CreateStream,
@@ -81,13 +81,13 @@ class Engine:
 
     def register_many(self, queries: Mapping[str, str]) -> None:
         """Add queries by name, all or none."""
+        streams = self.streams
+        for name, sql in queries.items():
+            _check_texts(name, sql)
+        # what takes longest is done while others go on: all that can be told of a text by itself
+        requests = {name: request_of(parse_query(sql, streams)) for name, sql in queries.items()}
         with self._lock:
-            for name, sql in queries.items():
-                _check_texts(name, sql)
-            parsed = {name: parse_query(sql, self.streams) for name, sql in queries.items()}
-            for name in parsed:
-                self._refuse_taken(name, self._stream_of)
-            self._add(parsed)
+            self._add(requests)
 
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
@@ -242,7 +242,7 @@ class Engine:
             case DropStream(name):
                 del self._operators[name]
             case RegisterQuery(name, query):
-                self._add({name: query})
+                self._add({name: request_of(query)})
             case DropQuery(name):
                 self.drop(name)
             case Explain(name, query):
@@ -254,7 +254,7 @@ class Engine:
     def _try(self, query: Query, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
         name = "\0"  # no query's own
-        self._add({name: query})
+        self._add({name: request_of(query)})
         try:
             return use(name)
         finally:
@@ -277,7 +277,7 @@ class Engine:
                     streams.remove(name)
                 case RegisterQuery(name, query):
                     self._refuse_taken(name, queries)
-                    check_demands(query)
+                    request_of(query)
                     queries[name] = query.stream.name
                 case DropQuery(name):
                     self._require(name, queries, "query")
@@ -285,20 +285,26 @@ class Engine:
                 case Explain(str(name), None):
                     self._require(name, queries, "query")
 
-    def _add(self, queries: Mapping[str, Query]) -> None:
-        by_stream: dict[str, dict[str, Query]] = {}
-        for name, query in queries.items():
-            by_stream.setdefault(query.stream.name, {})[name] = query
+    def _add(self, requests: Mapping[str, Request]) -> None:
+        by_stream: dict[str, dict[str, Request]] = {}
+        for name, request in requests.items():
+            self._refuse_taken(name, self._stream_of)
+            stream = request.query.stream
+            if stream.name not in self._operators or self._operators[stream.name].shard.stream != stream:
+                raise NotFound(
+                    f"stream '{stream.name}' was dropped while query '{name}' was being registered"
+                )
+            by_stream.setdefault(stream.name, {})[name] = request
         added: list[str] = []
         try:
-            for stream, some in by_stream.items():
-                self._operators[stream].register(some)
+            for of, some in by_stream.items():
+                self._operators[of].register(some)
                 added += some
         except BaseException:
             for name in added:
-                self._operators[queries[name].stream.name].drop(name)
+                self._operators[requests[name].query.stream.name].drop(name)
             raise
-        self._stream_of |= {name: query.stream.name for name, query in queries.items()}
+        self._stream_of |= {name: request.query.stream.name for name, request in requests.items()}
 
     def _refuse_taken(self, name: str, names: Any, kind: str = "query") -> None:
         if name in names:

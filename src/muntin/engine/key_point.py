@@ -111,7 +111,7 @@ _UNSURE = -2  # of a key that `find_one` does not know how to look for
 
 def key_reader_of(shard: Shard, name: str) -> KeyPointReader | None:
     """The reader of a query, if it has one; kept until the plan changes."""
-    if name not in shard.key_readers:
-        shard.key_readers[name] = KeyPointReader.of(shard, name)
-    reader: KeyPointReader | None = shard.key_readers[name]
+    if name not in shard.prepared.key_readers:
+        shard.prepared.key_readers[name] = KeyPointReader.of(shard, name)
+    reader: KeyPointReader | None = shard.prepared.key_readers[name]
     return reader

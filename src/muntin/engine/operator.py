@@ -13,6 +13,7 @@ from muntin.engine.emission import emit
 from muntin.engine.lookup import lookup, value
 from muntin.engine.shard import Shard
 from muntin.engine.timed import timed_many
+from muntin.plan import Request
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
@@ -26,7 +27,7 @@ class Operator:
     def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
         self.shard = Shard(stream, backlog_bytes, adaptive)
 
-    def register(self, queries: Mapping[str, Query]) -> None:
+    def register(self, queries: Mapping[str, Request]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""
         self.shard.register(queries)
 
@@ -52,7 +53,7 @@ class Operator:
         return timed_many(self.shard, names, lambda: self._bundle(names).table(instant))
 
     def _bundle(self, names: tuple[str, ...]) -> Bundle:
-        bundles = self.shard.bundles
+        bundles = self.shard.prepared.bundles
         if names not in bundles:
             if len(bundles) >= _BUNDLES:
                 bundles.clear()

@@ -150,9 +150,11 @@ class PointReader:
 def reader_of(shard: Shard, name: str) -> PointReader | None:
     """The reader of a query, if it can be read so; kept until the plan changes."""
     try:
-        reader: PointReader | None = shard.readers[name]
+        reader: PointReader | None = shard.prepared.readers[name]
     except KeyError:
-        reader = shard.readers[name] = PointReader(shard, name) if PointReader.serves(shard, name) else None
+        reader = shard.prepared.readers[name] = (
+            PointReader(shard, name) if PointReader.serves(shard, name) else None
+        )
     return reader
 
 

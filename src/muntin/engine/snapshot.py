@@ -67,7 +67,7 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
     for name, each in registrations.items():
         for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
             first_demand.setdefault(number, demand)
-    shard.manager.adopt(
+    changes = shard.manager.adopt(
         [
             _group(saved, first_demand[saved["number"]], shard.adaptation is not None)
             for saved in description["groups"]
@@ -82,7 +82,7 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         if each.query.emits_changes:
             each.inside = arrays[f"inside {name}"].astype(np.int64)
     shard.note_emitted()
-    shard.fit(set(shard.manager.groups))
+    shard.fit(changes)
     shard.clock.restore(description["clock"])
     shard.forgotten_to, shard.needed_bytes = description["forgotten_to"], description["needed_bytes"]
     for prefix, holder in _holders(shard):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from muntin.query import Query
-from muntin.sql.place import Misfit
 from muntin.sql.shape import Shape, has_values_left, shape_of
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.template import Template

@@ -9,7 +9,7 @@ all that must be saved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -60,9 +60,14 @@ class Synopsis(ABC, Generic[Store]):
         """What it has chosen to keep beside the store, for those who ask; nothing if there was no choice."""
         return ""
 
-    def fit(self, needs: Needs) -> None:
-        """Answer for `needs` from now on, and nothing else; its store has been fitted before."""
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """Answer for `needs` from now on, and nothing else; its store has been fitted before.
+
+        `changed` are the components that came or went since the last time, None if that is not known.
+        Whether what was prepared for look-ups has to be prepared anew.
+        """
         self.needs = needs
+        return False
 
     def insert(self) -> None:
         """Follow an insertion into the store, whose elements changed from `store.changed_from` on."""
