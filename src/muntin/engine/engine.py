@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -34,6 +35,9 @@ from muntin.window import span
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+_AT_ONCE = 64  # queries that are registered before others get their turn
+_TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
+
 
 class Engine:
     """Streams, queries and their shared state. All methods may be called from any thread.
@@ -59,6 +63,7 @@ class Engine:
         self._backlog_bytes = backlog_bytes
         self._operators: dict[str, Operator] = {}
         self._stream_of: dict[str, str] = {}  # by query name
+        self._reserved: set[str] = set()  # names of queries that are on their way
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -67,8 +72,11 @@ class Engine:
 
         A script is checked as a whole before its first statement runs.
         """
+        streams = self.streams
+        statements = parse_statements(sql, streams)  # while others go on
         with self._lock:
-            statements = parse_statements(sql, self.streams)
+            if self.streams != streams:
+                statements = parse_statements(sql, self.streams)
             self._check_names(statements)
             result = None
             for statement in statements:
@@ -80,14 +88,29 @@ class Engine:
         self.register_many({name: sql})
 
     def register_many(self, queries: Mapping[str, str]) -> None:
-        """Add queries by name, all or none."""
+        """Add queries by name, all or none. Others get their turn while it lasts, so events may come in between."""
         streams = self.streams
         for name, sql in queries.items():
             _check_texts(name, sql)
         # what takes longest is done while others go on: all that can be told of a text by itself
         requests = {name: request_of(parse_query(sql, streams)) for name, sql in queries.items()}
+        added: list[str] = []
         with self._lock:
-            self._add(requests)
+            self._reserve(requests)
+        try:
+            for names in _chunks(list(requests), _AT_ONCE):
+                if added:
+                    time.sleep(_TURN)  # a lock that is taken again at once is never anyone else's
+                with self._lock:
+                    self._add({name: requests[name] for name in names})
+                added += names
+        except BaseException:
+            for name in added:
+                self.drop(name)
+            raise
+        finally:
+            with self._lock:
+                self._reserved -= requests.keys()
 
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
@@ -277,6 +300,7 @@ class Engine:
                     streams.remove(name)
                 case RegisterQuery(name, query):
                     self._refuse_taken(name, queries)
+                    self._refuse_taken(name, self._reserved)
                     request_of(query)
                     queries[name] = query.stream.name
                 case DropQuery(name):
@@ -285,10 +309,16 @@ class Engine:
                 case Explain(str(name), None):
                     self._require(name, queries, "query")
 
+    def _reserve(self, names: Iterable[str]) -> None:
+        """Take names for queries that will have them in a moment."""
+        for name in names:
+            self._refuse_taken(name, self._stream_of)
+            self._refuse_taken(name, self._reserved)
+        self._reserved.update(names)
+
     def _add(self, requests: Mapping[str, Request]) -> None:
         by_stream: dict[str, dict[str, Request]] = {}
         for name, request in requests.items():
-            self._refuse_taken(name, self._stream_of)
             stream = request.query.stream
             if stream.name not in self._operators or self._operators[stream.name].shard.stream != stream:
                 raise NotFound(
@@ -340,6 +370,10 @@ class Engine:
 def _check_backlog(given: Any) -> None:
     if not isinstance(given, int) or given < 0:
         raise MuntinError(f"backlog_bytes is a number of bytes, not {given!r}")
+
+
+def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def _check_texts(name: Any, sql: Any) -> None:

@@ -104,10 +104,12 @@ class Shard:
             self.synopses.pop(number, None)
             self.meter.groups.pop(number, None)
             return
-        if old is None or old.name != group.synopsis:
+        if old is None:
+            self.synopses[number] = self._build(group, None)
+            self.meter.groups[number] = Observed()
+        elif old.name != group.synopsis:
             self.synopses[number] = self._build(group, old)
-            self.meter.groups.setdefault(number, Observed())
-            self.prepared.forget_readers(group.queries if old is not None else ())
+            self.prepared.forget_readers(group.queries)
         elif old.fit(group.needs, changed):
             self.prepared.forget_readers(group.queries)
         # a new query may stand further back than those before it, though not everything is there
