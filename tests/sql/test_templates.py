@@ -95,6 +95,7 @@ def expressions(query: Query) -> list[Expression | None]:
 def assert_same(templates: Templates, text: str, streams: dict[str, Stream] = STREAMS) -> None:
     found, expected = outcome(templates.query, text, streams), outcome(fresh, text, streams)
     assert found == expected
+    assert isinstance(found, str) or found.stream is streams["s"]
     if isinstance(found, str) or isinstance(expected, str):
         return
     # what equality leaves out: bands, and what the expressions compute

@@ -22,8 +22,8 @@ UNREAD = object()  # what `value` gives if the key has to be looked up another w
 class KeyPointReader:
     """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
 
-    def __init__(self, shard: Shard, reading: Reading, call: CallReading):
-        self._clock = shard.clock
+    def __init__(self, shard: Shard, name: str, reading: Reading, call: CallReading):
+        self._clock, self._history = shard.clock, shard.registrations[name].history
         assert reading.keys is not None
         self._keys = reading.keys
         self._slide = reading.query.slide
@@ -57,11 +57,13 @@ class KeyPointReader:
         synopsis = shard.synopses[reading.places[parts[0].place].number]
         if not is_one_place or not isinstance(synopsis, Slices) or not is_plain(call.type):
             return None
-        return KeyPointReader(shard, reading, call)
+        return KeyPointReader(shard, name, reading, call)
 
     def value(self, key: Any, at: int | None) -> Any:
         """The first output for a key; None if it is NULL, or the key has no answer."""
         instant = self._clock.now if at is None else at
+        if instant is None and self._history is not None:
+            instant = self._history.end
         if instant is None:
             return None
         if self._slide:

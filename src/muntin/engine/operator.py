@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engine import snapshot
+from muntin.engine.backfill import Backfill
 from muntin.engine.bundle import Bundle
 from muntin.engine.emission import emit
 from muntin.engine.lookup import lookup, value
@@ -31,6 +32,21 @@ class Operator:
         """Add queries, all or none; they answer at once from what is kept already."""
         self.shard.register(queries)
 
+    def begin_backfill(self, queries: Mapping[str, Request]) -> Backfill:
+        """Queries that will be joined when their history has been filled in; it follows what is pushed from now on."""
+        backfill = Backfill(self.shard, queries)
+        self.shard.backfills.append(backfill)
+        return backfill
+
+    def end_backfill(self, backfill: Backfill) -> None:
+        """It is over, or given up."""
+        self.shard.backfills.remove(backfill)
+
+    def join(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill, which has all of its history."""
+        backfill.finish()
+        self.shard.graft(backfill)
+
     def drop(self, name: str) -> None:
         """Remove a query and free what only it needed; no other answer changes."""
         self.shard.drop(name)
@@ -49,7 +65,9 @@ class Operator:
 
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""
-        instant = self.shard.clock.now if at is None else at
+        seams = [self.shard.now_of(name) for name in names] if self.shard.clock.now is None else []
+        known = [seam for seam in seams if seam is not None]
+        instant = max(known, default=self.shard.clock.now) if at is None else at
         return timed_many(self.shard, names, lambda: self._bundle(names).table(instant))
 
     def _bundle(self, names: tuple[str, ...]) -> Bundle:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.engine.adaptation import Adaptation
@@ -32,6 +33,9 @@ from muntin.stream import Stream
 from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints, Need
 
+if TYPE_CHECKING:
+    from muntin.engine.backfill import Backfill
+
 Keys = tuple[Expression, ...]
 
 
@@ -48,7 +52,7 @@ class Shard:
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
         self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
-        self._wanted = Wanted(frozenset(), frozenset(), frozenset())
+        self.wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # of state when it was last without backlog
         self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
@@ -57,6 +61,7 @@ class Shard:
         self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._owed = Owed([])
+        self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -88,6 +93,37 @@ class Shard:
         if self.adaptation is not None:
             self.adaptation.part(groups, registration.query.hint is not None)
         self.prepared.forget_query(name)
+        self.fit(changes)
+
+    def graft(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill with all their state, which is one of its own. O(keys and cells) to
+        number keys as they are numbered here."""
+        other = backfill.shard
+        changes, numbers, generation = self.manager.graft(other.manager)
+        self._fit_dictionaries()
+        key_ids = {
+            keys: self.keys[keys].encode(dictionary.take(np.arange(len(dictionary))))
+            for keys, dictionary in other.keys.items()
+        }
+        codes = {
+            text: self.texts[text].encode(each.values) for text, each in other.texts.items() if len(each)
+        }
+        for place, store in other.stores.items():
+            for keys, ids in key_ids.items():
+                store.renumber_keys(keys, ids)
+            for text, code in codes.items():
+                store.renumber_texts(text, code)
+            self.stores[place._replace(generation=generation)] = store
+            self.meter.stores[place._replace(generation=generation)] = Observed()
+        for number, synopsis in other.synopses.items():
+            synopsis.move(self._text_order, key_ids.get(synopsis.keys))
+            if codes:
+                synopsis.rebuild()
+            self.synopses[numbers[number]] = synopsis
+            self.meter.groups[numbers[number]] = Observed()
+        for name, each in other.registrations.items():
+            self.registrations[name] = Registration(each.query, backfill.emitted_to, history=backfill.history)
+            self._owed.add(backfill.emitted_to)
         self.fit(changes)
 
     def fit(self, changes: Changes) -> None:
@@ -168,7 +204,7 @@ class Shard:
         if columns.version == self._fitted_to:
             return
         self._fitted_to = columns.version
-        self._wanted = Wanted(
+        self.wanted = Wanted(
             frozenset(columns.arguments), frozenset(columns.predicates), frozenset(columns.keys)
         )
         self.keys = {
@@ -194,7 +230,9 @@ class Shard:
         if late is not None:
             kept = ~late
             events, at = events.filter(pa.array(kept)), at[kept]
-        prepared = prepare(events, at, ascends, self._wanted, self.texts, self.keys)
+        prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
+        for backfill in self.backfills:
+            backfill.held.append(events)
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, ascends, late_events)
         self.meter.insert(self.stores, prepared)
@@ -203,6 +241,13 @@ class Shard:
         self.meter.follow(self.synopses, len(at))
         self.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
+
+    def now_of(self, name: str) -> int | None:
+        """Where a query is looked up by default: just after the latest event, or else after its history."""
+        if self.clock.now is not None or name not in self.registrations:
+            return self.clock.now
+        history = self.registrations[name].history
+        return None if history is None else history.end
 
     def note_emitted(self) -> None:
         """Queries have given out answers: what is still owed is counted anew."""
@@ -218,11 +263,12 @@ class Shard:
             oldest = watermark
         # time may have been promised beyond the events, but look-ups stand just after the last one
         now = watermark if self.clock.now is None else self.clock.now
-        self._advance(min(oldest, watermark, now))
+        self.forget_before(min(oldest, watermark, now))
         if oldest >= watermark:
             self.needed_bytes = self.nbytes()
 
-    def _advance(self, instant: int) -> None:
+    def forget_before(self, instant: int) -> None:
+        """Forget what no window needs that is looked up at an instant or later; it never moves back."""
         self.forgotten_to = instant = max(instant, self.forgotten_to)
         readers: dict[StoreId, list[Synopsis[Any]]] = {}
         for number, group in self.manager.groups.items():

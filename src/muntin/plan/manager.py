@@ -90,6 +90,26 @@ class WindowManager:
                 self._join(name, self.groups[number], demand, changes)
         return changes
 
+    def graft(self, other: WindowManager) -> tuple[Changes, dict[int, int], int]:
+        """Take over the queries of another plan, with groups and stores of their own, whose generation is new.
+
+        Gives what changed, the new number of each group, and the generation.
+        """
+        changes, numbers = Changes(), dict[int, int]()
+        generation = 1 + max((store.generation for store in self.stores), default=0)
+        for old in other.groups.values():
+            store = old.store._replace(generation=generation)
+            numbers[old.number] = self._next
+            self._open(WindowGroup(self._next, old.planned, old.rule, old.where, old.keys, store))
+            self._next += 1
+        for name, placement in other.placements.items():
+            calls = tuple(tuple((numbers[n], each) for n, each in call) for call in placement.calls)
+            presence = tuple((numbers[n], each) for n, each in placement.presence)
+            self.placements[name] = Placement(calls, presence)
+            for number, demand in self.placements[name].all():
+                self._join(name, self.groups[number], demand, changes)
+        return changes, numbers, generation
+
     def check(self) -> None:
         """Assert that what is kept up to date is what the placements make it."""
         fresh = WindowManager()

@@ -45,10 +45,11 @@ class DropStream:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """`REGISTER QUERY busy AS SELECT …`."""
+    """`REGISTER QUERY busy AS SELECT … BACKFILL 'path'`."""
 
     name: str
     query: Query
+    backfill: str | None = None  # the path of its history
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
     match syntax:
         case SelectSyntax():
             return Select(bind_select(syntax, streams))
-        case RegisterSyntax(name, select):
-            return RegisterQuery(name.text, bind_select(select, streams))
+        case RegisterSyntax(name, select, backfill):
+            return RegisterQuery(name.text, bind_select(select, streams), backfill)
         case ExplainSyntax(name, select):
             return Explain(name.text if name else None, bind_select(select, streams) if select else None)
         case CreateStreamSyntax():

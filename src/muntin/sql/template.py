@@ -65,15 +65,14 @@ class Template:
             for each, other in zip(query.calls, apart.calls, strict=True)
         ]
 
-    def fits(self, streams: Mapping[str, Stream], holes: Sequence[Hole]) -> bool:
-        """Whether it can be filled with these values, given what the name of its stream means now."""
-        stream = find_stream(self._stream, streams)
-        is_same = stream is self.query.stream or stream == self.query.stream
-        return is_same and all(holes[number].value == value for number, value in self._pinned)
-
-    def fill(self, text: str, holes: Sequence[Hole]) -> Query | None:
-        """The query of a text that fits; None if it takes the parser to tell. O(expressions with holes)."""
+    def fill(self, text: str, holes: Sequence[Hole], streams: Mapping[str, Stream]) -> Query | None:
+        """The query of a text over these streams; None if it takes the parser to tell. O(expressions with
+        holes)."""
         query, values = self.query, [hole.value for hole in holes]
+        stream = find_stream(self._stream, streams)
+        is_known = stream is query.stream or stream == query.stream
+        if not is_known or any(values[number] != value for number, value in self._pinned):
+            return None
         try:
             calls = tuple(
                 Call(
@@ -91,7 +90,7 @@ class Template:
             outputs = [_filled(output, values) for output in self._outputs]
             return Query(
                 text[self._start : self._rest + holes[-1].end],
-                query.stream,
+                stream,
                 tuple(Key(key.name, made) for key, made in zip(query.keys, keys, strict=True) if made),
                 _filled(self._where, values),
                 None if query.window is None else self._window(query.window, values),

@@ -34,10 +34,9 @@ class Templates:
             return self._bind(self._read(text), streams)
         shape, holes = shaped
         template = self._by_shape.get(shape)
-        if template is not None and template.fits(streams, holes):
-            filled = template.fill(text, holes)
-            if filled is not None:
-                return filled
+        filled = None if template is None else template.fill(text, holes, streams)
+        if filled is not None:
+            return filled
         query = self._bind(self._read(text), streams)
         if shape in self._by_shape and not has_values_left(shape):
             self._by_shape[shape] = Template(query, self._read(text), shape, holes)

@@ -131,7 +131,7 @@ class EventRing(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Append a batch, merging what is out of order; O(batch + events later than its first)."""
-        batch = batch.passing(self.where)
+        batch = self.placeable(batch.passing(self.where))
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return

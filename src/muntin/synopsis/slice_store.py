@@ -123,7 +123,7 @@ class SliceStore(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Fold a batch into its cells; only slices from the first one it touches on are rewritten."""
-        batch = batch.passing(self.where)
+        batch = self.placeable(batch.passing(self.where))
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return

@@ -76,6 +76,13 @@ class Synopsis(ABC, Generic[Store]):
         """Windows will be looked up at `kept_from` or later only; it never moves back."""
         self.kept_from = max(self.kept_from, kept_from)
 
+    def move(self, text_order: TextOrder, key_ids: Ints | None) -> None:
+        """Another shard keeps it from now on, with another order of texts, and other ids of keys (None: it has
+        no keys); its store has been told."""
+        self._text_order = text_order
+        if key_ids is not None:
+            self.renumber_keys(key_ids)
+
     def settle(self) -> None:
         """Follow the store, which has forgotten its oldest elements."""
 
