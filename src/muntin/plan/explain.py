@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from muntin.plan.changes import Changes
 from muntin.plan.combines import combines, combines_formula, elements_merged
 from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
 from muntin.plan.nestings import Nestings
 from muntin.plan.observed import Observed
+from muntin.plan.request import request_of
 from muntin.plan.width import elements_in
 from muntin.query import Query
 from muntin.synopsis import Synopsis
@@ -107,7 +109,7 @@ def explain_stream(
 def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
-    manager.register("this query", query)
+    manager.register("this query", request_of(query), Changes())
     return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
 
 
