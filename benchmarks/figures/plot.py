@@ -26,7 +26,7 @@ COLOURS = {
     "sweep": "#D55E00", "online": "#009E73", "fewest": "#0072B2",
     "sweep_from_2": "#E69F00", "online_from_2": "#66B99A", "fewest_from_2": "#56B4E9",
     "isolated": "#666666", "chains": "#D55E00", "ring": "#009E73", "slices": "#0072B2",
-    "look_ups": "#0072B2", "push_model": "#56B4E9", "panes": "#D55E00", "paired_windows": "#009E73",
+    "numbers": "#56B4E9", "tables": "#8C5FBF", "panes": "#D55E00", "paired_windows": "#009E73",
     "numpy": "#666666",
     "staircase_tree": "#0072B2", "staircase_dense": "#D55E00", "scan_keys": "#666666", "scan_columns": "#B8860B",
 }  # fmt: skip
