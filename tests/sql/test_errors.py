@@ -131,8 +131,13 @@ CLAUSE_FAULTS = [
 # Between SELECT and `FROM trades [ROWS 5]`.
 ITEM_FAULTS = [
     ("»*", "SELECT * is not supported; name the keys and aggregates"),
-    ("»DISTINCT symbol", "SELECT DISTINCT is not supported; list the columns in GROUP BY"),
-    ("»price", "'price' is neither a key nor inside an aggregate; write LAST(price)"),
+    (
+        "»DISTINCT symbol",
+        "DISTINCT takes a time window, such as [RANGE 5 MINUTES]; over ROWS, COUNT(DISTINCT x)",
+    ),
+    ("DISTINCT »ON (symbol) symbol", "DISTINCT ON is not supported; write GROUP BY with LAST(x)"),
+    ("»price", "write SELECT DISTINCT price for the different ones, or LAST(price) for the most recent"),
+    ("MAX(price), »shares", "'shares' is neither a key nor inside an aggregate; write LAST(shares)"),
     ("MAX(price), »FROM", "expected an expression after ',', found 'FROM'"),
     ("MAX(price) + »FROM", "expected an expression after '+', found 'FROM'"),
     ("MAX(price)»)", "expected ',' or FROM, found ')'"),

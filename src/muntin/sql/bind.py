@@ -17,6 +17,7 @@ from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
+from muntin.sql.distinct import check_distinct, distinct_values
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.function_name import unknown_function
 from muntin.sql.naming import Names, default_name, is_reserved
@@ -66,7 +67,8 @@ class _Binder:
     def query(self) -> Query:
         select = self.select
         where = self._where()
-        self._bind_keys()
+        self._bind_keys(select.keys or distinct_values(select, self.rows))
+        check_distinct(select, self.keys.values(), len(self.key_items))
         outputs = self._outputs()
         having = self._having()
         calls = tuple(self.calls)
@@ -112,8 +114,8 @@ class _Binder:
 
     # Keys
 
-    def _bind_keys(self) -> None:
-        for tree in self.select.keys:
+    def _bind_keys(self, trees: tuple[exp.Expr, ...]) -> None:
+        for tree in trees:
             meant = self._aliased(tree) or tree
             forbid_calls(meant, "GROUP BY", "a key is computed from one event")
             expression = compile_expression(meant, self.rows)
@@ -247,6 +249,9 @@ class _Binder:
         if not node.table and aliases_too and fold in self.aliases:
             return exp.Paren(this=self.aliases[fold].copy())
         name = self.rows.resolve(node)
+        if not self.keys and not any(any(calls_in(item.tree)) for item in self.select.items):
+            raise misfit(node, f"a query gives values of a window, not its events; write SELECT DISTINCT {name} "
+                               f"for the different ones, or LAST({name}) for the most recent")  # fmt: skip
         raise misfit(node, f"'{name}' is neither a key nor inside an aggregate; write LAST({name}) "
                            "or add it to GROUP BY")  # fmt: skip
 

@@ -53,7 +53,7 @@ ARGUMENT_REFUSALS = {
 # By the class name of a sqlglot node in an expression.
 EXPRESSION_REFUSALS = {
     "Star": "* stands only in COUNT(*); name the columns",
-    "Distinct": "DISTINCT stands only in COUNT(DISTINCT x)",
+    "Distinct": "DISTINCT stands only after SELECT and in COUNT(DISTINCT x)",
     "BitwiseXor": "^ is not supported; write POWER(a, b)",
     "BitwiseAnd": "operations on bits are not supported",
     "BitwiseOr": "operations on bits are not supported",

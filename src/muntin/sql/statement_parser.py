@@ -145,8 +145,7 @@ class StatementParser(ExpressionParser):
         if not self._match(TokenType.SELECT):
             self.fault(f"expected SELECT, found {self.found()}")
         hint = self._hint()
-        if self._curr.token_type == TokenType.DISTINCT:
-            self.fault("SELECT DISTINCT is not supported; list the columns in GROUP BY")
+        distinct = self._distinct()
         items = [self._item()]
         while self._match(TokenType.COMMA):
             items.append(self._item())
@@ -167,7 +166,17 @@ class StatementParser(ExpressionParser):
         self._end_of_select()
         text = self.sql[start.start : self._prev.end + 1]
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), stream, alias, window,
-                            where, tuple(keys or ()), having, hint, changes)  # fmt: skip
+                            where, tuple(keys or ()), having, hint, changes, distinct)  # fmt: skip
+
+    def _distinct(self) -> Span | None:
+        """Where DISTINCT stands, if it does."""
+        if not self._match(TokenType.DISTINCT):
+            return None
+        if self._curr.token_type == TokenType.ON:
+            self.fault(
+                "DISTINCT ON is not supported; write GROUP BY with LAST(x), the most recent of each key"
+            )
+        return self._prev.start, self._prev.end + 1
 
     def _changes(self) -> Span | None:
         """Where EMIT CHANGES stands, if it does."""

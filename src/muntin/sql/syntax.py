@@ -46,6 +46,7 @@ class SelectSyntax:
     having: exp.Expr | None
     hint: str | None
     changes: Span | None  # where EMIT CHANGES stands
+    distinct: Span | None = None  # where DISTINCT stands
 
 
 @dataclass(frozen=True)
