@@ -12,10 +12,15 @@ import pyarrow as pa
 
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
 from muntin.engine.instant import to_microseconds
+from muntin.engine.join_feed import feed
+from muntin.engine.join_operator import JoinOperator
+from muntin.engine.join_stats import explain_joins, join_stats
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_group, explain_query, explain_stream
+from muntin.plan.explain_join import explain_join
 from muntin.plan.manager import check_demands
 from muntin.query import Query
 from muntin.sql import (
@@ -58,7 +63,8 @@ class Engine:
         self._lock = threading.RLock()
         self._backlog_bytes = backlog_bytes
         self._operators: dict[str, Operator] = {}
-        self._stream_of: dict[str, str] = {}  # by query name
+        self._stream_of: dict[str, str] = {}  # by query name; of a join, the left one
+        self._joins = JoinOperator(lambda stream: self._operators[stream].shard.clock, backlog_bytes)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -103,7 +109,11 @@ class Engine:
         Events later than the stream's DELAY allows are left out and counted in `stats()`.
         """
         with self._lock:
-            self._operator(stream).insert(batch)
+            operator = self._operator(stream)
+            if self._joins.reads(stream):
+                feed(self._joins, operator.shard, batch)
+            else:
+                operator.insert(batch)
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -135,6 +145,8 @@ class Engine:
             streams = {self._stream_of[name] for name in chosen if name in self._stream_of}
             for name in chosen:
                 self._require(name, self._stream_of, "query")
+            if joined := tuple(name for name in chosen if name in self._joins.group_of):
+                return self._joins.lookup_many(joined)
             if len(streams) != 1:
                 raise MuntinError("lookup_many takes the names of queries over one stream")
             instant = None if at is None else to_microseconds(at)
@@ -150,6 +162,7 @@ class Engine:
             answers: dict[str, pa.Table] = {}
             for operator in self._operators.values():
                 answers |= operator.advance(instant)
+            answers |= self._joins.advance(instant)
             return {name: answers[name] for name in self._stream_of if name in answers}
 
     # -- what is there -----------------------------------------------------------------------------
@@ -161,7 +174,7 @@ class Engine:
             return MappingProxyType({name: each.shard.stream for name, each in self._operators.items()})
 
     @property
-    def queries(self) -> Mapping[str, Query]:
+    def queries(self) -> Mapping[str, AnyQuery]:
         """Registered queries by name, in order of registration."""
         with self._lock:
             return MappingProxyType({name: self._registration(name).query for name in self._stream_of})
@@ -170,15 +183,17 @@ class Engine:
         """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
         query or of all."""
         with self._lock:
+            if name in self._joins.group_of:
+                return explain_joins(self._joins, self._joins.group_of[name].signature)
             if name is not None:
-                shard = self._operator_of(name).shard
+                self._require(name, self._stream_of, "query")
+                shard = self._operators[self._stream_of[name]].shard
                 groups = sorted(shard.manager.placements[name].groups())
                 return "\n\n".join(
                     explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
                 )
-            return (
-                "\n\n".join(self._explain_stream(each) for each in self._operators.values()) or "no streams"
-            )
+            parts = [self._explain_stream(each) for each in self._operators.values()]
+            return "\n\n".join([*parts, *filter(None, [explain_joins(self._joins)])]) or "no streams"
 
     def stats(self) -> dict[str, Any]:
         """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
@@ -191,6 +206,7 @@ class Engine:
             return {
                 "streams": {name: stream_stats(each.shard) for name, each in self._operators.items()},
                 "queries": queries,
+                "joins": join_stats(self._joins),
             }
 
     def check(self) -> None:
@@ -198,6 +214,7 @@ class Engine:
         with self._lock:
             for operator in self._operators.values():
                 operator.check()
+            self._joins.check()
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -213,6 +230,8 @@ class Engine:
                 )
                 arrays[f"{number}/schema"] = pa.array([stream.schema.serialize().to_pybytes()], pa.binary())
                 arrays |= {f"{number}/{name}": array for name, array in named.items()}
+            description["joins"], joined = self._joins.snapshot()
+            arrays |= {f"joins/{name}": array for name, array in joined.items()}
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
@@ -227,11 +246,22 @@ class Engine:
             stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
             operator = engine._operators[stream.name] = Operator(stream, backlog_bytes, adaptive)
             texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
-            queries = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
+            parsed = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
+            queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
             operator.restore(saved["state"], named, queries)
             engine._stream_of |= dict.fromkeys(queries, stream.name)
+        engine._restore_joins(description["joins"], arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
+
+    def _restore_joins(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+        texts = {name: each["text"] for name, each in description["registrations"].items()}
+        parsed = {name: parse_query(text, self.streams) for name, text in texts.items()}
+        joins = {name: query for name, query in parsed.items() if isinstance(query, JoinQuery)}
+        prefix = "joins/"
+        named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+        self._joins.restore(description, named, joins)
+        self._stream_of |= {name: query.left.stream.name for name, query in joins.items()}
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -246,12 +276,14 @@ class Engine:
             case DropQuery(name):
                 self.drop(name)
             case Explain(name, query):
+                if isinstance(query, JoinQuery):
+                    return explain_join(query.signature, {"this query": query}, None)
                 return self.explain(name) if query is None else explain_query(query)
             case Select(query):
                 return self._try(query, lambda passing: self.lookup(passing))
         return None
 
-    def _try(self, query: Query, use: Callable[[str], Any]) -> Any:
+    def _try(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
         name = "\0"  # no query's own
         self._add({name: query})
@@ -263,6 +295,7 @@ class Engine:
     def _check_names(self, statements: list[Statement]) -> None:
         """Refuse a script of which a later statement would find its name taken or missing."""
         streams, queries = set(self._operators), dict(self._stream_of)
+        joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -270,35 +303,40 @@ class Engine:
                     streams.add(stream.name)
                 case DropStream(name):
                     self._require(name, streams, "stream")
-                    if users := [query for query, of in queries.items() if of == name]:
+                    if users := [q for q, of in queries.items() if name in (of, joined.get(q))]:
                         raise MuntinError(
                             f"stream '{name}' is read by query '{users[0]}'; drop its queries first"
                         )
                     streams.remove(name)
                 case RegisterQuery(name, query):
                     self._refuse_taken(name, queries)
-                    check_demands(query)
-                    queries[name] = query.stream.name
+                    if isinstance(query, JoinQuery):
+                        joined[name] = query.right.stream.name
+                    else:
+                        check_demands(query)
+                    queries[name] = query.streams[0].name
                 case DropQuery(name):
                     self._require(name, queries, "query")
                     del queries[name]
                 case Explain(str(name), None):
                     self._require(name, queries, "query")
 
-    def _add(self, queries: Mapping[str, Query]) -> None:
+    def _add(self, queries: Mapping[str, AnyQuery]) -> None:
         by_stream: dict[str, dict[str, Query]] = {}
         for name, query in queries.items():
-            by_stream.setdefault(query.stream.name, {})[name] = query
-        added: list[str] = []
+            if isinstance(query, Query):
+                by_stream.setdefault(query.stream.name, {})[name] = query
+        added: list[tuple[str, str]] = []
         try:
             for stream, some in by_stream.items():
                 self._operators[stream].register(some)
-                added += some
+                added += [(stream, name) for name in some]
+            self._joins.register({n: query for n, query in queries.items() if isinstance(query, JoinQuery)})
         except BaseException:
-            for name in added:
-                self._operators[queries[name].stream.name].drop(name)
+            for stream, name in added:
+                self._operators[stream].drop(name)
             raise
-        self._stream_of |= {name: query.stream.name for name, query in queries.items()}
+        self._stream_of |= {name: query.streams[0].name for name, query in queries.items()}
 
     def _refuse_taken(self, name: str, names: Any, kind: str = "query") -> None:
         if name in names:
@@ -312,7 +350,9 @@ class Engine:
         self._require(stream, self._operators, "stream")
         return self._operators[stream]
 
-    def _operator_of(self, name: str) -> Operator:
+    def _operator_of(self, name: str) -> Operator | JoinOperator:
+        if name in self._joins.group_of:
+            return self._joins
         try:
             return self._operators[self._stream_of[name]]
         except KeyError:
@@ -320,7 +360,7 @@ class Engine:
             raise
 
     def _registration(self, name: str) -> Any:
-        return self._operator_of(name).shard.registrations[name]
+        return self._operator_of(name).registrations[name]
 
     def _explain_stream(self, operator: Operator) -> str:
         shard = operator.shard

@@ -28,8 +28,14 @@ from muntin.window import Window
 
 
 def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
-    """The query a SELECT means over these streams, or a `Misfit`."""
-    return _Binder(select, find_stream(select.stream, streams)).query()
+    """The query a SELECT means over one of these streams, or a `Misfit`."""
+    stream = find_stream(select.stream, streams)
+    return bind_over(select, stream, row_scope(stream, select.alias.text if select.alias else None))
+
+
+def bind_over(select: SelectSyntax, stream: Stream, rows: Scope) -> Query:
+    """The query a SELECT means over a stream whose columns are called as in `rows`."""
+    return _Binder(select, stream, rows).query()
 
 
 def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
@@ -51,10 +57,10 @@ def row_scope(stream: Stream, alias: str | None = None) -> Scope:
 
 
 class _Binder:
-    def __init__(self, select: SelectSyntax, stream: Stream):
+    def __init__(self, select: SelectSyntax, stream: Stream, rows: Scope):
         self.select = select
         self.stream = stream
-        self.rows = row_scope(stream, select.alias.text if select.alias else None)
+        self.rows = rows
         self.names = Names()
         self.calls: dict[Call, int] = {}
         self.call_nodes: list[exp.Expr] = []  # where each call stands first
@@ -146,7 +152,7 @@ class _Binder:
                 if item.alias:
                     return self.names.take(item.alias)
                 break
-        name = expression.columns[0] if expression.is_column else f"key_{len(self.keys) + 1}"
+        name = self.rows.short(expression.columns[0]) if expression.is_column else f"key_{len(self.keys) + 1}"
         if is_reserved(name):
             raise misfit(tree, f"'{name}' is a column of every answer; give the key another name with AS")
         return self.names.take_default(name)
