@@ -12,7 +12,7 @@ from muntin.engine.fold_pairs import fold_pairs
 from muntin.engine.join_group import JoinGroup
 from muntin.engine.join_registration import JoinRegistration
 from muntin.errors import WindowTooLarge
-from muntin.synopsis.contract import Ints
+from muntin.synopsis.contract import LONG_AGO, Ints
 
 _LENGTH = "#"  # stands for the columns of pairs of which none is read
 
@@ -43,9 +43,7 @@ def read_pairs(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -
     columns: dict[str, pa.Array] = {_LENGTH: pa.array(chosen)}
     for side, state, number in zip(query.sides, group.sides, (all.left, all.right), strict=True):
         for name in side.columns:
-            kind = side.stream.schema.field(name).type
-            taken = state.log.take(name, number[chosen]) if len(chosen) else pa.array([], kind)
-            columns[f"{side.name}.{name}"] = taken
+            columns[f"{side.name}.{name}"] = state.log.take(name, number[chosen])
     pairs = Pairs(chosen, columns)
     if query.where is None or not len(chosen):
         return pairs
@@ -84,7 +82,7 @@ def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> 
     query = registration.query
     instant = at if at is not None else group.now
     if instant is None:
-        return _before_the_first_event(registration)
+        return _before_the_first_event(group, registration)
     if query.slide:
         instant -= instant % query.slide
     if instant < earliest_instant(group, registration):
@@ -104,21 +102,19 @@ def earliest_instant(group: JoinGroup, registration: JoinRegistration) -> int:
     covered = max(
         state.forgotten_to + side.window.size for state, side in zip(group.sides, query.sides, strict=True)
     )
-    spared = group.spared_at - (group.spared_at % query.slide if query.slide else 0)
-    return min(covered, spared)
+    # what is owed to `advance` is spared, unless it had to be given up
+    emitted_to = LONG_AGO if registration.emitted_to is None else registration.emitted_to
+    owed = min(group.spared_at, emitted_to)
+    spared = max(owed, group.given_up_to)
+    return min(covered, spared - (spared % query.slide if query.slide else 0))
 
 
-def _before_the_first_event(registration: JoinRegistration) -> pa.Table:
+def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) -> pa.Table:
     query = registration.query
     if query.fold is None or query.keys:
         return query.answer_schema().empty_table()
     none = np.zeros(0, np.int64)
-    empty = {
-        f"{side.name}.{name}": pa.array([], side.stream.schema.field(name).type)
-        for side in query.sides
-        for name in side.columns
-    }
-    table = answer(registration, Pairs(none, empty), None, none, np.zeros(1, np.int64))
+    table = answer(registration, read_pairs(group, registration, none), None, none, np.zeros(1, np.int64))
     unknown = [pa.nulls(table.num_rows, pa.timestamp("us"))] * 2
     return pa.Table.from_arrays(
         [*table.columns[:-3], *unknown, table.columns[-1]], schema=query.answer_schema()

@@ -7,6 +7,7 @@ whatever windows are asked for. Which window sees it follows from its times.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +57,8 @@ class JoinSideState:
         self.events = Columns({"key": np.dtype(np.int64), "prior": np.dtype(np.int64)})
         self.events.dropped = log.end  # numbers are those of the log
         self.chains = Chains()
-        self.reach = 0  # of the longest window
+        self.sizes: Counter[int] = Counter()  # of windows, by how many queries have them
+        self.reach = 0  # the longest of them
         self.forgotten_to = LONG_AGO  # events before this time may be gone
 
     def link(self, key: Ints) -> None:
@@ -93,6 +95,7 @@ class JoinGroup:
         self.matches = MatchStore()
         self.registrations: dict[str, JoinRegistration] = {}
         self.spared_at = LONG_AGO  # the instant that was last spared when forgetting
+        self.given_up_to = LONG_AGO  # what was owed before this instant may be gone, for want of room
         self._demands: list[Demand] | None = None  # made when asked for
         self._sweeper = Sweeper()
 
@@ -118,17 +121,19 @@ class JoinGroup:
 
     def add(self, name: str, registration: JoinRegistration) -> None:
         self.registrations[name] = registration
-        self._fit()
+        for side, each in zip(self.sides, registration.query.sides, strict=True):
+            side.sizes[each.window.size] += 1
+            side.reach = max(side.reach, each.window.size)
+        self.note_emitted()
 
     def remove(self, name: str) -> None:
-        del self.registrations[name]
-        self._fit()
-
-    def _fit(self) -> None:
+        registration = self.registrations.pop(name)
+        for side, each in zip(self.sides, registration.query.sides, strict=True):
+            side.sizes[each.window.size] -= 1
+            if not side.sizes[each.window.size]:
+                del side.sizes[each.window.size]
+                side.reach = max(side.sizes, default=0)
         self.note_emitted()
-        for number, side in enumerate(self.sides):
-            sizes = [each.query.sides[number].window.size for each in self.registrations.values()]
-            side.reach = max(sizes, default=0)
 
     def note_emitted(self) -> None:
         """Queries came, went or gave out answers: what must be kept for them is different now."""
@@ -190,6 +195,8 @@ class JoinGroup:
         if base is None or first is None:
             return False
         base = self.spared_at = max(self.spared_at, base)
+        if is_over:
+            self.given_up_to = base
         has_backlog = False
         before = [2**62, 2**62]
         for slide, emitted_to, *sizes in self._demanded():

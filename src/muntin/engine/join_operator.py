@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,8 +20,11 @@ from muntin.engine.prepare import evaluate
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSignature
+from muntin.stream import Stream
 from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
 from muntin.synopsis.event_log import EventLog
+
+_ANY = ""  # counts the queries that read a stream, whatever they read of it
 
 
 class JoinBatch(NamedTuple):
@@ -41,6 +45,7 @@ class JoinOperator:
         self.logs: dict[str, EventLog] = {}  # by stream
         self.groups: dict[JoinSignature, JoinGroup] = {}
         self.group_of: dict[str, JoinGroup] = {}  # by query
+        self._readers: dict[str, Counter[str]] = {}  # of each stream: how many queries read a column
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -61,15 +66,22 @@ class JoinOperator:
             registration.since, registration.known_from = _knowledge(group, query)
             group.add(name, registration)
             self.group_of[name] = group
-        self.fit_logs()
+            for side in query.sides:
+                self._readers.setdefault(side.stream.name, Counter()).update((*side.columns, _ANY))
+        self._fit_logs({side.stream.name: side.stream for query in queries.values() for side in query.sides})
 
     def drop(self, name: str) -> None:
         """Remove a query and free what only it needed; no other answer changes."""
         group = self.group_of.pop(name)
+        query = group.registrations[name].query
         group.remove(name)
         if not group.registrations:
             del self.groups[group.signature]
-        self.fit_logs()
+        for side in query.sides:
+            readers = self._readers[side.stream.name]
+            readers.subtract((*side.columns, _ANY))
+            self._readers[side.stream.name] = +readers
+        self._fit_logs({side.stream.name: side.stream for side in query.sides})
 
     def _group(self, query: JoinQuery) -> JoinGroup:
         signature = query.signature
@@ -80,17 +92,16 @@ class JoinOperator:
             self.groups[signature] = JoinGroup(signature, (left, right), clocks)
         return self.groups[signature]
 
-    def fit_logs(self) -> None:
-        """Every log keeps the columns that queries read, and only those."""
-        columns: dict[str, dict[str, pa.DataType]] = {}
-        for group in self.groups.values():
-            for each in group.registrations.values():
-                for side in each.query.sides:
-                    kept = columns.setdefault(side.stream.name, {})
-                    kept |= {name: side.stream.schema.field(name).type for name in side.columns}
-        self.logs = {name: self.logs[name] for name in columns}
-        for name, kept in columns.items():
-            self.logs[name].keep(kept)
+    def _fit_logs(self, streams: Mapping[str, Stream]) -> None:
+        """The logs of these streams keep the columns that queries read, and only those."""
+        for name, stream in streams.items():
+            readers = self._readers[name]
+            if not readers:
+                del self.logs[name], self._readers[name]
+                continue
+            columns = readers.keys() - {_ANY}
+            if columns != set(self.logs[name].columns):
+                self.logs[name].keep({each: stream.schema.field(each).type for each in sorted(columns)})
 
     # -- events ------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ def take(operator: JoinOperator) -> tuple[dict[str, Any], dict[str, Any]]:
                 "member": next(iter(group.registrations)),
                 "found": group.matches.found,
                 "spared_at": group.spared_at,
+                "given_up_to": group.given_up_to,
                 "first": [side.events.dropped for side in group.sides],
                 "forgotten_to": [side.forgotten_to for side in group.sides],
             }
@@ -67,7 +68,7 @@ def put(
     for number, saved in enumerate(description["groups"]):
         found, group = _under(arrays, f"group {number}"), operator.group_of[saved["member"]]
         group.matches.restore(found, saved["found"])
-        group.spared_at = saved["spared_at"]
+        group.spared_at, group.given_up_to = saved["spared_at"], saved["given_up_to"]
         group.note_emitted()
         parts = [name for name in found if name.startswith("keys ")]
         group.keys.restore([found[f"keys {i}"] for i in range(len(parts))])

@@ -22,7 +22,7 @@ from muntin.sql.call import calls_in, forbid_calls
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_equal, compile_expression
 from muntin.sql.naming import Names, default_name
-from muntin.sql.pair_scope import PairScope
+from muntin.sql.pair_scope import PairScope, pair_scope
 from muntin.sql.place import Misfit, misfit
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
 from muntin.stream import Stream
@@ -44,8 +44,12 @@ def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stre
         if "." in source.name.text:  # columns of pairs are called name.column
             raise source.name.misfit(f"give '{source.name.text}' a name without a dot with AS")
     windows = _windows(select, join)
-    pairs = PairScope(sources, (left, right))
-    on, beyond = _equalities(select, join, pairs, (left, right))
+    scopes = (row_scope(left, sources[0].name.text), row_scope(right, sources[1].name.text))
+    used = [(_column(name, scopes[0]), _column(name, scopes[1])) for name in join.using]
+    pairs = pair_scope(
+        (sources[0].name.text, sources[1].name.text), (left, right), frozenset(column for column, _ in used)
+    )
+    on, beyond = _equalities(join, used, pairs, scopes)
     where = both(beyond, _condition(select.where, pairs, "WHERE"))
     if select.hint is not None:
         raise Misfit(f"SYNOPSIS({select.hint}) is not for joins; leave the hint out", select.start)
@@ -88,20 +92,17 @@ def _windows(select: SelectSyntax, join: JoinSyntax) -> tuple[Window, Window]:
 
 
 def _equalities(
-    select: SelectSyntax, join: JoinSyntax, pairs: PairScope, streams: tuple[Stream, Stream]
+    join: JoinSyntax, used: list[tuple[str, str]], pairs: PairScope, scopes: tuple[Scope, Scope]
 ) -> tuple[tuple[tuple[Expression, Expression], ...], Expression | None]:
     """What pairs are found by, and the condition that is left of ON."""
-    scopes = (row_scope(streams[0], pairs.names[0]), row_scope(streams[1], pairs.names[1]))
     found: list[tuple[Expression, Expression]] = []
     beyond: Expression | None = None
-    for name in join.using:
-        columns = [_column(name, scope) for scope in scopes]
+    for name, columns in zip(join.using, used, strict=True):
         trees = [exp.column(column, quoted=True) for column in columns]
         try:
             left, right = compile_equal(trees[0], list(zip(trees, scopes, strict=True)))
         except Misfit as fault:
             raise name.misfit(fault.message) from None
-        pairs.shared.add(columns[0])
         found.append((left, right))
     for tree in _conjuncts(join.on) if join.on is not None else ():
         forbid_calls(tree, "ON", "use HAVING to compare aggregates")

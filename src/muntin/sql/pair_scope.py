@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlglot import exp
 
 from muntin.errors import nearest
 from muntin.sql.expressions import Scope, quoted
 from muntin.sql.place import misfit
-from muntin.sql.syntax import SourceSyntax
 from muntin.stream import Stream
+
+
+@lru_cache(maxsize=256)
+def pair_scope(names: tuple[str, str], streams: tuple[Stream, Stream], shared: frozenset[str]) -> PairScope:
+    """One scope for all joins that call their streams the same, so that equal expressions are compiled once."""
+    return PairScope(names, streams, shared)
 
 
 class PairScope(Scope):
     """Columns of pairs, called `name.column`; a bare name means the one stream that has it.
 
-    `shared` columns are equal on both sides (USING), so a bare name means either.
+    `names` are what the query calls the streams; `shared` columns are equal on both sides (USING), so that
+    a bare name means either.
     """
 
-    def __init__(self, sources: tuple[SourceSyntax, SourceSyntax], streams: tuple[Stream, Stream]):
-        self.names = (sources[0].name.text, sources[1].name.text)
-        self.shared: set[str] = set()
+    def __init__(self, names: tuple[str, str], streams: tuple[Stream, Stream], shared: frozenset[str]):
+        self.names = names
+        self.shared = shared
         self._place = {
             f"{name}.{field.name}": (side, field.name)
             for side, (name, stream) in enumerate(zip(self.names, streams, strict=True))
@@ -35,9 +43,9 @@ class PairScope(Scope):
         )
         self._side_of = {name: side for side, name in enumerate(self.names)}
         # a stream keeps its own name beside an alias, where that is clear
-        for side, source in enumerate(sources):
+        for side, stream in enumerate(streams):
             if streams[0].name != streams[1].name:
-                self._side_of.setdefault(source.stream.text, side)
+                self._side_of.setdefault(stream.name, side)
         self._side_by_fold = {name.casefold(): side for name, side in self._side_of.items()}
 
     def text(self, name: str) -> str:

@@ -32,6 +32,7 @@ class EventLog:
     def __init__(self) -> None:
         self._times = Columns({"at": np.dtype(np.int64)})
         self._starts: list[int] = []  # number of the first event of each chunk
+        self._kinds: dict[str, pa.DataType] = {}  # by column
         self._chunks: dict[str, list[pa.Array]] = {}  # by column, oldest first
 
     def __len__(self) -> int:
@@ -60,6 +61,7 @@ class EventLog:
         """Keep exactly these columns from now on; a new one is NULL in the events so far."""
         ends = [*self._starts[1:], self.end]
         rows = [end - start for start, end in zip(self._starts, ends, strict=True)] if self._starts else []
+        self._kinds = dict(columns)
         self._chunks = {
             name: self._chunks[name] if name in self._chunks else [pa.nulls(many, kind) for many in rows]
             for name, kind in columns.items()
@@ -95,7 +97,7 @@ class EventLog:
         index = pa.array(numbers - (self._starts[0] if self._starts else 0))
         if len(chunks) == 1:
             return chunks[0].take(index)
-        taken = pa.chunked_array(chunks).take(index)
+        taken = pa.chunked_array(chunks, self._kinds[name]).take(index)
         return taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
 
     def snapshot(self) -> dict[str, Any]:
