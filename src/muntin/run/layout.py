@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import MuntinError
-from muntin.query import CHANGE, Query
+from muntin.join_query import AnyQuery
+from muntin.query import CHANGE
 from muntin.run.reader import SUFFIXES, format_of
 from muntin.run.writer import AnswerFile, json_text
 
@@ -32,7 +33,7 @@ LONG = pa.schema(
 class Layout:
     """The files of one run and which answers go to which."""
 
-    def __init__(self, out: Path, queries: Mapping[str, Query], format: str = "parquet"):
+    def __init__(self, out: Path, queries: Mapping[str, AnyQuery], format: str = "parquet"):
         self.queries = queries
         self.files: dict[str, AnswerFile] = {}  # by query; under "" for all of them
         if is_directory(out):
@@ -60,7 +61,7 @@ class Layout:
 
 
 @contextmanager
-def open_layout(out: Path, queries: Mapping[str, Query], format: str) -> Iterator[Layout]:
+def open_layout(out: Path, queries: Mapping[str, AnyQuery], format: str) -> Iterator[Layout]:
     """A layout whose files appear when the block ends well, and not at all when it does not."""
     layout = Layout(out, queries, format)
     directory = out if is_directory(out) else out.parent
@@ -85,7 +86,7 @@ def is_directory(out: Path) -> bool:
     return out.is_dir() or not out.suffix
 
 
-def long_table(name: str, query: Query, table: pa.Table) -> pa.Table:
+def long_table(name: str, query: AnyQuery, table: pa.Table) -> pa.Table:
     """Answers as one row a value: numbers in `value`, anything else in `text`."""
     rows = table.num_rows
     head = [pa.repeat(pa.scalar(name), rows), key_text(query, table)]
@@ -106,7 +107,7 @@ def long_table(name: str, query: Query, table: pa.Table) -> pa.Table:
     return pa.concat_tables(parts) if parts else LONG.empty_table()
 
 
-def key_text(query: Query, table: pa.Table) -> pa.Array:
+def key_text(query: AnyQuery, table: pa.Table) -> pa.Array:
     """The key of each answer as a JSON object, NULL for a query without GROUP BY."""
     if not query.keys:
         return pa.nulls(table.num_rows, pa.string())

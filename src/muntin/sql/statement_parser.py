@@ -27,7 +27,7 @@ from muntin.sql.syntax import (
 from muntin.sql.type_name import unknown_type
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
-_CLAUSES = ("WHERE", "GROUP BY", "HAVING")
+_CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
 
 class StatementParser(SourceParser):
