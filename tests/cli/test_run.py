@@ -147,7 +147,9 @@ def test_other_streams_are_left_out(muntin, script, inputs, tmp_path):
 
 
 def test_two_streams_are_read_side_by_side(muntin, tmp_path):
-    (tmp_path / "orders.csv").write_text("ts,k,x\n" + "".join(f"{i * 10**6},{i % 3},{i}\n" for i in range(20)))
+    (tmp_path / "orders.csv").write_text(
+        "ts,k,x\n" + "".join(f"{i * 10**6},{i % 3},{i}\n" for i in range(20))
+    )
     (tmp_path / "bids.jsonl").write_text(
         "".join(json.dumps({"ts": i * 10**6, "k": i % 4, "y": -i}) + "\n" for i in range(0, 20, 2))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def pieces(columns: dict[str, Any], seconds: int) -> list[dict[str, Any]]:
     edges = np.searchsorted(columns["ts"], np.arange(0, seconds + 1) * SECOND)
     return [
         {name: values[lo:hi] for name, values in columns.items()}
-        for lo, hi in zip(edges[:-1], edges[1:], strict=True)
+        for lo, hi in pairwise(edges)
     ]
 
 
@@ -219,17 +220,25 @@ def test_what_joins_have_no_answer_for() -> None:
 
 def test_the_plan_shows_what_is_shared() -> None:
     engine = an_engine(
-        short=f"SELECT x, y {JOIN.format(2, 3)} WHERE x > 5", long=f"SELECT COUNT(*) AS n {JOIN.format(60, 9)}"
+        short=f"SELECT x, y {JOIN.format(2, 3)} WHERE x > 5",
+        long=f"SELECT COUNT(*) AS n {JOIN.format(60, 9)}",
     )
     push_both(engine, seconds=3, many=50)
     plan = engine.explain("short")
     assert plan in engine.explain()
     assert plan.startswith("join a JOIN b ON a.k = b.k\n")
-    for part in ("2 queries: short, long", "a [RANGE 2 SECONDS SLIDE 1 SECOND], [RANGE 1 MINUTE", "a.x > 5", "matches"):
+    for part in (
+        "2 queries: short, long",
+        "a [RANGE 2 SECONDS SLIDE 1 SECOND], [RANGE 1 MINUTE",
+        "a.x > 5",
+        "matches",
+    ):
         assert part in plan
     alone = engine.execute(f"EXPLAIN SELECT x {JOIN.format(7, 7)}")
     assert "this query" in alone
-    assert engine.execute(f"SELECT COUNT(*) AS n {JOIN.format(9, 9)}")["n"].to_pylist() == [engine.value("long")]
+    assert engine.execute(f"SELECT COUNT(*) AS n {JOIN.format(9, 9)}")["n"].to_pylist() == [
+        engine.value("long")
+    ]
 
 
 def test_a_caller_may_reuse_his_arrays() -> None:

@@ -114,7 +114,10 @@ CLAUSE_FAULTS = [
     ("»WINDOW w AS (x)", "named windows are not supported"),
     ("»[ROWS 5]", "the window stands directly after the stream"),
     ("»GRUOP BY symbol", "unexpected 'GRUOP'; did you mean 'GROUP'?"),
-    ("GROUP BY symbol »WHERE TRUE", "WHERE is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING"),
+    (
+        "GROUP BY symbol »WHERE TRUE",
+        "WHERE is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING",
+    ),
     ("GROUP BY »1", "GROUP BY takes columns or expressions of them, not a constant or position"),
     ("GROUP BY »MAX(price)", "an aggregate cannot stand in GROUP BY"),
     ("GROUP BY symbol, »symbol", "symbol stands twice in GROUP BY"),

@@ -31,12 +31,6 @@ class Pairs(NamedTuple):
         return {name: column.take(index) for name, column in self.columns.items()}
 
 
-def pairs_between(group: JoinGroup, registration: JoinRegistration, first: int, last: int) -> Pairs:
-    """Pairs that a query may see at some instant from `first` to `last`; at exactly one, those it sees."""
-    chosen = group.matches.choose(*registration.ranges(first, last), registration.since)
-    return read_pairs(group, registration, chosen)
-
-
 def read_pairs(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -> Pairs:
     """The chosen matches, as far as they pass WHERE."""
     query, all = registration.query, group.matches.all
@@ -91,7 +85,8 @@ def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> 
             f"the windows of {query.left} and {query.right} at {np.datetime64(instant, 'us')} have been "
             f"forgotten; they can be looked up from {since} on"
         )
-    pairs = pairs_between(group, registration, instant, instant)
+    chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
+    pairs = read_pairs(group, registration, chosen)
     instants = np.array([instant])
     return answer(registration, pairs, None, np.full(len(pairs.match), instant), instants)
 

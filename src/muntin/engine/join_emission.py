@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.engine.join_answer import answer, earliest_instant, pairs_between
+from muntin.engine.join_answer import answer, earliest_instant, read_pairs
 from muntin.engine.join_group import JoinGroup
 from muntin.engine.join_registration import JoinRegistration
 from muntin.engine.ticks import Calls, Slides, Ticks
@@ -21,6 +21,7 @@ from muntin.errors import MuntinError
 from muntin.query import CHANGE
 from muntin.synopsis.contract import LONG_AGO, Ints
 
+_WORDS = pa.array(["leave", "enter"], pa.string())
 _LOST = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
@@ -114,21 +115,38 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.
     # a pair that leaves at the first tick was seen at the one before
     seen_from = due.first - 1 if query.emits_changes and due.first > due.begins else due.first
     begin, end = ticks.at(np.array([seen_from, due.last]))
-    pairs = pairs_between(group, registration, int(begin), int(end))
-    all = group.matches.all
-    after, until = registration.visible(all.left_at[pairs.match], all.right_at[pairs.match])
-    comes, goes = ticks.next_after(after), ticks.next_after(until)
+    ranges = registration.ranges(int(begin), int(end))
+    chosen = group.matches.choose(*ranges, registration.since)
     if query.emits_changes:
-        rows, numbers, enters = _changes(comes, goes, due)
-        table = answer(registration, pairs, rows, ticks.at(numbers), numbers)
-        change = pa.array(np.where(enters, "enter", "leave"), pa.string())
-        return table.append_column(pa.field(CHANGE, pa.string()), change)
+        return _answer_changes(group, registration, due, chosen)
+    pairs = read_pairs(group, registration, chosen)
+    comes, goes = _seen(group, registration, ticks, pairs.match)
     rows, numbers = _sightings(np.maximum(comes, due.first), np.minimum(goes, due.last + 1))
     is_always = query.fold is not None and not query.keys  # an answer without keys is there in silence, too
     instants = np.arange(due.first, due.last + 1) if is_always else np.unique(numbers)
     if not len(instants):
         return query.emission_schema().empty_table()
     return answer(registration, pairs, rows, ticks.at(numbers), ticks.at(instants))
+
+
+def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due, chosen: Ints) -> pa.Table:
+    """The pairs among the chosen matches that come or go; only those are read."""
+    rows, *_ = _changes(*_seen(group, registration, due.ticks, chosen), due)
+    is_changing = np.zeros(len(chosen), np.bool_)
+    is_changing[rows] = True
+    pairs = read_pairs(group, registration, chosen[is_changing])
+    rows, numbers, enters = _changes(*_seen(group, registration, due.ticks, pairs.match), due)
+    at = due.ticks.at(numbers)
+    table = answer(registration, pairs, rows, at, at)
+    change = _WORDS.take(pa.array(enters.astype(np.int8)))
+    return table.append_column(pa.field(CHANGE, pa.string()), change)
+
+
+def _seen(group: JoinGroup, registration: JoinRegistration, ticks: Ticks, match: Ints) -> tuple[Ints, Ints]:
+    """The first tick that each match is seen at, and the first at which it is not any more."""
+    all = group.matches.all
+    after, until = registration.visible(all.left_at[match], all.right_at[match])
+    return ticks.next_after(after), ticks.next_after(until)
 
 
 def _sightings(comes: Ints, goes: Ints) -> tuple[Ints, Ints]:

@@ -7,6 +7,16 @@ the left event (time, then number), then by the right one: an order that does no
 from muntin.kernels.jit import kernel
 
 FRESH = -2  # a cursor that has not entered its chain
+_BLOCK = 16  # matches that are sorted by insertion
+
+
+@kernel
+def _reverse(number, at, lo, hi):
+    hi -= 1
+    while lo < hi:
+        number[lo], number[hi] = number[hi], number[lo]
+        at[lo], at[hi] = at[hi], at[lo]
+        lo, hi = lo + 1, hi - 1
 
 
 @kernel
@@ -22,7 +32,7 @@ def probe(at, key, first, begin, cursor, last, other_at, at_first, prior, prior_
     """
     count, i, c = 0, begin, cursor
     while i < len(at):
-        t = at[i]
+        t, run = at[i], count
         if c == FRESH:
             c = last[key[i]] if 0 <= key[i] < len(last) else -1
         while c >= prior_first:
@@ -32,11 +42,13 @@ def probe(at, key, first, begin, cursor, last, other_at, at_first, prior, prior_
                 break
             if other < t + reach and t < other + other_reach:
                 if count == len(mine):
+                    _reverse(theirs, theirs_at, run, count)
                     return count, i, c
                 mine[count], theirs[count] = first + i, c
                 mine_at[count], theirs_at[count] = t, other
                 count += 1
             c = prior[c - prior_first]
+        _reverse(theirs, theirs_at, run, count)  # oldest first is the order that matches are kept in
         i, c = i + 1, FRESH
     return count, i, FRESH
 
@@ -57,25 +69,42 @@ def _precedes(left, right, left_at, right_at, i, j):
 
 @kernel
 def merge_runs(left, right, left_at, right_at, order, spare, lo, mid, hi):
-    """Merge the ordered runs [lo, mid) and [mid, hi) of `order`; free if they follow each other."""
+    """Merge the ordered runs [lo, mid) and [mid, hi) of `order`; what is in its place already is not touched,
+    so runs that follow each other cost one comparison."""
     if lo == mid or mid == hi or not _precedes(left, right, left_at, right_at, order[mid], order[mid - 1]):
         return
-    i, j = lo, mid
-    for k in range(lo, hi):
-        if j == hi or (i < mid and not _precedes(left, right, left_at, right_at, order[j], order[i])):
-            spare[k] = order[i]
-            i += 1
+    begin, end = lo, mid  # find the first of the left run that the right one goes before
+    while begin < end:
+        middle = (begin + end) // 2
+        if _precedes(left, right, left_at, right_at, order[mid], order[middle]):
+            end = middle
         else:
-            spare[k] = order[j]
+            begin = middle + 1
+    for k in range(begin, mid):
+        spare[k] = order[k]
+    i, j, k = begin, mid, begin
+    while i < mid:
+        if j < hi and _precedes(left, right, left_at, right_at, order[j], spare[i]):
+            order[k] = order[j]
             j += 1
-    for k in range(lo, hi):
-        order[k] = spare[k]
+        else:
+            order[k] = spare[i]
+            i += 1
+        k += 1
 
 
 @kernel
 def sort_matches(left, right, left_at, right_at, order, spare):
     """Sort the indices in `order`; O(n) if they are sorted, O(n log n) at worst."""
-    n, width = len(order), 1
+    n = len(order)
+    for lo in range(0, n, _BLOCK):  # by insertion, since calling for every two would cost more than comparing
+        for i in range(lo + 1, min(lo + _BLOCK, n)):
+            moved, j = order[i], i
+            while j > lo and _precedes(left, right, left_at, right_at, moved, order[j - 1]):
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = moved
+    width = _BLOCK
     while width < n:
         for lo in range(0, n - width, 2 * width):
             merge_runs(left, right, left_at, right_at, order, spare, lo, lo + width, min(lo + 2 * width, n))

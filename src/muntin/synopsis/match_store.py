@@ -66,7 +66,8 @@ class MatchStore:
         if not count:
             return
         self.found += count
-        order = np.arange(count)
+        # by time first, which they nearly are: what is left to the kernel then are ties
+        order = np.argsort(np.maximum(matches.left_at, matches.right_at), kind="stable")
         sort_matches(*matches, order, np.empty_like(order))
         new = Matches(*(array[order] for array in matches))
         all = self.all
