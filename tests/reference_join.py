@@ -85,7 +85,23 @@ class StandingJoin:
         self.reached = reached
         return answer
 
+    def _leaves_at(self, pair: Pair) -> int:
+        """The first instant, of all or of the slides, at which the pair is no longer seen."""
+        instant = max(event.at for event in pair) + 1
+        step = self.query.slide or 1
+        instant = -(-instant // step) * step
+        while not self.visible([pair], instant):  # TO: not in the windows yet
+            instant += step
+        if step == 1:
+            sizes = [side.window.size for side in self.query.sides]
+            return min(event.at + size for event, size in zip(pair, sizes, strict=True)) + 1
+        while self.visible([pair], instant):
+            instant += step
+        return instant
+
     def _add_changes(self, answer: Answer, pairs: list[Pair], instant: int) -> None:
+        from reference import _datetime
+
         before = instant - self.query.slide if self.query.slide else self.reached
         is_first = (
             before is None or before == self.began
@@ -101,8 +117,8 @@ class StandingJoin:
         changed.sort(key=lambda each: _order(each[0]))
         many = len(answer.rows)
         self._add(answer, instant, [pair for pair, _ in changed])
-        for row, (_, change) in zip(answer.rows[many:], changed, strict=True):
-            row["change"] = change
+        for row, (pair, change) in zip(answer.rows[many:], changed, strict=True):
+            row["change"], row["leaves_at"] = change, _datetime(self._leaves_at(pair))
 
     def pairs(self) -> list[Pair]:
         """All pairs that there ever were, in order."""

@@ -15,6 +15,8 @@ from muntin.query import CHANGE, Key, Output, Query
 from muntin.stream import Stream
 from muntin.window import Window
 
+LEAVES_AT = "leaves_at"  # the column of EMIT CHANGES with the instant at which a pair leaves
+
 # of the stream of pairs that aggregates of a join read: when a pair is looked at, and which one it is
 PAIR_TIME, PAIR_NUMBER = "#at", "#"
 
@@ -106,9 +108,12 @@ class JoinQuery:
         )
 
     def emission_schema(self) -> pa.Schema:
-        """Columns of what `advance` gives: with EMIT CHANGES, one more that is 'enter' or 'leave'."""
+        """Columns of what `advance` gives: with EMIT CHANGES, also whether a pair enters or leaves, and the
+        instant at which it leaves, which is known when it enters."""
         schema = self.answer_schema()
-        return schema.append(pa.field(CHANGE, pa.string())) if self.emits_changes else schema
+        if not self.emits_changes:
+            return schema
+        return schema.append(pa.field(CHANGE, pa.string())).append(pa.field(LEAVES_AT, pa.timestamp("us")))
 
 
 AnyQuery = Query | JoinQuery

@@ -42,10 +42,7 @@ def events(seed: int, many: int, seconds: float, keys: int, last: str) -> dict[s
 def pieces(columns: dict[str, Any], seconds: int) -> list[dict[str, Any]]:
     """The events cut at whole seconds."""
     edges = np.searchsorted(columns["ts"], np.arange(0, seconds + 1) * SECOND)
-    return [
-        {name: values[lo:hi] for name, values in columns.items()}
-        for lo, hi in pairwise(edges)
-    ]
+    return [{name: values[lo:hi] for name, values in columns.items()} for lo, hi in pairwise(edges)]
 
 
 def push_both(engine: Engine, seconds: int = 30, many: int = 3000, keys: int = 40) -> None:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.answer import to_instants
 from muntin.engine.join_answer import answer, earliest_instant, read_pairs
 from muntin.engine.join_group import JoinGroup
 from muntin.engine.join_registration import JoinRegistration
 from muntin.engine.ticks import Calls, Slides, Ticks
 from muntin.errors import MuntinError
-from muntin.query import CHANGE
 from muntin.synopsis.contract import LONG_AGO, Ints
 
 _WORDS = pa.array(["leave", "enter"], pa.string())
@@ -131,15 +131,22 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.
 
 def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due, chosen: Ints) -> pa.Table:
     """The pairs among the chosen matches that come or go; only those are read."""
-    rows, *_ = _changes(*_seen(group, registration, due.ticks, chosen), due)
+    rows, *_ = _changes(*_seen(group, registration, due.ticks, chosen), due)  # of which some pass WHERE
     is_changing = np.zeros(len(chosen), np.bool_)
     is_changing[rows] = True
     pairs = read_pairs(group, registration, chosen[is_changing])
-    rows, numbers, enters = _changes(*_seen(group, registration, due.ticks, pairs.match), due)
+    comes, goes = _seen(group, registration, due.ticks, pairs.match)
+    rows, numbers, enters = _changes(comes, goes, due)
     at = due.ticks.at(numbers)
-    table = answer(registration, pairs, rows, at, at)
+    if isinstance(due.ticks, Slides):
+        leaves_at = due.ticks.at(goes)
+    else:
+        left, right = (side[pairs.match] for side in group.matches.all[2:])
+        leaves_at = registration.visible(left, right)[1] + 1
     change = _WORDS.take(pa.array(enters.astype(np.int8)))
-    return table.append_column(pa.field(CHANGE, pa.string()), change)
+    columns = answer(registration, pairs, rows, at, at).columns
+    schema = registration.query.emission_schema()
+    return pa.Table.from_arrays([*columns, change, to_instants(leaves_at[rows])], schema=schema)
 
 
 def _seen(group: JoinGroup, registration: JoinRegistration, ticks: Ticks, match: Ints) -> tuple[Ints, Ints]:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from muntin.errors import MuntinError
 from muntin.join_query import AnyQuery
-from muntin.query import CHANGE
 from muntin.run.reader import SUFFIXES, format_of
 from muntin.run.writer import AnswerFile, json_text
 
@@ -87,13 +86,17 @@ def is_directory(out: Path) -> bool:
 
 
 def long_table(name: str, query: AnyQuery, table: pa.Table) -> pa.Table:
-    """Answers as one row a value: numbers in `value`, anything else in `text`."""
+    """Answers as one row a value: numbers in `value`, anything else in `text`; a row without a value for an
+    answer that has none."""
     rows = table.num_rows
     head = [pa.repeat(pa.scalar(name), rows), key_text(query, table)]
     window = [table["window_start"], table["window_end"], table["complete"]]
+    if table.num_columns == len(query.keys) + len(window):  # nothing but keys, as DISTINCT gives
+        nothing = [pa.nulls(rows, LONG.field(name).type) for name in ("column", "value", "text")]
+        return pa.table([*head, *window, *nothing], schema=LONG)
     parts = []
-    names = [output.name for output in query.outputs] + ([CHANGE] if query.emits_changes else [])
-    for each in names:
+    beside = {key.name for key in query.keys} | {"window_start", "window_end", "complete"}
+    for each in (name for name in table.column_names if name not in beside):
         column = table[each]
         value, text = pa.nulls(rows, pa.float64()), pa.nulls(rows, pa.string())
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
@@ -104,7 +107,7 @@ def long_table(name: str, query: AnyQuery, table: pa.Table) -> pa.Table:
             text = column.cast(pa.string())
         label = pa.repeat(pa.scalar(each), rows)
         parts.append(pa.table([*head, *window, label, value, text], schema=LONG))
-    return pa.concat_tables(parts) if parts else LONG.empty_table()
+    return pa.concat_tables(parts)
 
 
 def key_text(query: AnyQuery, table: pa.Table) -> pa.Array:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from muntin.errors import nearest
 from muntin.expression import Expression, both
-from muntin.join_query import PAIR_NUMBER, PAIR_TIME, JoinQuery, JoinSide
+from muntin.join_query import LEAVES_AT, PAIR_NUMBER, PAIR_TIME, JoinQuery, JoinSide
 from muntin.query import CHANGE, Call, Output, Query
 from muntin.sql.bind import bind_over, find_stream, row_scope
 from muntin.sql.call import calls_in, forbid_calls
@@ -242,7 +242,8 @@ def _check_changes(select: SelectSyntax, query: JoinQuery) -> None:
             "EMIT CHANGES of a join gives the pairs that come and go; leave out aggregates, GROUP BY and DISTINCT",
             select.changes,
         )
-    if any(output.name.casefold() == CHANGE for output in query.outputs):
-        raise Misfit(
-            f"EMIT CHANGES adds a column '{CHANGE}'; give yours another name with AS", select.changes
-        )
+    for output in query.outputs:
+        if output.name.casefold() in (CHANGE, LEAVES_AT):
+            raise Misfit(
+                f"EMIT CHANGES adds a column '{output.name}'; give yours another name with AS", select.changes
+            )
