@@ -199,7 +199,7 @@ class Engine:
         """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
         with self._lock:
             queries = {
-                name: {"stream": self._stream_of[name], "emitted": each.emitted, "missed": each.missed}
+                name: {"stream": _streams_read(each.query), "emitted": each.emitted, "missed": each.missed}
                 for name in self._stream_of
                 for each in [self._registration(name)]
             }
@@ -250,7 +250,8 @@ class Engine:
             queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
             operator.restore(saved["state"], named, queries)
             engine._stream_of |= dict.fromkeys(queries, stream.name)
-        engine._restore_joins(description["joins"], arrays)
+        if "joins" in description:
+            engine._restore_joins(description["joins"], arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
@@ -369,6 +370,10 @@ class Engine:
         groups = shard.manager.groups
         at_work = {number: running(shard, number) for number in groups}
         return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings))
+
+
+def _streams_read(query: AnyQuery) -> str:
+    return " JOIN ".join(stream.name for stream in query.streams)
 
 
 def _check_backlog(given: Any) -> None:

@@ -14,8 +14,9 @@ from muntin.engine.admitted import Admitted
 from muntin.engine.clock import Clock
 from muntin.engine.join_answer import lookup
 from muntin.engine.join_emission import emit
-from muntin.engine.join_group import JoinGroup, Keyed
+from muntin.engine.join_group import JoinGroup
 from muntin.engine.join_registration import JoinRegistration
+from muntin.engine.join_side import Keyed
 from muntin.engine.prepare import evaluate
 from muntin.errors import MuntinError
 from muntin.expression import Expression
@@ -122,7 +123,7 @@ class JoinOperator:
             for group, number in reading
             for value in group.sides[number].on
         }
-        keyed = [(group, number, group.key_columns(number, values)) for group, number in reading]
+        keyed = [(group, number, group.sides[number].keyed(values)) for group, number in reading]
         # taken, so copied: what the caller does to his arrays later is none of ours
         columns = {name: given[name].take(index) for name in self.logs[stream].columns}
         return JoinBatch(at[order], columns, keyed)
