@@ -273,7 +273,7 @@ def test_a_change_is_no_backlog() -> None:
     engine = make_engine("SELECT MAX(x) AS v FROM s [RANGE 50 MILLISECONDS]")
     push(engine, 5)
     shard, group = shard_of(engine), group_with(engine, "max")
-    room = shard.needed_bytes - shard.nbytes()
+    room = shard.needed_bytes - shard.held_bytes()
     for synopsis in ("monotone_deque", "b_int"):
         shard.switch(group.number, synopsis)
-        assert shard.needed_bytes - shard.nbytes() == room
+        assert shard.needed_bytes - shard.held_bytes() == room

@@ -1,22 +1,38 @@
 """The first value of one key's answer as a plain number: what a look-up costs without arrays.
 
-As in `point.py`, whatever depends on the plan alone is settled when the reader is made. What is left is
-the id of the key, one search in time, and to follow the key's chain through the cells of its window.
+As in `point.py`, whatever depends on the plan alone is settled when the reader is made, and where a window
+lies in the cells when it is first read. What is left is the id of the key, and to follow its chain through
+the cells of the window.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from muntin.aggregate.contract import Partial
 from muntin.answer import is_plain
 from muntin.band import Band, sort_key
 from muntin.engine.reading import CallReading, Part, Reading, reading_of
 from muntin.engine.shard import Shard
 from muntin.kernels.slices import FOLLOWS
 from muntin.synopsis import Slices
+from muntin.synopsis.contract import Ints
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
+
+
+class _Place(NamedTuple):
+    """Cells `lo .. hi - 1` (numbers) of a window, in a version of the store."""
+
+    version: int
+    settled: int
+    lo: int
+    hi: int
+    last: Ints
+    prior: Ints
+    dropped: int
+    cells: list[Partial]
 
 
 class KeyPointReader:
@@ -37,10 +53,17 @@ class KeyPointReader:
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
-        self._needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
-        self._identities = [synopsis.identity_of(need) for need in self._needs]
-        self._follow = [FOLLOWS[type(self._store.typed_cells(need))] for need in self._needs]
+        needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
+        self._parts = [
+            (
+                self._store.names_of(need),
+                FOLLOWS[type(self._store.typed_cells(need))],
+                synopsis.identity_of(need),
+            )
+            for need in needs
+        ]
         self._ids: dict[Any, int] = {}
+        self._place: _Place | None = None
 
     @staticmethod
     def of(shard: Shard, name: str) -> KeyPointReader | None:
@@ -68,21 +91,21 @@ class KeyPointReader:
             instant -= instant % self._slide
         window = self._window
         settled = window.settle(instant)
-        start = settled - window.size
-        store = self._store
-        if start < store.forgotten_before:
-            return UNREAD  # rare: it may have to be refused
+        place = self._place
+        if place is None or place.version != self._store.version or place.settled != settled:
+            if settled - window.size < self._store.forgotten_before:
+                return UNREAD  # rare: it may have to be refused
+            place = self._place = self._find(settled)
         id = self._id_of(key)
-        if id < 0 or id >= len(store.chains.last):
+        if id < 0 or id >= len(place.last):
             return UNREAD if id == _UNSURE else None
-        first, last = store.run(start, settled - window.to)
-        lo, hi = store.cell_number(first), store.cell_number(last)
-        newest, prior, dropped = int(store.chains.last[id]), store.cell_prior, store.dropped_cells
+        lo, hi, prior, dropped = place.lo, place.hi, place.prior, place.dropped
+        newest = int(place.last[id])
         if newest < lo:
             return None
         partials = []
-        for need, follow, identity in zip(self._needs, self._follow, self._identities, strict=True):
-            partial, count = follow(prior, dropped, newest, lo, hi, *store.cells_of(need))
+        for (_, follow, identity), cells in zip(self._parts, place.cells, strict=True):
+            partial, count = follow(prior, dropped, newest, lo, hi, *cells)
             partials.append(partial if count else identity)
         if self._counts and not partials.pop(0)[0]:
             return None  # the key has no event in the window
@@ -94,6 +117,16 @@ class KeyPointReader:
         ):
             return None
         return value
+
+    def _find(self, settled: int) -> _Place:
+        """Where the window that ends at an instant lies."""
+        store, window = self._store, self._window
+        first, last = store.run(settled - window.size, settled - window.to)
+        cells = [store.cells_named(names) for names, _, _ in self._parts]
+        return _Place(
+            store.version, settled, store.cell_number(first), store.cell_number(last),
+            store.chains.last, store.cell_prior, store.dropped_cells, cells,
+        )  # fmt: skip
 
     def _id_of(self, key: Any) -> int:
         id = self._ids.get(key, -1)

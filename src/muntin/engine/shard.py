@@ -51,7 +51,7 @@ class Shard:
         self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
-        self.needed_bytes = 0  # of state when it was last without backlog
+        self.needed_bytes = 0  # held when there was no backlog the last time
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
         self.key_readers: dict[str, Any] = {}  # of single keys, by query; see key_point.py
         self.numbers: dict[Hashable, int] = {}  # of things that readings have in common
@@ -233,13 +233,13 @@ class Shard:
         if watermark is None:
             return
         oldest = min(self._owed_since(), watermark)
-        if oldest < watermark and self.nbytes() > self.needed_bytes + self._backlog_bytes:
+        if oldest < watermark and self.held_bytes() > self.needed_bytes + self._backlog_bytes:
             oldest = watermark
         # time may have been promised beyond the events, but look-ups stand just after the last one
         now = watermark if self.clock.now is None else self.clock.now
         self._advance(min(oldest, watermark, now))
         if oldest >= watermark:
-            self.needed_bytes = self.nbytes()
+            self.needed_bytes = self.held_bytes()
 
     def _owed_since(self) -> int:
         """The instant from which on some query still owes windows."""
@@ -329,6 +329,12 @@ class Shard:
         stores = sum(store.nbytes() for store in self.stores.values())
         return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
 
+    def held_bytes(self) -> int:
+        """Of `nbytes`, without what stores have set aside for more: how long a backlog grows must not
+        depend on when arrays do."""
+        stores = sum(store.held_bytes() for store in self.stores.values())
+        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+
     def check(self) -> None:
         """Assert every invariant of everything kept."""
         for store in self.stores.values():
@@ -339,6 +345,7 @@ class Shard:
             keys.check()
         for text in self.texts.values():
             text.check()
+        self.manager.check()
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}

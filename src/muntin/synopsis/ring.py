@@ -198,6 +198,9 @@ class EventRing(Sequence):
     def nbytes(self) -> int:
         return self._columns.nbytes()
 
+    def held_bytes(self) -> int:
+        return self._columns.held_bytes()
+
     def snapshot(self) -> Arrays:
         arrays: Arrays = {
             "meta": np.array([self.began_at, self.dropped, self.forgotten_before, self.knows_count], np.int64)

@@ -93,6 +93,10 @@ class Sequence(ABC):
     def nbytes(self) -> int: ...
 
     @abstractmethod
+    def held_bytes(self) -> int:
+        """Of its elements alone: `nbytes` without what is set aside for more."""
+
+    @abstractmethod
     def snapshot(self) -> Arrays: ...
 
     @abstractmethod

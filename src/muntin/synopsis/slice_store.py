@@ -47,6 +47,7 @@ class SliceStore(Sequence):
         self._used: tuple[Ints, ...] = tuple(np.empty(0, np.int64) for _ in range(3))
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
+        self.version = 0  # changes whenever cells come, go or move
 
     def __len__(self) -> int:
         return len(self._slices)
@@ -76,7 +77,15 @@ class SliceStore(Sequence):
 
     def cells_of(self, need: Need) -> Partial:
         """The state arrays of a component."""
-        return tuple(map(self._cells.__getitem__, self._names[need]))
+        return self.cells_named(self._names[need])
+
+    def names_of(self, need: Need) -> tuple[str, ...]:
+        """What the state arrays of a component are called for as long as it is kept."""
+        return self._names[need]
+
+    def cells_named(self, names: tuple[str, ...]) -> Partial:
+        """`cells_of`, for those who remember the names: to hash a need costs more than to follow a chain."""
+        return tuple(map(self._cells.__getitem__, names))
 
     def typed_cells(self, need: Need) -> Any:
         """The same, as kernels take them that serve every component."""
@@ -94,6 +103,7 @@ class SliceStore(Sequence):
 
     def fit(self, wanted: set[Need], step: int, now: int | None) -> None:
         """Keep these components, on a grid with edges at multiples of `step`; O(cells) if any is new."""
+        self.version += 1
         if self._grid is None:
             self._grid = Grid(step)
             self.began_at = LONG_AGO if now is None else now
@@ -121,6 +131,7 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
+        self.version += 1
         runs = self._runs_in_order(batch)
         if runs is None:
             self._rewrite(batch)
@@ -247,6 +258,7 @@ class SliceStore(Sequence):
 
     def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
         if keys == self.keys:
+            self.version += 1
             self.cell_key[:] = new_id[self.cell_key]
             self.chains.renumber(new_id)
 
@@ -270,6 +282,7 @@ class SliceStore(Sequence):
         """Drop slices that begin before an instant; O(1) amortised per cell."""
         gone = int(np.searchsorted(self._slices["start"], before))
         if gone:
+            self.version += 1
             self.forgotten_before = int(self.grid.end_of(self._slices["start"][gone - 1 : gone])[0])
             cells = self.first_cell(gone)
             self._slices.drop_first(gone)
@@ -311,6 +324,9 @@ class SliceStore(Sequence):
     def nbytes(self) -> int:
         return self._slices.nbytes() + self._cells.nbytes() + (self.chains.nbytes() if self.keys else 0)
 
+    def held_bytes(self) -> int:
+        return self._slices.held_bytes() + self._cells.held_bytes()
+
     def __str__(self) -> str:
         return f"{len(self._slices):,} slices of {span(self.grid.step)}, {len(self._cells):,} cells"
 
@@ -325,6 +341,7 @@ class SliceStore(Sequence):
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
+        self.version += 1
         meta = [int(number) for number in arrays["meta"]]
         self.began_at, self.forgotten_before, self._slices.dropped, self._cells.dropped = meta
         self.grid.restore(arrays)
