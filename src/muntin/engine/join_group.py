@@ -172,6 +172,10 @@ class JoinGroup:
         sides = sum(side.events.nbytes() + side.chains.nbytes() for side in self.sides)
         return sides + self.matches.nbytes() + self.keys.nbytes()
 
+    def held_bytes(self) -> int:
+        """Of its events and matches alone: `nbytes` without what is set aside for more."""
+        return sum(side.events.held_bytes() for side in self.sides) + self.matches.held_bytes()
+
     def check(self) -> None:
         self.keys.check()
         self.matches.check()

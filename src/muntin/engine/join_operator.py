@@ -42,7 +42,7 @@ class JoinOperator:
     def __init__(self, clock_of: Callable[[str], Clock], backlog_bytes: int):
         self._clock_of = clock_of
         self._backlog_bytes = backlog_bytes
-        self.needed_bytes = 0  # of state when it was last without backlog
+        self.needed_bytes = 0  # held when there was no backlog the last time
         self.logs: dict[str, EventLog] = {}  # by stream
         self.groups: dict[JoinSignature, JoinGroup] = {}
         self.group_of: dict[str, JoinGroup] = {}  # by query
@@ -143,7 +143,7 @@ class JoinOperator:
         large."""
         if not self.groups:
             return
-        is_over = self.nbytes() > self.needed_bytes + self._backlog_bytes
+        is_over = self.held_bytes() > self.needed_bytes + self._backlog_bytes
         has_backlog = [
             group.forget(base, is_over) for base, group in zip(settled_to, self.groups.values(), strict=True)
         ]
@@ -154,7 +154,7 @@ class JoinOperator:
         for stream, first in needed.items():
             self.logs[stream].drop_first(max(0, first - self.logs[stream].first))
         if is_over or not any(has_backlog):
-            self.needed_bytes = self.nbytes()
+            self.needed_bytes = self.held_bytes()
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -205,6 +205,12 @@ class JoinOperator:
         """Bytes of state: events, their chains, and matches."""
         logs = sum(log.nbytes() for log in self.logs.values())
         return logs + sum(group.nbytes() for group in self.groups.values())
+
+    def held_bytes(self) -> int:
+        """Of `nbytes`, without what is set aside for more: how long a backlog grows must not depend on when
+        arrays do."""
+        logs = sum(log.held_bytes() for log in self.logs.values())
+        return logs + sum(group.held_bytes() for group in self.groups.values())
 
     def check(self) -> None:
         """Assert every invariant of the state."""

@@ -113,8 +113,14 @@ class EventLog:
         self._chunks = {name: [arrays[f"column {name}"]] if len(self) else [] for name in self._chunks}
 
     def nbytes(self) -> int:
-        arrays = [array for chunks in self._chunks.values() for array in chunks]
-        return self._times.nbytes() + sum(int(array.nbytes) for array in arrays)
+        return self._times.nbytes() + self._column_bytes()
+
+    def held_bytes(self) -> int:
+        """Of its events alone: `nbytes` without what is set aside for more."""
+        return self._times.held_bytes() + self._column_bytes()
+
+    def _column_bytes(self) -> int:
+        return sum(int(array.nbytes) for chunks in self._chunks.values() for array in chunks)
 
     def check(self) -> None:
         self._times.check()

@@ -111,6 +111,10 @@ class MatchStore:
     def nbytes(self) -> int:
         return self._columns.nbytes()
 
+    def held_bytes(self) -> int:
+        """Of its matches alone: `nbytes` without what is set aside for more."""
+        return self._columns.held_bytes()
+
     def check(self) -> None:
         self._columns.check()
         left, right, left_at, right_at = self.all
