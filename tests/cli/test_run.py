@@ -146,6 +146,23 @@ def test_other_streams_are_left_out(muntin, script, inputs, tmp_path):
     assert "1 queries read other streams" in done.output
 
 
+def test_a_long_table_has_answers_without_values(muntin, tmp_path):
+    (tmp_path / "in.csv").write_text("ts,k\n1,a\n2,b\n3,a\n")
+    script = tmp_path / "q.sql"
+    script.write_text(
+        "CREATE STREAM s (ts BIGINT, k VARCHAR) TIMESTAMP BY ts;"
+        "SELECT DISTINCT k FROM s [RANGE 9 SECONDS]; SELECT COUNT(*) AS n FROM s [RANGE 9 SECONDS]"
+    )
+    run(muntin, script, tmp_path / "in.csv", tmp_path / "out.jsonl")
+    rows = pa.json.read_json(tmp_path / "out.jsonl").to_pylist()
+    last = [(row["query"], row["key"], row["column"], row["value"]) for row in rows][-3:]
+    assert last == [
+        ("query_1", '{"k": "a"}', None, None),
+        ("query_1", '{"k": "b"}', None, None),
+        ("query_2", None, "n", 3.0),
+    ]
+
+
 def test_two_streams_are_read_side_by_side(muntin, tmp_path):
     (tmp_path / "orders.csv").write_text(
         "ts,k,x\n" + "".join(f"{i * 10**6},{i % 3},{i}\n" for i in range(20))
