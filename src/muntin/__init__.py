@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         SqlError,
         WindowTooLarge,
     )
+    from muntin.join_query import JoinQuery
     from muntin.query import Query
     from muntin.stream import Stream
     from muntin.window import Window
@@ -33,6 +34,7 @@ _HOME = {
     "SchemaError": "errors",
     "SqlError": "errors",
     "WindowTooLarge": "errors",
+    "JoinQuery": "join_query",
     "Query": "query",
     "Stream": "stream",
     "Window": "window",
@@ -52,6 +54,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "CheckpointError",
     "Engine",
+    "JoinQuery",
     "MuntinError",
     "NameTaken",
     "NotFound",

@@ -90,9 +90,11 @@ def demo(
 def run(
     script: SqlFile,
     input: Annotated[
-        Path,
+        list[str],
         typer.Option(
-            "--input", help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), or a folder."
+            "--input",
+            metavar="[STREAM=]PATH",
+            help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), or a folder; once for each stream.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="A .parquet, .csv or .jsonl file, or a directory.")],

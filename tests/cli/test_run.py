@@ -147,6 +147,61 @@ def test_other_streams_are_left_out(muntin, script, inputs, tmp_path):
     assert "1 queries read other streams" in done.output
 
 
+def test_a_long_table_has_answers_without_values(muntin, tmp_path):
+    (tmp_path / "in.csv").write_text("ts,k\n1,a\n2,b\n3,a\n")
+    script = tmp_path / "q.sql"
+    script.write_text(
+        "CREATE STREAM s (ts BIGINT, k VARCHAR) TIMESTAMP BY ts;"
+        "SELECT DISTINCT k FROM s [RANGE 9 SECONDS]; SELECT COUNT(*) AS n FROM s [RANGE 9 SECONDS]"
+    )
+    run(muntin, script, tmp_path / "in.csv", tmp_path / "out.jsonl")
+    rows = pa.json.read_json(tmp_path / "out.jsonl").to_pylist()
+    last = [(row["query"], row["key"], row["column"], row["value"]) for row in rows][-3:]
+    assert last == [
+        ("query_1", '{"k": "a"}', None, None),
+        ("query_1", '{"k": "b"}', None, None),
+        ("query_2", None, "n", 3.0),
+    ]
+
+
+def test_two_streams_are_read_side_by_side(muntin, tmp_path):
+    (tmp_path / "orders.csv").write_text(
+        "ts,k,x\n" + "".join(f"{i * 10**6},{i % 3},{i}\n" for i in range(20))
+    )
+    (tmp_path / "bids.jsonl").write_text(
+        "".join(json.dumps({"ts": i * 10**6, "k": i % 4, "y": -i}) + "\n" for i in range(0, 20, 2))
+    )
+    script = tmp_path / "q.sql"
+    script.write_text(
+        "CREATE STREAM orders (ts BIGINT, k BIGINT, x BIGINT) TIMESTAMP BY ts;"
+        "CREATE STREAM bids (ts BIGINT, k BIGINT, y BIGINT) TIMESTAMP BY ts;"
+        "REGISTER QUERY pairs AS SELECT k, x, y FROM orders [RANGE 5 SECONDS SLIDE 5 SECONDS] "
+        "JOIN bids [RANGE 5 SECONDS] USING (k)"
+    )
+    given = ["--input", f"orders={tmp_path / 'orders.csv'}", "--input", f"bids={tmp_path / 'bids.jsonl'}"]
+    done = muntin("run", script, *given, "--out", tmp_path / "out.csv", "--batch-rows", 3)
+    assert done.exit_code == 0, done.output
+    rows = pa.csv.read_csv(tmp_path / "out.csv").select(["k", "x", "y"]).to_pylist()
+    wanted = [
+        (x % 3, x, -y)
+        for end in range(5, 25, 5)
+        for x in range(end - 5, end)
+        for y in range(end - 5, end)
+        if y % 2 == 0 and x % 3 == y % 4
+    ]
+    assert sorted(tuple(row.values()) for row in rows) == sorted(wanted)
+    assert "30 events" in done.output
+    for bad, message in (
+        (given[:2], "--input bids=FILE"),
+        ([*given, "--input", given[1]], "two inputs are given for stream 'orders'"),
+        ([*given[:3], "bids.jsonl"], "which stream is 'bids.jsonl'? write --input STREAM=FILE"),
+    ):
+        refused = muntin("run", script, *bad, "--out", tmp_path / "no.csv")
+        assert refused.exit_code == 2
+        assert message in refused.output
+        assert not (tmp_path / "no.csv").exists()
+
+
 def test_explain_prints_the_plan(muntin, script):
     done = muntin("explain", script)
     assert done.exit_code == 0

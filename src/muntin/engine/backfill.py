@@ -32,6 +32,7 @@ class Backfill:
     """Queries to be joined to a shard. `seam` and `owed_from` are of the moment that they are registered at."""
 
     def __init__(self, of: Shard, queries: Mapping[str, Request]):
+        self.stream = of.stream
         self.shard = Shard(replace(of.stream, delay=_ANY_DELAY), 0, adaptive=False)
         self.shard.register(queries)
         self.seam: int | None = of.clock.now  # None: the stream has seen no event

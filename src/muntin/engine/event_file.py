@@ -131,7 +131,10 @@ class EventFolder:
         shown = [each for each in sorted(path.iterdir()) if each.is_file() and each.name[0] not in "._"]
         if not shown:
             raise NotFound(f"there is no file in the folder '{path}'")
+        self.path = path
+        self.stream = stream
         self.files = [EventFile(each, stream) for each in shown]
+        self.bytes = sum(file.bytes for file in self.files)
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The events of one file after the other; an error names the file."""
@@ -144,8 +147,7 @@ class EventFolder:
     @property
     def fraction(self) -> float:
         """How much has been read, in bytes."""
-        total = sum(file.bytes for file in self.files)
-        return min(1.0, sum(file.bytes_read for file in self.files) / total) if total else 1.0
+        return min(1.0, sum(file.bytes_read for file in self.files) / self.bytes) if self.bytes else 1.0
 
 
 def open_events(path: Path, stream: Stream) -> EventFile | EventFolder:

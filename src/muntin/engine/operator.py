@@ -12,6 +12,7 @@ from muntin.engine.backfill import Backfill
 from muntin.engine.bundle import Bundle
 from muntin.engine.emission import emit
 from muntin.engine.lookup import lookup, value
+from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.engine.timed import timed_many
 from muntin.plan import Request
@@ -27,6 +28,11 @@ class Operator:
 
     def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
         self.shard = Shard(stream, backlog_bytes, adaptive)
+
+    @property
+    def registrations(self) -> dict[str, Registration]:
+        """Queries by name, in order of registration."""
+        return self.shard.registrations
 
     def register(self, queries: Mapping[str, Request]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""

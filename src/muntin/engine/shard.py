@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.engine.adaptation import Adaptation
+from muntin.engine.admitted import Admitted
 from muntin.engine.clock import Clock
 from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.meter import Meter
@@ -221,15 +222,23 @@ class Shard:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def insert(self, batch: Any) -> int:
-        """Take in a batch; returns how many of its events were late. All or nothing."""
+    def admit(self, batch: Any) -> Admitted:
+        """The events of a batch that are not late; nothing changes yet."""
         events = to_record_batch(self.stream, batch)
         at = to_times(self.stream, events)
         ascends, late = self.clock.scan(at)
-        late_events = 0 if late is None else int(late.sum())
-        if late is not None:
-            kept = ~late
-            events, at = events.filter(pa.array(kept)), at[kept]
+        if late is None:
+            return Admitted(events, at, ascends, 0)
+        kept = ~late
+        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, int(late.sum()))
+
+    def insert(self, batch: Any) -> int:
+        """Take in a batch; returns how many of its events were late. All or nothing."""
+        return self.take_in(self.admit(batch))
+
+    def take_in(self, admitted: Admitted) -> int:
+        """Take in events that were admitted just now; all or nothing."""
+        events, at, ascends, late_events = admitted
         prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
         for backfill in self.backfills:
             backfill.held.append(events)

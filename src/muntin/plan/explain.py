@@ -14,10 +14,12 @@ from muntin.plan.nestings import Nestings
 from muntin.plan.observed import Observed
 from muntin.plan.request import request_of
 from muntin.plan.width import elements_in
+from muntin.plan.wording import count as _count
+from muntin.plan.wording import number as _number
+from muntin.plan.wording import size as _size
+from muntin.plan.wording import some as _some
 from muntin.query import Query
 from muntin.synopsis import Synopsis
-
-_SHOWN = 6  # names of a kind before "… and n more"
 
 
 class Running(NamedTuple):
@@ -111,33 +113,3 @@ def explain_query(query: Query) -> str:
     manager = WindowManager()
     manager.register("this query", request_of(query), Changes())
     return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def _some(names: list[str]) -> str:
-    more = f", … and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-def _number(number: float) -> str:
-    """
-    >>> _number(0.012345), _number(12.345), _number(12345.6)
-    ('0.0123', '12.3', '12,346')
-    """
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _size(count: int) -> str:
-    """
-    >>> _size(1536), _size(10)
-    ('1.5 KiB', '10 bytes')
-    """
-    size, unit = float(count), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.4g} {unit}"

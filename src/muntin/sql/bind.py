@@ -17,6 +17,7 @@ from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
+from muntin.sql.distinct import check_distinct, distinct_values
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.function_name import unknown_function
 from muntin.sql.naming import Names, default_name, is_reserved
@@ -27,9 +28,14 @@ from muntin.window import Window
 
 
 def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
-    """The query a SELECT means over these streams, or a `Misfit`."""
+    """The query a SELECT means over one of these streams, or a `Misfit`."""
     stream = find_stream(select.stream, streams)
-    return _Binder(select, stream, scope_of(select, stream)).query()
+    return bind_over(select, stream, scope_of(select, stream))
+
+
+def bind_over(select: SelectSyntax, stream: Stream, rows: Scope) -> Query:
+    """The query a SELECT means over a stream whose columns are called as in `rows`."""
+    return _Binder(select, stream, rows).query()
 
 
 def bind_apart(select: SelectSyntax, stream: Stream) -> tuple[Query, Scope]:
@@ -80,7 +86,8 @@ class _Binder:
     def query(self) -> Query:
         select = self.select
         where = self._where()
-        self._bind_keys()
+        self._bind_keys(select.keys or distinct_values(select, self.rows))
+        check_distinct(select, self.keys.values(), len(self.key_items))
         outputs = self._outputs()
         having = self._having()
         calls = tuple(self.calls)
@@ -126,8 +133,8 @@ class _Binder:
 
     # Keys
 
-    def _bind_keys(self) -> None:
-        for tree in self.select.keys:
+    def _bind_keys(self, trees: tuple[exp.Expr, ...]) -> None:
+        for tree in trees:
             meant = self._aliased(tree) or tree
             forbid_calls(meant, "GROUP BY", "a key is computed from one event")
             expression = compile_expression(meant, self.rows)
@@ -158,7 +165,7 @@ class _Binder:
                 if item.alias:
                     return self.names.take(item.alias)
                 break
-        name = expression.columns[0] if expression.is_column else f"key_{len(self.keys) + 1}"
+        name = self.rows.short(expression.columns[0]) if expression.is_column else f"key_{len(self.keys) + 1}"
         if is_reserved(name):
             raise misfit(tree, f"'{name}' is a column of every answer; give the key another name with AS")
         return self.names.take_default(name)
@@ -262,6 +269,9 @@ class _Binder:
         if not node.table and aliases_too and fold in self.aliases:
             return exp.Paren(this=self.aliases[fold].copy())
         name = self.rows.resolve(node)
+        if not self.keys and not any(any(calls_in(item.tree)) for item in self.select.items):
+            raise misfit(node, f"a query gives values of a window, not its events; write SELECT DISTINCT {name} "
+                               f"for the different ones, or LAST({name}) for the most recent")  # fmt: skip
         raise misfit(node, f"'{name}' is neither a key nor inside an aggregate; write LAST({name}) "
                            "or add it to GROUP BY")  # fmt: skip
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from muntin.errors import SchemaError, nearest
 from muntin.expression import Expression
-from muntin.query import Query
+from muntin.join_query import AnyQuery
 from muntin.sql.bind import bind_select
+from muntin.sql.bind_join import bind_join
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.place import Misfit, pointing_into
@@ -48,7 +49,7 @@ class RegisterQuery:
     """`REGISTER QUERY busy AS SELECT … BACKFILL 'path'`."""
 
     name: str
-    query: Query
+    query: AnyQuery
     backfill: str | None = None  # the path of its history
 
 
@@ -64,20 +65,20 @@ class Explain:
     """Of one registered query, of a query not registered, or (both None) of everything."""
 
     name: str | None = None
-    query: Query | None = None
+    query: AnyQuery | None = None
 
 
 @dataclass(frozen=True)
 class Select:
     """A query to answer once, without a name."""
 
-    query: Query
+    query: AnyQuery
 
 
 Statement = CreateStream | DropStream | RegisterQuery | DropQuery | Explain | Select
 
 
-def parse_query(text: str, streams: Mapping[str, Stream]) -> Query:
+def parse_query(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
     """The query of one SELECT, or an `SqlError` at the word that is wrong.
 
     >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("shares", pa.int64())]), "ts")
@@ -98,7 +99,7 @@ def _read_select(text: str) -> SelectSyntax:
     return statements[0]
 
 
-_TEMPLATES = Templates(_read_select, bind_select)
+_TEMPLATES = Templates(_read_select, lambda select, streams: _query(select, streams))
 
 
 def parse_statements(text: str, streams: Mapping[str, Stream]) -> list[Statement]:
@@ -134,11 +135,11 @@ def _first(text: str) -> tuple[int, int]:
 def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
     match syntax:
         case SelectSyntax():
-            return Select(bind_select(syntax, streams))
+            return Select(_query(syntax, streams))
         case RegisterSyntax(name, select, backfill):
-            return RegisterQuery(name.text, bind_select(select, streams), backfill)
+            return RegisterQuery(name.text, _query(select, streams), backfill)
         case ExplainSyntax(name, select):
-            return Explain(name.text if name else None, bind_select(select, streams) if select else None)
+            return Explain(name.text if name else None, _query(select, streams) if select else None)
         case CreateStreamSyntax():
             stream = _create(syntax)
             streams[stream.name] = stream
@@ -148,6 +149,10 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
         case DropSyntax(_, name):
             streams.pop(name.text, None)
             return DropStream(name.text)
+
+
+def _query(select: SelectSyntax, streams: Mapping[str, Stream]) -> AnyQuery:
+    return bind_select(select, streams) if select.join is None else bind_join(select, select.join, streams)
 
 
 def _create(syntax: CreateStreamSyntax) -> Stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from muntin.query import Query
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.sql.shape import Shape, has_values_left, shape_of
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.template import Template
@@ -22,12 +22,12 @@ class Templates:
     def __init__(
         self,
         read: Callable[[str], SelectSyntax],
-        bind: Callable[[SelectSyntax, Mapping[str, Stream]], Query],
+        bind: Callable[[SelectSyntax, Mapping[str, Stream]], AnyQuery],
     ):
         self._read, self._bind = read, bind
         self._by_shape: dict[Shape, Template | None] = {}  # None: seen once, or not fit for a template
 
-    def query(self, text: str, streams: Mapping[str, Stream]) -> Query:
+    def query(self, text: str, streams: Mapping[str, Stream]) -> AnyQuery:
         """The query of a text; the same, and with the same errors, as without templates."""
         shaped = shape_of(text)
         if shaped is None or not shaped[1]:
@@ -38,6 +38,8 @@ class Templates:
         if filled is not None:
             return filled
         query = self._bind(self._read(text), streams)
+        if isinstance(query, JoinQuery):  # few are alike
+            return query
         if shape in self._by_shape and not has_values_left(shape):
             self._by_shape[shape] = Template(query, self._read(text), shape, holes)
         else:
