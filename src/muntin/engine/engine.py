@@ -411,7 +411,7 @@ class Engine:
     def _operator_still(self, stream: Stream) -> Operator:
         """The operator of a stream that was there a moment ago."""
         operator = self._operators.get(stream.name)
-        if operator is None or operator.shard.stream != stream:
+        if operator is None or operator.shard.stream is not stream:
             raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
         return operator
 

@@ -34,8 +34,9 @@ def explain_group(group: WindowGroup, running: Running | None) -> str:
     """A paragraph on one group."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
+    history = ", filled from a history of its own" if group.store.generation else ""
     lines = [
-        f"group {group.number}: {group.synopsis}{keys}{where}",
+        f"group {group.number}: {group.synopsis}{keys}{where}{history}",
         f"  because  {_because(group)}",
         f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
         f"  windows  {_some([str(window) for window in sorted(group.needs.windows)])}",
