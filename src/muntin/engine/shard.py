@@ -7,7 +7,7 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import gcd
 from typing import Any
@@ -24,15 +24,17 @@ from muntin.engine.source import to_record_batch, to_times
 from muntin.engine.sweep import Sweeper
 from muntin.expression import Expression
 from muntin.plan import WindowGroup, WindowManager
-from muntin.plan.manager import Placed
+from muntin.plan.stair_choice import longest_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
-from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
+from muntin.synopsis import EventRing, SliceStore, StairStore, Stairs, Synopsis, build_synopsis
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
+from muntin.synopsis.stair_store import Reader
 
 _FOREVER = 2**63 - 1
 Keys = tuple[Expression, ...]
+Store = EventRing | SliceStore | StairStore
 
 
 class Shard:
@@ -43,7 +45,7 @@ class Shard:
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
         self.registrations: dict[str, Registration] = {}
-        self.stores: dict[StoreId, EventRing | SliceStore] = {}
+        self.stores: dict[StoreId, Store] = {}
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
@@ -70,23 +72,25 @@ class Shard:
         All or none: a query that cannot be served takes back those before it.
         """
         touched: set[int] = set()
-        demands: list[Placed] = []
         placed: list[str] = []
         try:
             for name, query in queries.items():
                 placement = self.manager.register(name, query, self.clock.events > 0)
                 touched |= placement.groups()
-                demands += placement.all()
                 placed.append(name)
         except BaseException:
             for name in placed:
                 self.manager.drop(name)
             raise
+        touched |= self.manager.raise_stairs(touched, self.stores if self.clock.events else ())
         for name, query in queries.items():
             self.registrations[name] = Registration(query, self.clock.watermark)
         self._oldest_owed = None
         if self.adaptation is not None:
-            self.adaptation.welcome(demands)
+            self.adaptation.part(touched - self.manager.groups.keys(), False)
+            self.adaptation.welcome(
+                [each for name in queries for each in self.manager.placements[name].all()]
+            )
         self.fit(touched)
 
     def drop(self, name: str) -> None:
@@ -136,6 +140,10 @@ class Shard:
         new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
         if old is not None:
             new.kept_from = old.kept_from
+        elif isinstance(
+            new, Stairs
+        ):  # it may be older than its readers, and must refuse what it made coarser
+            new.kept_from = group.earliest_lookup(self.forgotten_to)
         return new
 
     def _forget_prepared(self) -> None:
@@ -153,22 +161,30 @@ class Shard:
         for group in self.manager.groups.values():
             readers.setdefault(group.store, []).append(group)
         self.stores = {
-            store: self.stores[store] if store in self.stores else self._make_store(store)
+            store: self.stores[store] if store in self.stores else self._make_store(store, readers)
             for store in readers
         }
         for store_id, groups in readers.items():
             store = self.stores[store_id]
+            components = {need for group in groups for need in group.needs.components}
+            if isinstance(store, StairStore):
+                store.fit(components, longest_of(groups), now)
+                continue
             if isinstance(store, SliceStore):
-                components = {need for group in groups for need in group.needs.components}
                 store.fit(components, gcd(*(group.needs.step for group in groups)), now)
                 continue
             arguments, predicates = _columns_of(groups)
             keys = sorted({group.keys for group in groups if group.keys}, key=str)
             store.keep(sorted(arguments, key=str), sorted(predicates, key=str), keys, now)
 
-    def _make_store(self, store_id: StoreId) -> EventRing | SliceStore:
+    def _make_store(self, store_id: StoreId, read: Container[StoreId]) -> Store:
         if store_id.kind == "slices":
             return SliceStore(store_id.where, store_id.keys)
+        if store_id.kind == "stairs":
+            before = store_id._replace(kind="slices")  # whose readers may have moved
+            youngest = None if before in read else self.stores.get(before)
+            assert youngest is None or isinstance(youngest, SliceStore)
+            return StairStore(store_id.where, store_id.keys, youngest)
         ring = EventRing(store_id.where)
         if self.clock.now is not None:
             # only the ring of the whole stream can know how many events it missed
@@ -254,6 +270,8 @@ class Shard:
             before = store.dropped
             if isinstance(store, SliceStore):
                 store.forget(min(each.kept_from - each.needs.reach("time") for each in synopses))
+            elif isinstance(store, StairStore):
+                store.forget([Reader(each.kept_from, each.needs.longest) for each in synopses])
             elif not store_id.keys:  # a ring per key is seen to by its only reader
                 store.drop_first(min(each.first_needed() for each in synopses))
             if store.dropped != before:

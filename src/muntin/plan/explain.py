@@ -104,6 +104,7 @@ def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
     manager.register("this query", query)
+    manager.raise_stairs(set(manager.groups), ())
     return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
 
 

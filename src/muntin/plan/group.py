@@ -30,6 +30,7 @@ class WindowGroup:
     planned: str = ""  # the synopsis that the rule chose; `synopsis` may have taken its place
     adapted: str = ""  # why it has
     hinted: int = 0  # demands that ask for `planned` by name
+    pinned: int = 0  # demands with any hint, which may depend on `planned`
 
     def __post_init__(self) -> None:
         self.planned = self.planned or self.synopsis
@@ -39,10 +40,12 @@ class WindowGroup:
         self.slides[demand.query_slide] += 1
         self.needs.add(demand.window, demand.need)
         self.hinted += demand.hint == self.planned
+        self.pinned += demand.hint is not None
 
     def remove(self, name: str, demand: Demand) -> None:
         self.needs.remove(demand.window, demand.need)
         self.hinted -= demand.hint == self.planned
+        self.pinned -= demand.hint is not None
         counts: Counter[Any]
         what: Any
         for counts, what in ((self.queries, name), (self.slides, demand.query_slide)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -12,11 +13,14 @@ from muntin.expression import Expression
 from muntin.plan.demand import Demand, Demands, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
+from muntin.plan.stair_choice import BECAUSE, longest_of, stores_for_stairs
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.threshold import INDEXES, threshold_of
 from muntin.query import Query
-from muntin.synopsis import READ_EVENTS
+from muntin.synopsis import READ_EVENTS, Slices, Stairs
 from muntin.synopsis.grid import window_step
+from muntin.synopsis.needs import shape_of
+from muntin.synopsis.stair_levels import granules, levels_for
 
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 
@@ -80,10 +84,45 @@ class WindowManager:
                 self.groups[number].add(name, demand)
                 self._count(demand, 1)
 
+    def raise_stairs(self, touched: Collection[int], filled: Collection[StoreId]) -> set[int]:
+        """Move windows per key from grids to stairs where these are better, now that groups were touched; the
+        numbers of groups that are gone or new. `filled` are the stores that have seen events. O(queries) if any
+        move, else O(groups)."""
+        changed: set[int] = set()
+        for number in sorted(touched):
+            group = self.groups.get(number)
+            if group is None or group.planned != Slices.name:
+                continue
+            if stores := stores_for_stairs(self.groups.values(), group, filled):
+                changed |= self._move(stores, stores[0]._replace(kind="stairs"))
+        return changed
+
+    def _move(self, stores: list[StoreId], to: StoreId) -> set[int]:
+        """Place all demands on some stores anew."""
+        rule, before = Rule(lambda demand: True, Stairs.name, BECAUSE), set(self.groups)
+        gone = {number for number, group in self.groups.items() if group.store in stores}
+        for number in gone:
+            del self.groups[number]
+
+        def move(name: str, placed: Placed) -> Placed:
+            if placed[0] not in gone:
+                return placed
+            self._count(placed[1], -1)
+            return self._place(name, placed[1], rule, to)
+
+        for name, placement in self.placements.items():
+            if gone & placement.groups():
+                calls = tuple(tuple(move(name, each) for each in call) for call in placement.calls)
+                presence = tuple(move(name, each) for each in placement.presence)
+                self.placements[name] = Placement(calls, presence)
+        return gone | (set(self.groups) - before)
+
     def _place_call(self, name: str, call: tuple[Demand, ...], is_running: bool) -> tuple[Placed, ...]:
-        rules = self._rules(call)
+        rules = [self._by_stairs_there(*each) for each in zip(call, self._rules(call), strict=True)]
         stores = [
-            self._slices_for(demand, call, is_running) if _reads_slices(demand, rule) else ring_of(demand)
+            self._slices_for(demand, call, is_running, rule)
+            if _reads_slices(demand, rule)
+            else ring_of(demand)
             for demand, rule in zip(call, rules, strict=True)
         ]
         return tuple(map(self._place, [name] * len(call), call, rules, stores))
@@ -115,6 +154,16 @@ class WindowManager:
         # a tree may know more of the past than a filter: no call may read one component of each
         return rules if len({rule.synopsis for rule in rules}) == 1 else alone
 
+    def _by_stairs_there(self, demand: Demand, rule: Rule) -> Rule:
+        """A demand without a hint that slices would serve goes to stairs of its filter and keys if there are some."""
+        if rule.synopsis != Slices.name or demand.hint is not None:
+            return rule
+        place = (demand.where, demand.keys)
+        beside = (group.store for group in self.groups.values() if (group.where, group.keys) == place)
+        if any(store.kind == "stairs" for store in beside):
+            return Rule(rule.applies, Stairs.name, BECAUSE)
+        return rule
+
     def _count(self, demand: Demand, step: int) -> None:
         """One demand more or less for a band."""
         if demand.band is None:
@@ -124,16 +173,15 @@ class WindowManager:
         if not bands[demand.band]:
             del bands[demand.band]
 
-    def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool) -> StoreId:
-        """A store whose grid, made finer for this demand, stays coarse enough for its longest window."""
-        step, needs = window_step(demand.window), {each.need for each in call}
+    def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool, rule: Rule) -> StoreId:
+        """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window."""
+        needs, on_stairs = {each.need for each in call}, rule.synopsis == Stairs.name
         grid = 0
         while True:
-            store = StoreId("slices", demand.where, demand.keys, grid)
+            store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
             groups = [group for group in self.groups.values() if group.store == store]
-            longest = max([demand.window.size, *(group.needs.reach("time") for group in groups)])
             kept = {need for need in needs if any(need in group.needs.components for group in groups)}
-            is_coarse = longest <= MOST_SLICES * gcd(step, *(group.needs.step for group in groups))
+            is_coarse = (_are_coarse_levels if on_stairs else _is_coarse_grid)(demand, groups)
             if is_coarse and not (is_running and kept and kept != needs):
                 return store
             grid += 1
@@ -151,13 +199,25 @@ def check_demands(query: Query) -> Demands:
     return demands
 
 
+def _is_coarse_grid(demand: Demand, groups: list[WindowGroup]) -> bool:
+    longest = max([demand.window.size, *(group.needs.reach("time") for group in groups)])
+    return longest <= MOST_SLICES * gcd(window_step(demand.window), *(group.needs.step for group in groups))
+
+
+def _are_coarse_levels(demand: Demand, groups: list[WindowGroup]) -> bool:
+    longest, shape = longest_of(groups), shape_of(demand.window)
+    assert shape is not None
+    longest[shape] = max(demand.window.size, longest.get(shape, 0))
+    return not groups or granules(levels_for(longest)) <= MOST_SLICES
+
+
 def _reads_slices(demand: Demand, rule: Rule) -> bool:
     return is_on_slices(demand) and rule.synopsis not in READ_EVENTS
 
 
 def _keeps(group: WindowGroup, demand: Demand, rule: Rule) -> bool:
     """Whether a group that a rule sends a demand to has what it needs already."""
-    is_of_slices = group.store.kind == "slices"
+    is_of_slices = group.store.kind != "ring"
     return (
         group.planned == rule.synopsis
         and is_of_slices == _reads_slices(demand, rule)
@@ -167,4 +227,7 @@ def _keeps(group: WindowGroup, demand: Demand, rule: Rule) -> bool:
 
 def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:
     asked = (rule.synopsis, demand.where, demand.keys, store)
-    return (group.planned, group.where, group.keys, group.store) == asked
+    if (group.planned, group.where, group.keys, group.store) != asked:
+        return False
+    # what stairs may make coarser depends on where its readers stand: those of one slide stand together
+    return store.kind != "stairs" or demand.query_slide in group.slides

@@ -36,9 +36,7 @@ from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Window
 
-_DENSE = 0.5  # cells per slice and key from which on rows pay
 _ROWS_READ = 10  # rows that a window is made of, more or less
-_FEW_SLICES = 8  # not worth any row
 
 
 class Slices(Synopsis[SliceStore]):
@@ -154,18 +152,5 @@ class Slices(Synopsis[SliceStore]):
             some = order[begin:end]
             last = int(hi[some[0]]) + self.store.dropped
             visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
-        self._consider_rows(rows, visited, width)
+        rows.consider(visited, width)
         return out
-
-    def _consider_rows(self, rows: KeyRows, visited: int, width: int) -> None:
-        """Rows cost about as much as visiting every cell twice: have them once that has been paid."""
-        store = self.store
-        cells = len(store.cell_key)
-        is_dense = len(store) >= _FEW_SLICES and cells >= _DENSE * len(store) * width
-        if rows.is_on:
-            if not is_dense:
-                rows.drop()
-        elif is_dense:
-            rows.paid += visited
-            if rows.paid >= 2 * cells:
-                rows.is_on, rows.paid = True, 0

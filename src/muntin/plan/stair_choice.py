@@ -1,0 +1,65 @@
+"""When stairs serve windows per key better than grids: granules that get coarser with age are far fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from muntin.plan.group import WindowGroup
+from muntin.plan.store import StoreId
+from muntin.synopsis import Slices
+from muntin.synopsis.needs import Shape
+from muntin.synopsis.stair_levels import granules, granules_on_one_grid, levels_for
+
+# Plain slices have what stairs have not: an index for thresholds, and one scan for windows of all slides. So
+# they stay where they are not large, or not much larger.
+FEW_GRANULES = 1_000
+CLEAR_MARGIN = 4
+BECAUSE = "its windows differ so much in length and slide that granules coarser with age are far fewer"
+
+
+def longest_of(groups: Iterable[WindowGroup]) -> dict[Shape, int]:
+    """The size of the longest window of each shape."""
+    longest: dict[Shape, int] = {}
+    for group in groups:
+        for shape, size in group.needs.longest.items():
+            longest[shape] = max(size, longest.get(shape, 0))
+    return longest
+
+
+def is_better_by_stairs(grids: Collection[Mapping[Shape, int]]) -> bool:
+    """Whether stairs need far fewer granules for windows than the grids they are on now.
+
+    >>> seconds, hours = {(1, 1): 60}, {(3600, 3600): 2_592_000}
+    >>> is_better_by_stairs([seconds | hours]), is_better_by_stairs([seconds]), is_better_by_stairs([hours])
+    (True, False, False)
+    """
+    on_grids = sum(map(granules_on_one_grid, grids))
+    if on_grids <= FEW_GRANULES:
+        return False
+    together: dict[Shape, int] = {}
+    for longest in grids:
+        for shape, size in longest.items():
+            together[shape] = max(size, together.get(shape, 0))
+    return on_grids >= CLEAR_MARGIN * granules(levels_for(together))
+
+
+def stores_for_stairs(
+    groups: Collection[WindowGroup], like: WindowGroup, filled: Collection[StoreId]
+) -> list[StoreId]:
+    """The stores whose windows should move to stairs together, among those with the filter and keys of a group;
+    none if they had better stay, or if there are such stairs already.
+
+    At most one of them, the first, is filled already: cells of two cannot become those of one.
+    """
+    on_grids: dict[StoreId, list[WindowGroup]] = {}
+    for group in groups:
+        if (group.where, group.keys) == (like.where, like.keys):
+            if group.store.kind == "stairs":
+                return []
+            if group.planned == Slices.name and group.keys:
+                on_grids.setdefault(group.store, []).append(group)
+    stores = [store for store, some in on_grids.items() if not any(group.pinned for group in some)]
+    old = [store for store in stores if store in filled][:1]
+    stores = old + [store for store in stores if store not in filled]
+    is_better = bool(stores) and is_better_by_stairs([longest_of(on_grids[store]) for store in stores])
+    return stores if is_better else []
