@@ -28,7 +28,7 @@ from muntin.plan.stair_choice import longest_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
-from muntin.synopsis import EventRing, SliceStore, StairStore, Stairs, Synopsis, build_synopsis
+from muntin.synopsis import EventRing, SliceStore, Stairs, StairStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 from muntin.synopsis.stair_store import Reader
 

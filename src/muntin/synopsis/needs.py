@@ -14,7 +14,6 @@ from muntin.synopsis.contract import Need
 from muntin.synopsis.grid import window_step
 from muntin.window import Unit, Window
 
-
 # What moves alike over edges alike: slide, and step of the coarsest grid with all edges, of a time window
 Shape = tuple[int, int]
 

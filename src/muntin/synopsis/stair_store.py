@@ -13,7 +13,8 @@ nobody needs any more drain into the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence as Many
+from collections.abc import Mapping
+from collections.abc import Sequence as Many
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from muntin.synopsis.sequence import Sequence
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.stair_level import StairLevel
 from muntin.synopsis.stair_levels import Level, granules, granules_on_one_grid, levels_for
-from muntin.window import Window, span
+from muntin.window import Window
 
 
 class Reader(NamedTuple):

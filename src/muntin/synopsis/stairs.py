@@ -6,7 +6,7 @@
 | Answers | aggregates with fixed-size partials over time windows with SLIDE of very different lengths, keyed or not |
 | Insert | O(1) per event and component into the youngest level, and O(levels) amortised per cell as it ages |
 | Lookup | one key: O(its granules in the window); all keys: O(C) for C cells, or O(keys * levels * log s) by key rows |
-| Space | per key, the granules of each level's ages: 964 for 1 minute by seconds, 1 hour by minutes and 30 days by hours |
+| Space | per key, the granules of each level: 964 for 1 minute by seconds, 1 hour by minutes and 30 days by hours |
 | Shares | cells, whatever the window, aggregate or filter of an aggregate; windows that end together share a scan |
 | Reference | Patroumpas & Sellis, section 3 (stairwise scheme), with steps that align by construction |
 
@@ -126,7 +126,9 @@ class Stairs(Synopsis[StairStore]):
         sharp_from = self.store.sharp_from(window)
         nowhere = np.zeros(0, np.int64)  # its runs are those of each level
         located = Located(nowhere, nowhere, start, end, (start >= sharp_from) | (end <= start))
-        self.refuse_forgotten(located, instants, sharp_from)
+        # queries stand at `kept_from` or later, their windows perhaps a slide of their own before
+        if bool((instants < window.settle(self.kept_from)).any()):
+            self.refuse_forgotten(located, instants, sharp_from)
         return located
 
     @staticmethod
