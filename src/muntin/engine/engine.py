@@ -172,9 +172,9 @@ class Engine:
         with self._lock:
             if name is not None:
                 shard = self._operator_of(name).shard
-                groups = sorted(shard.manager.placements[name].groups())
+                numbers, groups = sorted(shard.manager.placements[name].groups()), shard.manager.groups
                 return "\n\n".join(
-                    explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
+                    explain_group(groups[each], running(shard, each), groups.values()) for each in numbers
                 )
             return (
                 "\n\n".join(self._explain_stream(each) for each in self._operators.values()) or "no streams"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from muntin.plan.byte_text import byte_text
 from muntin.plan.combines import combines, combines_formula, elements_merged
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
 from muntin.plan.observed import Observed
+from muntin.plan.stair_text import explain_stairs
 from muntin.plan.width import elements_in
 from muntin.query import Query
 from muntin.synopsis import Synopsis
@@ -24,8 +26,8 @@ class Running(NamedTuple):
     store: Observed
 
 
-def explain_group(group: WindowGroup, running: Running | None) -> str:
-    """A paragraph on one group."""
+def explain_group(group: WindowGroup, running: Running | None, groups: Collection[WindowGroup]) -> str:
+    """A paragraph on one of the groups of a stream."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
     lines = [
@@ -35,16 +37,18 @@ def explain_group(group: WindowGroup, running: Running | None) -> str:
         f"  windows  {_some([str(window) for window in sorted(group.needs.windows)])}",
         f"  keeps    {_some(sorted(map(str, group.needs.components)))}",
     ]
+    if group.store.kind == "stairs":
+        lines += explain_stairs([each for each in groups if each.store == group.store])
     if running is None:
         return "\n".join([*lines, f"  predicts {combines_formula(group.synopsis)} per look-up"])
     synopsis = running.synopsis
-    own = f", and {_size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
+    own = f", and {byte_text(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
     return "\n".join(
         [
             *lines,
             f"  predicts {_predicted(group, synopsis)} per look-up",
             f"  measured {_measured(running)}",
-            f"  state    {synopsis.store}, {_size(synopsis.store.nbytes())}{own}",
+            f"  state    {synopsis.store}, {byte_text(synopsis.store.nbytes())}{own}",
             *([f"  beside   {synopsis}"] if str(synopsis) else []),
         ]
     )
@@ -96,7 +100,7 @@ def explain_stream(
         f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
     )
     parts = [head + (f"; {rings}" if rings else "")]
-    parts += [explain_group(group, running.get(number)) for number, group in groups.items()]
+    parts += [explain_group(group, running.get(number), groups.values()) for number, group in groups.items()]
     return "\n\n".join(parts)
 
 
@@ -105,7 +109,8 @@ def explain_query(query: Query) -> str:
     manager = WindowManager()
     manager.register("this query", query)
     manager.raise_stairs(set(manager.groups), ())
-    return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
+    groups = manager.groups.values()
+    return "\n\n".join(explain_group(group, None, groups) for group in groups)
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -123,16 +128,3 @@ def _number(number: float) -> str:
     ('0.0123', '12.3', '12,346')
     """
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _size(count: int) -> str:
-    """
-    >>> _size(1536), _size(10)
-    ('1.5 KiB', '10 bytes')
-    """
-    size, unit = float(count), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.4g} {unit}"

@@ -74,7 +74,9 @@ class Grid:
 
     def forget(self, before: int) -> None:
         current = int(np.searchsorted(self._from, before, side="right")) - 1
-        if current:  # nothing lies before any more, so the oldest step left might as well have been there for ever
+        if (
+            current
+        ):  # nothing lies before any more, so the oldest step left might as well have been there for ever
             self._have(np.append(LONG_AGO, self._from[current + 1 :]), self._step[current:])
 
     def snapshot(self) -> Arrays:

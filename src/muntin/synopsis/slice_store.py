@@ -81,9 +81,6 @@ class SliceStore(Sequence):
     def keeps(self, need: Need) -> bool:
         return need in self._names
 
-    def bytes_per_cell(self) -> int:
-        return sum(self._cells[name].itemsize for name in self._cells.names())
-
     def cells_of(self, need: Need) -> Partial:
         """The state arrays of a component."""
         return tuple(map(self._cells.__getitem__, self._names[need]))

@@ -29,7 +29,7 @@ from muntin.synopsis.needs import Shape
 from muntin.synopsis.sequence import Sequence
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.stair_level import StairLevel
-from muntin.synopsis.stair_levels import Level, granules, granules_on_one_grid, levels_for
+from muntin.synopsis.stair_levels import Level, levels_for
 from muntin.window import Window
 
 
@@ -51,7 +51,6 @@ class StairStore(Sequence):
         self._youngest = SliceStore(where, keys) if youngest is None else youngest
         self._older: list[StairLevel] = []  # by step, which is also by age
         self.plan: tuple[Level, ...] = ()
-        self.one_grid = 0  # granules that a key would have without levels
         self._coarse: dict[int, int] = {}  # by step: until when slices may have only the edges of that step
         self._settled = LONG_AGO  # no event before this instant is expected any more
         self._rows: dict[tuple[SliceStore, Need], KeyRows] = {}
@@ -77,7 +76,7 @@ class StairStore(Sequence):
 
     def fit(self, wanted: set[Need], longest: Mapping[Shape, int], now: int | None) -> None:
         """Keep these components, in the levels for these windows; O(cells) if any component is new."""
-        self.plan, self.one_grid = levels_for(longest), granules_on_one_grid(longest)
+        self.plan = levels_for(longest)
         steps = {level.step for level in self.plan[1:]}
         for level in self._older:
             level.fit(wanted, level.step, now)
@@ -117,7 +116,7 @@ class StairStore(Sequence):
             for (slide, step), size in longest.items()
         ]
         self._drop(min(start for _, start in starts))
-        settled = min(reader.kept_from for reader in readers)
+        settled = max(reader.kept_from for reader in readers)  # nobody stands beyond the watermark
         for younger, level in pairwise(self.levels):  # so that each granule comes whole to the next level
             assert isinstance(level, StairLevel)
             until = min([settled, *(start for step, start in starts if step % level.step)])
@@ -188,13 +187,6 @@ class StairStore(Sequence):
     def _begin_rows_again(self) -> None:
         for rows in self._rows.values():
             rows.begin_again()
-
-    def granules_per_key(self) -> int:
-        """The most cells that a key can have once everything is settled."""
-        return granules(self.plan)
-
-    def bytes_per_cell(self) -> int:
-        return self._youngest.bytes_per_cell()
 
     def nbytes(self) -> int:
         return sum(level.nbytes() for level in self.levels) + sum(r.nbytes() for r in self._rows.values())

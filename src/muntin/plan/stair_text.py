@@ -1,0 +1,30 @@
+"""Stairs in words: their levels, and what a key takes there and would take on one grid."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.plan.byte_text import byte_text
+from muntin.plan.group import WindowGroup
+from muntin.plan.stair_choice import longest_of
+from muntin.synopsis.contract import dtype_of
+from muntin.synopsis.stair_levels import granules, granules_on_one_grid, levels_for
+from muntin.window import span
+
+_PLACE = 16  # bytes of a cell for its key, and for the number of the key's cell before it
+
+
+def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
+    """Lines on the stairs that some groups share."""
+    longest = longest_of(groups)
+    levels = levels_for(longest)
+    needs = {need for group in groups for need in group.needs.components}
+    kinds = [COMPONENTS[need.component].identity(dtype_of(need)) for need in needs]
+    cell = _PLACE + sum(dtype.itemsize for kind in kinds for dtype, _ in kind)
+    few, many = granules(levels), granules_on_one_grid(longest)
+    shown = ", ".join(f"{span(step)} up to {span(reach)} back" for step, reach in levels)
+    return [
+        f"  levels   {shown}",
+        f"  per key  at most {few:,} granules, {byte_text(few * cell)}; on one grid {many:,}, {byte_text(many * cell)}",
+    ]
