@@ -88,15 +88,21 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stair_levels, "_WORTH", 0)
 
 
+CHUNK, QUICK, PAIRS = 25, 100, 1_000
+CHUNKS = [
+    pytest.param(first, marks=pytest.mark.slow if first >= QUICK else ()) for first in range(0, PAIRS, CHUNK)
+]
+
+
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("first", range(0, 400, 50))
+@pytest.mark.parametrize("first", CHUNKS)
 def test_pairs_by_rule(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in range(first, first + CHUNK):
         assert_agreement(random_stair_case(SeededDice(seed), f"seed {seed}"))
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("first", range(1000, 1200, 50))
+@pytest.mark.parametrize("first", CHUNKS[::2])
 def test_pairs_by_hint(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in range(-first - CHUNK, -first):
         assert_agreement(random_stair_case(SeededDice(seed), f"seed {seed}", "/*+ SYNOPSIS(stairs) */"))

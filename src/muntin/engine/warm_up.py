@@ -19,6 +19,7 @@ _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
 _BANDS = (
     "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
 )
+_STAIRS = ("[RANGE 2 SECONDS SLIDE 1 SECOND]", "[RANGE 30 SECONDS SLIDE 5 SECONDS]")
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -38,6 +39,9 @@ def warm_up() -> float:
             engine.register(f"SELECT {calls} FROM s {window}", f"all {column} {number}")
             engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
         engine.register(_BANDS.format(column), f"bands {column}")
+        for number, window in enumerate(_STAIRS):
+            calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
+            engine.register(f"SELECT {calls} FROM s {window} GROUP BY k", f"stairs {column} {number}")
     engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
     at = np.arange(64) * 250_000
     for turn in range(4):
