@@ -6,11 +6,17 @@ that saves, in the middle of the stream too.
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
+import muntin
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
+from muntin.errors import WindowTooLarge
 from muntin.plan import stair_choice
-from muntin.synopsis import stair_levels
+from muntin.synopsis import StairStore, stair_levels
 from queries import Question
 from replay import assert_agreement
 from scenario import DELAYS, SECOND, Dice, SeededDice, random_batches, random_lookup, random_stream
@@ -86,6 +92,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stair_choice, "FEW_GRANULES", 0)
     monkeypatch.setattr(stair_choice, "CLEAR_MARGIN", 0)
     monkeypatch.setattr(stair_levels, "_WORTH", 0)
+    monkeypatch.setattr(stair_levels, "_FEW_WAIT", 1)
 
 
 CHUNK, QUICK, PAIRS = 25, 100, 1_000
@@ -106,3 +113,107 @@ def test_pairs_by_rule(first: int) -> None:
 def test_pairs_by_hint(first: int) -> None:
     for seed in range(-first - CHUNK, -first):
         assert_agreement(random_stair_case(SeededDice(seed), f"seed {seed}", "/*+ SYNOPSIS(stairs) */"))
+
+
+AGGREGATES = (
+    "COUNT(*)", "COUNT(x)", "SUM(n)", "SUM(x)", "AVG(x)", "MIN(n)", "MAX(x)", "FIRST(n)", "LAST(x)", "VAR_POP(x)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_values_are_those_of_lookups(aggregate: str) -> None:
+    """One key's value, read level by level, is what the table has; at instants that several levels answer."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts")
+    for name, (size, slide) in {"short": (3, 1), "long": (60, 12)}.items():
+        window = f"[RANGE {size} SECONDS SLIDE {slide} SECONDS]"
+        text = f"SELECT /*+ SYNOPSIS(stairs) */ k, {aggregate} AS v FROM s {window} GROUP BY k"
+        engine.register(text, name)
+    rng = np.random.default_rng(0)
+    for second in range(0, 150, 5):
+        at = np.sort(rng.integers(second * SECOND, (second + 5) * SECOND, 12))
+        x = pa.array(rng.normal(size=12), mask=rng.random(12) < 0.2)
+        engine.push("s", {"ts": at, "k": rng.integers(0, 5, 12), "n": rng.integers(-9, 9, 12), "x": x})
+        engine.advance()
+        for name in ("short", "long"):
+            found = {row["k"]: row["v"] for row in engine.lookup(name).to_pylist()}
+            for key in range(6):
+                value, expected = engine.value(name, key=key), found.get(key)
+                assert value == (None if expected is None else pytest.approx(expected, rel=1e-12))
+    (store,) = engine._operators["s"].shard.stores.values()
+    assert [len(level) > 0 for level in store.levels] == [True, True]
+
+
+def test_a_running_grid_becomes_the_youngest_level() -> None:
+    """A month by hours comes to a minute by seconds: what was complete stays so, and no event is folded twice."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    minute = "SELECT k, COUNT(*) AS v FROM s [RANGE 1 MINUTE SLIDE 1 SECOND] GROUP BY k"
+    engine.register(minute, "minute")
+    engine.push("s", {"ts": np.arange(1, 200) * SECOND, "k": np.zeros(199, np.int64)})
+    assert "slices by k" in engine.explain("minute")
+    before = engine.lookup("minute")
+    engine.register("SELECT k, COUNT(*) AS v FROM s [RANGE 30 DAYS SLIDE 1 HOUR] GROUP BY k", "month")
+    engine.check()
+    assert engine.lookup("minute") == before
+    for name in ("minute", "month"):
+        explained = engine.explain(name)
+        assert "stairs by k" in explained
+        assert (
+            "1 SECOND up to 61 SECONDS back, 1 MINUTE to fill the next, 1 HOUR up to 721 HOURS back"
+            in explained
+        )
+    (store,) = engine._operators["s"].shard.stores.values()
+    assert isinstance(store, StairStore)
+    engine.push("s", {"ts": np.array([7300]) * SECOND, "k": np.zeros(1, np.int64)})
+    (row,) = engine.lookup("month").to_pylist()
+    assert (row["v"], row["complete"]) == (199, True)  # the grid had not forgotten anything yet
+
+
+@pytest.mark.parametrize("hint", ["slices", "collective_index"])
+def test_who_asks_for_slices_keeps_them(hint: str) -> None:
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    for name, window in (("hour", "1 HOUR SLIDE 1 SECOND"), ("day", "1 DAY SLIDE 1 HOUR")):
+        text = f"SELECT /*+ SYNOPSIS({hint}) */ k, COUNT(*) AS v FROM s [RANGE {window}] GROUP BY k HAVING COUNT(*) > 3"
+        engine.register(text, name)
+    groups = engine._operators["s"].shard.manager.groups.values()
+    assert {group.synopsis for group in groups} == {"slices"}
+
+
+def test_what_is_too_coarse_by_now_is_refused() -> None:
+    """Not answered from the granules that happen to lie in the window."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    for name, window in (("minute", "1 MINUTE SLIDE 1 SECOND"), ("day", "1 DAY SLIDE 1 HOUR")):
+        engine.register(
+            f"SELECT /*+ SYNOPSIS(stairs) */ k, COUNT(*) AS v FROM s [RANGE {window}] GROUP BY k", name
+        )
+    engine.push("s", {"ts": np.arange(2 * 3600) * SECOND, "k": np.zeros(2 * 3600, np.int64)})
+    engine.advance()
+    assert engine.lookup("minute", at=2 * 3600 * SECOND)["v"].to_pylist() == [60]
+    for ask in (engine.lookup, partial(engine.value, key=0)):
+        with pytest.raises(WindowTooLarge, match="the state answers instants from 1970-01-01T01:59:00"):
+            ask("minute", at=3605 * SECOND)
+    assert engine.lookup("day", at=2 * 3600 * SECOND)["v"].to_pylist() == [2 * 3600]
+
+
+def test_a_query_alone_can_be_explained() -> None:
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    calls = "COUNT(*) OVER [RANGE 1 HOUR SLIDE 1 SECOND] AS a, COUNT(*) AS b"
+    explained = engine.execute(f"EXPLAIN SELECT k, {calls} FROM s [RANGE 30 DAYS SLIDE 1 HOUR] GROUP BY k")
+    assert "per key  at most" in explained
+
+
+def test_a_refused_registration_moves_nothing() -> None:
+    """All or none: the query that would have brought stairs is taken back with the one that fails."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    engine.register("SELECT k, COUNT(*) AS v FROM s [RANGE 1 MINUTE SLIDE 1 SECOND] GROUP BY k", "minute")
+    plan = engine.explain()
+    good = "SELECT k, COUNT(*) AS v FROM s [RANGE 30 DAYS SLIDE 1 HOUR] GROUP BY k"
+    with pytest.raises(muntin.MuntinError):
+        engine.register_many({"good": good, "bad": "SELECT /*+ SYNOPSIS(stairs) */ COUNT(*) FROM s [ROWS 3]"})
+    assert engine.explain() == plan
+    engine.check()

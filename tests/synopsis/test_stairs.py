@@ -41,6 +41,7 @@ TRAPS = [
 def all_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels are not merged, however little they save: the more of them, the more can go wrong."""
     monkeypatch.setattr(stair_levels, "_WORTH", 0)
+    monkeypatch.setattr(stair_levels, "_FEW_WAIT", 1)
 
 
 def longest(*windows: Window) -> dict[tuple[int, int], int]:
@@ -71,6 +72,13 @@ def test_every_edge_has_a_level(trap: tuple[tuple[int, int], ...]) -> None:
 def test_three_windows_need_few_granules() -> None:
     levels = levels_for(longest(window(60, 1), window(3600, 60), window(30 * 86_400, 3600)))
     assert [step for step, _ in levels] == [1, 60, 3600]
+    assert granules(levels) <= 1000
+
+
+def test_granules_do_not_wait_long() -> None:
+    """Without a level of minutes an hour would be filled with seconds."""
+    levels = levels_for(longest(window(60, 1), window(30 * 86_400, 3600)))
+    assert levels == (Level(1, 61), Level(60, 61), Level(3600, 30 * 86_400 + 3600))
     assert granules(levels) <= 1000
 
 
@@ -270,3 +278,5 @@ def test_one_month_in_few_granules() -> None:
             held = number[(at >= end - size * second) & (at < end) & (key == row["k"])]
             expected = (len(held), held.sum(), held.max(), held[-1], True)
             assert tuple(row[part] for part in ("events", "total", "most", "last", "complete")) == expected
+            assert engine.lookup(name, key=row["k"]).to_pylist() == [row]
+            assert engine.value(name, key=row["k"]) == len(held)

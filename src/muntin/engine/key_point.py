@@ -1,7 +1,8 @@
 """The first value of one key's answer as a plain number: what a look-up costs without arrays.
 
 As in `point.py`, whatever depends on the plan alone is settled when the reader is made. What is left is
-the id of the key, one search in time, and to follow the key's chain through the cells of its window.
+the id of the key, one search in time, and to follow the key's chain through the cells of its window; on stairs, in
+every level.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from muntin.answer import is_plain
 from muntin.band import Band, sort_key
 from muntin.engine.reading import CallReading, Part, Reading, reading_of
 from muntin.engine.shard import Shard
+from muntin.kernels.combine import combine_plain
 from muntin.kernels.slices import FOLLOWS
-from muntin.synopsis import Slices
+from muntin.synopsis import Slices, SliceStore, Stairs
+from muntin.synopsis.slices import identity_of
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
@@ -32,14 +35,15 @@ class KeyPointReader:
         self._is_count = call.aggregate.name == "count"
         number, self._window, _ = reading.places[call.parts[0].place]
         synopsis = shard.synopses[number]
-        assert isinstance(synopsis, Slices)
-        self._store = synopsis.store
+        assert isinstance(synopsis, Slices | Stairs)
+        self._synopsis = synopsis
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
         self._needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
-        self._identities = [synopsis.identity_of(need) for need in self._needs]
-        self._follow = [FOLLOWS[type(self._store.typed_cells(need))] for need in self._needs]
+        self._identities = [identity_of(need) for need in self._needs]
+        self._kinds = [type(self._levels()[0].typed_cells(need)) for need in self._needs]
+        self._follow = [FOLLOWS[kind] for kind in self._kinds]
         self._ids: dict[Any, int] = {}
 
     @staticmethod
@@ -55,7 +59,7 @@ class KeyPointReader:
         parts: tuple[Part, ...] = (*reading.presence, *call.parts)
         is_one_place = len({part.place for part in parts}) == 1
         synopsis = shard.synopses[reading.places[parts[0].place].number]
-        if not is_one_place or not isinstance(synopsis, Slices) or not is_plain(call.type):
+        if not is_one_place or not isinstance(synopsis, Slices | Stairs) or not is_plain(call.type):
             return None
         return KeyPointReader(shard, reading, call)
 
@@ -69,21 +73,14 @@ class KeyPointReader:
         window = self._window
         settled = window.settle(instant)
         start = settled - window.size
-        store = self._store
-        if start < store.forgotten_before:
+        if start < self._synopsis.store.sharp_from(window):
             return UNREAD  # rare: it may have to be refused
         id = self._id_of(key)
-        if id < 0 or id >= len(store.chains.last):
+        if id < 0:
             return UNREAD if id == _UNSURE else None
-        first, last = store.run(start, settled - window.to)
-        lo, hi = store.cell_number(first), store.cell_number(last)
-        newest, prior, dropped = int(store.chains.last[id]), store.cell_prior, store.dropped_cells
-        if newest < lo:
+        partials = self._read(id, start, settled - window.to)
+        if partials is None:
             return None
-        partials = []
-        for need, follow, identity in zip(self._needs, self._follow, self._identities, strict=True):
-            partial, count = follow(prior, dropped, newest, lo, hi, *store.cells_of(need))
-            partials.append(partial if count else identity)
         if self._counts and not partials.pop(0)[0]:
             return None  # the key has no event in the window
         value = self._lower(*partials)
@@ -94,6 +91,30 @@ class KeyPointReader:
         ):
             return None
         return value
+
+    def _levels(self) -> list[SliceStore]:
+        synopsis = self._synopsis
+        return synopsis.store.levels if isinstance(synopsis, Stairs) else [synopsis.store]
+
+    def _read(self, id: int, start: int, end: int) -> list[Any] | None:
+        """The partials of a key over [start, end), None if it has no cell from there on; newest level first."""
+        partials: list[Any] | None = None
+        for level in self._levels():
+            newest_of = level.chains.last
+            newest = int(newest_of[id]) if id < len(newest_of) else -1
+            first, last = level.run(start, end)
+            lo, hi = level.cell_number(first), level.cell_number(last)
+            if newest < lo:
+                continue
+            prior, dropped = level.cell_prior, level.dropped_cells
+            partials = partials or list(self._identities)
+            for i, (need, follow) in enumerate(zip(self._needs, self._follow, strict=True)):
+                partial, count = follow(prior, dropped, newest, lo, hi, *level.cells_of(need))
+                if count:
+                    newer = partials[i]
+                    is_first = newer is self._identities[i]
+                    partials[i] = partial if is_first else combine_plain(self._kinds[i], partial, newer)
+        return partials
 
     def _id_of(self, key: Any) -> int:
         id = self._ids.get(key, -1)

@@ -11,10 +11,13 @@ from muntin.synopsis.needs import Shape
 from muntin.synopsis.stair_levels import granules, granules_on_one_grid, levels_for
 
 # Plain slices have what stairs have not: an index for thresholds, and one scan for windows of all slides. So
-# they stay where they are not large, or not much larger.
+# they stay where they are not large, or not much larger; but several grids fold every event several times.
 FEW_GRANULES = 1_000
 CLEAR_MARGIN = 4
-BECAUSE = "its windows differ so much in length and slide that granules coarser with age are far fewer"
+MOST_FOR_ONE_FOLD = 2  # times the granules on several grids
+BECAUSE = (
+    "its windows differ so much in length and slide that granules which get coarser with age are cheaper"
+)
 
 
 def longest_of(groups: Iterable[WindowGroup]) -> dict[Shape, int]:
@@ -27,20 +30,22 @@ def longest_of(groups: Iterable[WindowGroup]) -> dict[Shape, int]:
 
 
 def is_better_by_stairs(grids: Collection[Mapping[Shape, int]]) -> bool:
-    """Whether stairs need far fewer granules for windows than the grids they are on now.
+    """Whether stairs need far fewer granules for windows than the grids they are on now, or little more than several
+    grids.
 
     >>> seconds, hours = {(1, 1): 60}, {(3600, 3600): 2_592_000}
     >>> is_better_by_stairs([seconds | hours]), is_better_by_stairs([seconds]), is_better_by_stairs([hours])
     (True, False, False)
+    >>> is_better_by_stairs([seconds, hours])
+    True
     """
-    on_grids = sum(map(granules_on_one_grid, grids))
-    if on_grids <= FEW_GRANULES:
-        return False
     together: dict[Shape, int] = {}
     for longest in grids:
         for shape, size in longest.items():
             together[shape] = max(size, together.get(shape, 0))
-    return on_grids >= CLEAR_MARGIN * granules(levels_for(together))
+    on_grids, on_stairs = sum(map(granules_on_one_grid, grids)), granules(levels_for(together))
+    is_far_less = on_grids > FEW_GRANULES and on_grids >= CLEAR_MARGIN * on_stairs
+    return is_far_less or (len(grids) > 1 and on_stairs <= MOST_FOR_ONE_FOLD * on_grids)
 
 
 def stores_for_stairs(

@@ -23,7 +23,11 @@ def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
     kinds = [COMPONENTS[need.component].identity(dtype_of(need)) for need in needs]
     cell = _PLACE + sum(dtype.itemsize for kind in kinds for dtype, _ in kind)
     few, many = granules(levels), granules_on_one_grid(longest)
-    shown = ", ".join(f"{span(step)} up to {span(reach)} back" for step, reach in levels)
+    younger = (0, *(reach for _, reach in levels))
+    shown = ", ".join(
+        f"{span(step)} up to {span(reach)} back" if reach > before else f"{span(step)} to fill the next"
+        for (step, reach), before in zip(levels, younger, strict=False)
+    )
     return [
         f"  levels   {shown}",
         f"  per key  at most {few:,} granules, {byte_text(few * cell)}; on one grid {many:,}, {byte_text(many * cell)}",

@@ -122,6 +122,10 @@ class SliceStore(Sequence):
     ) -> int:
         return max(self.began_at, self.grid.has_edges_from(window), self._known_from[need])
 
+    def sharp_from(self, window: Window) -> int:
+        """The instant from which on nothing that a window needs has been dropped."""
+        return self.forgotten_before
+
     def insert(self, batch: Batch) -> None:
         """Fold a batch into its cells; only slices from the first one it touches on are rewritten."""
         batch = batch.passing(self.where)

@@ -124,10 +124,6 @@ class Slices(Synopsis[SliceStore]):
             rows.begin_again()
         self._finders.begin_again()
 
-    def identity_of(self, need: Need) -> tuple[object, ...]:
-        """The partial of nothing, as plain numbers."""
-        return tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
-
     def nbytes(self) -> int:
         return sum(rows.nbytes() for rows in self._rows.values()) + self._finders.nbytes()
 
@@ -154,3 +150,8 @@ class Slices(Synopsis[SliceStore]):
             visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
         rows.consider(visited, width)
         return out
+
+
+def identity_of(need: Need) -> tuple[object, ...]:
+    """The partial of nothing, as plain numbers."""
+    return tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
