@@ -90,7 +90,8 @@ def random_stair_case(dice: Dice, title: str, hint: str = "") -> Case:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows per key move to stairs whenever they can, and these have all the levels they could have."""
     monkeypatch.setattr(stair_choice, "FEW_GRANULES", 0)
-    monkeypatch.setattr(stair_choice, "CLEAR_MARGIN", 0)
+    monkeypatch.setattr(stair_choice, "CLEAR_MARGIN", 1e-9)
+    monkeypatch.setattr(stair_choice, "MOST_FOR_ONE_FOLD", 1e9)
     monkeypatch.setattr(stair_levels, "_WORTH", 0)
     monkeypatch.setattr(stair_levels, "_FEW_WAIT", 1)
 

@@ -140,9 +140,7 @@ class Shard:
         new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
         if old is not None:
             new.kept_from = old.kept_from
-        elif isinstance(
-            new, Stairs
-        ):  # it may be older than its readers, and must refuse what it made coarser
+        elif isinstance(new, Stairs):  # its store may be older, and have made coarser what lies before
             new.kept_from = group.earliest_lookup(self.forgotten_to)
         return new
 
@@ -166,11 +164,13 @@ class Shard:
         }
         for store_id, groups in readers.items():
             store = self.stores[store_id]
-            components = {need for group in groups for need in group.needs.components}
             if isinstance(store, StairStore):
-                store.fit(components, longest_of(groups), now)
+                store.fit(
+                    {need for each in groups for need in each.needs.components}, longest_of(groups), now
+                )
                 continue
             if isinstance(store, SliceStore):
+                components = {need for group in groups for need in group.needs.components}
                 store.fit(components, gcd(*(group.needs.step for group in groups)), now)
                 continue
             arguments, predicates = _columns_of(groups)

@@ -93,9 +93,20 @@ class WindowManager:
             group = self.groups.get(number)
             if group is None or group.planned != Slices.name:
                 continue
-            if stores := stores_for_stairs(self.groups.values(), group, filled):
+            stores = stores_for_stairs(self.groups.values(), group, filled)
+            if stores and not (stores[0] in filled and self._would_mix(stores[0], stores[1:])):
                 changed |= self._move(stores, stores[0]._replace(kind="stairs"))
         return changed
+
+    def _would_mix(self, old: StoreId, new: list[StoreId]) -> bool:
+        """Whether a call on new stores would find some of its components in an old one, but not all of them."""
+        there = {need for each in self.groups.values() if each.store == old for need in each.needs.components}
+        calls = (
+            [demand.need in there for number, demand in call if self.groups[number].store in new]
+            for placement in self.placements.values()
+            for call in placement.calls
+        )
+        return any(any(kept) and not all(kept) for kept in calls)
 
     def _move(self, stores: list[StoreId], to: StoreId) -> set[int]:
         """Place all demands on some stores anew."""
@@ -207,8 +218,9 @@ def _is_coarse_grid(demand: Demand, groups: list[WindowGroup]) -> bool:
 def _are_coarse_levels(demand: Demand, groups: list[WindowGroup]) -> bool:
     longest, shape = longest_of(groups), shape_of(demand.window)
     assert shape is not None
-    longest[shape] = max(demand.window.size, longest.get(shape, 0))
-    return not groups or granules(levels_for(longest)) <= MOST_SLICES
+    if not groups or demand.window.size <= longest.get(shape, 0):
+        return True
+    return granules(levels_for({**longest, shape: demand.window.size})) <= MOST_SLICES
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:

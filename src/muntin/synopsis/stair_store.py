@@ -51,6 +51,7 @@ class StairStore(Sequence):
         self._youngest = SliceStore(where, keys) if youngest is None else youngest
         self._older: list[StairLevel] = []  # by step, which is also by age
         self.plan: tuple[Level, ...] = ()
+        self._longest: dict[Shape, int] = {}  # what the plan is for
         self._coarse: dict[int, int] = {}  # by step: until when slices may have only the edges of that step
         self._settled = LONG_AGO  # no event before this instant is expected any more
         self._rows: dict[tuple[SliceStore, Need], KeyRows] = {}
@@ -76,7 +77,8 @@ class StairStore(Sequence):
 
     def fit(self, wanted: set[Need], longest: Mapping[Shape, int], now: int | None) -> None:
         """Keep these components, in the levels for these windows; O(cells) if any component is new."""
-        self.plan = levels_for(longest)
+        if longest != self._longest:
+            self.plan, self._longest = levels_for(longest), dict(longest)
         steps = {level.step for level in self.plan[1:]}
         for level in self._older:
             level.fit(wanted, level.step, now)

@@ -19,7 +19,6 @@ lose their edges; here the step at each age is that of all windows which reach i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from muntin.synopsis.contract import Bools, Found, Ints, Need, dtype_of
 from muntin.synopsis.finders import KeyBand
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.located import Located
-from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.stair_store import StairStore
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Window
@@ -61,7 +59,10 @@ class Stairs(Synopsis[StairStore]):
             for need in wanted
         }
         for level in self.store.levels:
-            lo, hi = (level.first_cells(0)[side] + level.dropped_cells for side in self._runs(level, located))
+            lo, hi = (
+                level.first_cells(0)[side] + level.dropped_cells
+                for side in level.runs(located.start, located.end)
+            )
             for need, partial in partials.items():
                 cells = level.typed_cells(need)
                 into, last = type(cells)(*partial), level.chains.last
@@ -102,13 +103,11 @@ class Stairs(Synopsis[StairStore]):
         for some in scans:
             newer = component.start(dtype, width)
             for number in range(int(reaches[some[-1]]) + 1):
-                here, lo, hi = some[reaches[some] == number], *(side[some] for side in runs[number])
-                last = int(hi.min())
-                is_last = number == reaches[some[-1]]
-                ends = np.minimum(runs[number][0][here], last)
-                slots = here * width
-                if not is_last:  # older windows hold all of this level up to their end
-                    ends, slots = np.append(ends, lo[-1]), np.append(slots, _NOWHERE)
+                here, (lo, hi) = some[reaches[some] == number], runs[number]
+                last = int(hi[some].min())
+                ends, slots = np.minimum(lo[here], last), here * width
+                if number < reaches[some[-1]]:  # older windows hold all of this level up to their end
+                    ends, slots = np.append(ends, lo[some[-1]]), np.append(slots, _NOWHERE)
                 dropped = levels[number].dropped
                 visited[number] += rows[number].read(ends + dropped, last + dropped, out, slots, width, newer)
         for each, cells in zip(rows, visited, strict=True):
@@ -130,10 +129,6 @@ class Stairs(Synopsis[StairStore]):
         if bool((instants < window.settle(self.kept_from)).any()):
             self.refuse_forgotten(located, instants, sharp_from)
         return located
-
-    @staticmethod
-    def _runs(level: SliceStore, located: Located) -> tuple[Any, Any]:
-        return level.runs(located.start, located.end)
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
