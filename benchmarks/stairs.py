@@ -55,7 +55,7 @@ def measure_windows(name: str, quick: bool) -> list[dict[str, Any]]:
     for (state, engines), timing in zip(states.items(), measure_side_by_side(actions, runs), strict=True):
         for engine in engines:
             shard = engine._operators["s"].shard
-            shard._advance(shard.clock.watermark)  # as if all windows so far had been asked for
+            shard.forget_before(shard.clock.watermark)  # as if all windows so far had been asked for
         longest, levels = engines[-1], [each for engine in engines for each in levels_of(engine)]
         check_answers(longest, windows[-1], fill + runs + 1)
         lookups = measure_side_by_side(

@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 import pytest
@@ -174,3 +175,47 @@ def test_changes_keep_their_column(muntin, tmp_path):
     long = pa.parquet.read_table(tmp_path / "two.parquet")
     of_one = long.filter((pc.field("query") == "one") & (pc.field("column") == "change"))
     assert of_one["text"].to_pylist() == [change for _, change in expected]
+
+
+def test_arrow_files_and_folders(muntin, script, trades, tmp_path, expected):
+    """A folder is one input: its files in the order of their names, whatever their formats."""
+    folder = tmp_path / "days"
+    folder.mkdir()
+    pa.feather.write_feather(trades.slice(0, 7_000), str(folder / "1.feather"))
+    with pa.ipc.new_stream(str(folder / "2.arrow"), trades.schema) as writer:
+        writer.write_table(trades.slice(7_000, 5_500))
+    pa.parquet.write_table(trades.slice(12_500), folder / "3.parquet")
+    (folder / ".hidden").touch()
+    out = tmp_path / "answers"
+    run(muntin, script, folder, f"{out}/", "--no-flush")
+    for name, table in expected.items():
+        assert pa.parquet.read_table(out / f"{name}.parquet").equals(table), name
+
+
+def test_queries_with_a_history(muntin, script, trades, tmp_path, expected):
+    """Answers go on where the history ends."""
+    half = 10_000
+    pa.parquet.write_table(trades.slice(0, half), tmp_path / "past.parquet")
+    pa.parquet.write_table(trades.slice(half), tmp_path / "now.parquet")
+    text = SCRIPT.replace(
+        "HAVING SUM(shares) > 20000;", f"HAVING SUM(shares) > 20000 BACKFILL '{tmp_path}/past.parquet';"
+    )
+    script.write_text(text)
+    out = tmp_path / "answers"
+    run(muntin, script, tmp_path / "now.parquet", f"{out}/", "--no-flush")
+    found, whole = pa.parquet.read_table(out / "busy.parquet"), expected["busy"]
+    seam = pc.max(trades.slice(0, half)["ts"])
+    later = whole.filter(pc.greater(whole["window_end"], seam))
+    compared = ["symbol", "volume", "high", "window_start", "window_end"]
+    assert found.num_rows
+    assert found.select(compared).sort_by(_ORDER).equals(later.select(compared).sort_by(_ORDER))
+    assert "busy" in muntin("explain", script).output
+
+
+_ORDER = [("window_end", "ascending"), ("symbol", "ascending")]
+
+
+def test_answers_are_not_arrow_files(muntin, script, inputs, tmp_path):
+    done = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "answers.arrow")
+    assert done.exit_code == 2
+    assert "not written as Arrow files" in done.output

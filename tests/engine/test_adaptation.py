@@ -37,6 +37,7 @@ def push(engine: Engine, times: int = 1) -> None:
         engine.push("s", {"ts": start + np.arange(BATCH), "n": np.arange(BATCH), "x": x})
         for registration in shard_of(engine).registrations.values():
             registration.emitted_to = 2**62
+        shard_of(engine).note_emitted()
 
 
 def group_with(engine: Engine, component: str) -> WindowGroup:
@@ -273,7 +274,7 @@ def test_a_change_is_no_backlog() -> None:
     engine = make_engine("SELECT MAX(x) AS v FROM s [RANGE 50 MILLISECONDS]")
     push(engine, 5)
     shard, group = shard_of(engine), group_with(engine, "max")
-    room = shard.needed_bytes - shard.nbytes()
+    room = shard.needed_bytes - shard.held_bytes()
     for synopsis in ("monotone_deque", "b_int"):
         shard.switch(group.number, synopsis)
-        assert shard.needed_bytes - shard.nbytes() == room
+        assert shard.needed_bytes - shard.held_bytes() == room

@@ -218,3 +218,52 @@ def test_a_refused_registration_moves_nothing() -> None:
         engine.register_many({"good": good, "bad": "SELECT /*+ SYNOPSIS(stairs) */ COUNT(*) FROM s [ROWS 3]"})
     assert engine.explain() == plan
     engine.check()
+
+
+HISTORY = np.arange(0, 3 * 86_400, 7) * SECOND  # three days
+
+
+def history(at: np.ndarray) -> dict[str, np.ndarray]:
+    return {"ts": at, "k": at // (7 * SECOND) % 3}
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_history_is_filled_in(has_begun: bool) -> None:
+    """Long and short windows filled from history answer as if they had been there all along."""
+    late, whole = muntin.Engine(), muntin.Engine()
+    texts = {
+        name: f"SELECT k, COUNT(*) AS v FROM s [RANGE {window}] GROUP BY k"
+        for name, window in (("minute", "1 MINUTE SLIDE 1 SECOND"), ("days", "30 DAYS SLIDE 1 HOUR"))
+    }
+    for engine in (late, whole):
+        engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    whole.register_many(texts)
+    for part in np.array_split(HISTORY, 9):
+        whole.push("s", history(part))
+    if has_begun:
+        late.push("s", history(HISTORY[-5:]))
+    batches = [pa.RecordBatch.from_pydict(history(part)) for part in np.array_split(HISTORY, 9)]
+    late.register_many(texts, backfill=pa.RecordBatchReader.from_batches(batches[0].schema, batches))
+    more = HISTORY[-1] + np.arange(1, 4000) * SECOND
+    for engine in (late, whole):
+        engine.push("s", history(more))
+        engine.check()
+    assert "stairs by k" in late.explain("days")
+    for name in texts:
+        assert late.lookup(name).drop(["complete"]) == whole.lookup(name).drop(["complete"])
+
+
+def test_a_history_out_of_order_is_refused() -> None:
+    """Rather than put where granules are too coarse for it; nothing is left of the query."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    engine.push("s", history(HISTORY[-5:]))
+    calls = "COUNT(*) OVER [RANGE 1 MINUTE SLIDE 1 SECOND] AS a, COUNT(*) AS b"
+    text = f"SELECT k, {calls} FROM s [RANGE 1 DAY SLIDE 1 HOUR] GROUP BY k"
+    batches = [
+        pa.RecordBatch.from_pydict(history(part)) for part in (HISTORY[20_000:], HISTORY[15_000:20_000])
+    ]
+    with pytest.raises(muntin.MuntinError, match="out of order .* sort it by time"):
+        engine.register(text, "q", backfill=pa.RecordBatchReader.from_batches(batches[0].schema, batches))
+    assert not engine.queries
+    engine.check()

@@ -48,7 +48,7 @@ def longest(*windows: Window) -> dict[tuple[int, int], int]:
     needs = Needs()
     for window in windows:
         needs.add(window, NEEDS[0])
-    return needs.longest
+    return needs.longest()
 
 
 def window(size: int, slide: int, to: int = 0) -> Window:
@@ -116,7 +116,7 @@ class Pair:
         self.fit()
 
     def fit(self) -> None:
-        self.store.fit(set(NEEDS), longest(*self.windows), self.now if self.events else None)
+        self.store.fit(dict.fromkeys(NEEDS, True), longest(*self.windows), self.now if self.events else None)
         self.readers: dict[int, Stairs] = {}
         for each in self.windows:
             reader = self.readers.setdefault(
@@ -151,7 +151,8 @@ class Pair:
         self.kept_from = max(self.kept_from, min(instant, self.now))
         for slide, reader in self.readers.items():
             reader.advance(self.kept_from - self.kept_from % slide)
-        self.store.forget([Reader(each.kept_from, each.needs.longest) for each in self.readers.values()])
+        readers = [Reader(each.kept_from, each.needs.longest()) for each in self.readers.values()]
+        self.store.forget(readers, self.kept_from)
 
     def restore(self) -> None:
         arrays = self.store.snapshot()

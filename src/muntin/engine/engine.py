@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from muntin.engine.backfill import Backfill
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
+from muntin.engine.history import history_batches
 from muntin.engine.instant import to_microseconds
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.plan.explain import explain_group, explain_query, explain_stream
-from muntin.plan.manager import check_demands
+from muntin.plan.request import Request, request_of
 from muntin.query import Query
 from muntin.sql import (
     CreateStream,
@@ -33,6 +37,10 @@ from muntin.stream import Stream
 from muntin.window import span
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+_AT_ONCE = 64  # queries that are registered before others get their turn
+_ROUNDS = 3  # in which a backfill catches up with the stream, before the last in which the stream waits
+_TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
 
 
 class Engine:
@@ -59,6 +67,7 @@ class Engine:
         self._backlog_bytes = backlog_bytes
         self._operators: dict[str, Operator] = {}
         self._stream_of: dict[str, str] = {}  # by query name
+        self._reserved: set[str] = set()  # names of queries that are on their way
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -67,27 +76,64 @@ class Engine:
 
         A script is checked as a whole before its first statement runs.
         """
+        streams = self.streams
+        statements = parse_statements(sql, streams)  # while others go on
         with self._lock:
-            statements = parse_statements(sql, self.streams)
-            self._check_names(statements)
-            result = None
-            for statement in statements:
-                result = self._run(statement)
-            return result
+            self._check_names(statements)  # before any history is read
+        with ExitStack() as histories:
+            filled = [
+                histories.enter_context(self._filling({each.name: request_of(each.query)}, each.backfill))
+                if isinstance(each, RegisterQuery) and each.backfill is not None
+                else None
+                for each in statements
+            ]
+            with self._lock:
+                if self.streams != streams:
+                    if any(filled):
+                        raise MuntinError(
+                            "streams came or went while the history was read; run the script again"
+                        )
+                    statements = parse_statements(sql, self.streams)
+                self._check_names(statements)
+                return [self._run(*each) for each in zip(statements, filled, strict=True)][-1]
 
-    def register(self, sql: str, name: str) -> None:
-        """Add a standing query; it answers at once from the state that is there."""
-        self.register_many({name: sql})
+    def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
+        """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
+        self.register_many({name: sql}, backfill=backfill)
 
-    def register_many(self, queries: Mapping[str, str]) -> None:
-        """Add queries by name, all or none."""
+    def register_many(self, queries: Mapping[str, str], *, backfill: Any = None) -> None:
+        """Add queries by name, all or none. Others get their turn while it lasts, so events may come in between.
+
+        `backfill` is the history of their stream: a path of a Parquet, Arrow, CSV or JSON lines file or a folder
+        of them, a pyarrow RecordBatchReader, or anything that `push` takes. It counts as far as it lies before
+        the latest event that the stream has seen; what is pushed from now on follows.
+        """
+        streams = self.streams
+        for name, sql in queries.items():
+            _check_texts(name, sql)
+        # what takes longest is done while others go on: all that can be told of a text by itself
+        requests = {name: request_of(parse_query(sql, streams)) for name, sql in queries.items()}
+        added: list[str] = []
         with self._lock:
-            for name, sql in queries.items():
-                _check_texts(name, sql)
-            parsed = {name: parse_query(sql, self.streams) for name, sql in queries.items()}
-            for name in parsed:
-                self._refuse_taken(name, self._stream_of)
-            self._add(parsed)
+            self._reserve(requests)
+        try:
+            if backfill is not None and requests:
+                with self._filling(requests, backfill) as filled, self._lock:
+                    self._join(requests, filled)
+                return
+            for names in _chunks(list(requests), _AT_ONCE):
+                if added:
+                    time.sleep(_TURN)  # a lock that is taken again at once is never anyone else's
+                with self._lock:
+                    self._add({name: requests[name] for name in names})
+                added += names
+        except BaseException:
+            for name in added:
+                self.drop(name)
+            raise
+        finally:
+            with self._lock:
+                self._reserved -= requests.keys()
 
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
@@ -235,14 +281,16 @@ class Engine:
 
     # -- within ------------------------------------------------------------------------------------
 
-    def _run(self, statement: Statement) -> Any:
+    def _run(self, statement: Statement, filled: Backfill | None) -> Any:
         match statement:
             case CreateStream(stream):
                 self._operators[stream.name] = Operator(stream, self._backlog_bytes, self._adaptive)
             case DropStream(name):
                 del self._operators[name]
+            case RegisterQuery(name, query) if filled is not None:
+                self._join({name: request_of(query)}, filled)
             case RegisterQuery(name, query):
-                self._add({name: query})
+                self._add({name: request_of(query)})
             case DropQuery(name):
                 self.drop(name)
             case Explain(name, query):
@@ -254,7 +302,7 @@ class Engine:
     def _try(self, query: Query, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
         name = "\0"  # no query's own
-        self._add({name: query})
+        self._add({name: request_of(query)})
         try:
             return use(name)
         finally:
@@ -275,9 +323,10 @@ class Engine:
                             f"stream '{name}' is read by query '{users[0]}'; drop its queries first"
                         )
                     streams.remove(name)
-                case RegisterQuery(name, query):
+                case RegisterQuery(name, query, _):
                     self._refuse_taken(name, queries)
-                    check_demands(query)
+                    self._refuse_taken(name, self._reserved)
+                    request_of(query)
                     queries[name] = query.stream.name
                 case DropQuery(name):
                     self._require(name, queries, "query")
@@ -285,20 +334,69 @@ class Engine:
                 case Explain(str(name), None):
                     self._require(name, queries, "query")
 
-    def _add(self, queries: Mapping[str, Query]) -> None:
-        by_stream: dict[str, dict[str, Query]] = {}
-        for name, query in queries.items():
-            by_stream.setdefault(query.stream.name, {})[name] = query
+    @contextmanager
+    def _filling(self, requests: Mapping[str, Request], history: Any) -> Iterator[Backfill]:
+        """Queries of one stream with their history filled in, ready to be joined; until the block ends they follow
+        what is pushed."""
+        streams = {request.query.stream.name: request.query.stream for request in requests.values()}
+        if len(streams) != 1:
+            names = ", ".join(streams) or "none"
+            raise MuntinError(f"a backfill is the history of one stream; these queries read {names}")
+        (stream,) = streams.values()
+        with self._lock:
+            operator = self._operators.get(stream.name)
+            if (
+                operator is None or operator.shard.stream is not stream
+            ):  # a script that creates it is about to run
+                operator = Operator(stream, self._backlog_bytes, self._adaptive)
+            backfill = operator.begin_backfill(requests)
+        try:
+            backfill.fill(history_batches(stream, history))
+            for _ in range(_ROUNDS):  # what was pushed meanwhile, ever less of it
+                with self._lock:
+                    live = backfill.take_held()
+                backfill.catch_up(live)
+            yield backfill
+        finally:
+            with self._lock:
+                operator.end_backfill(backfill)
+
+    def _join(self, requests: Mapping[str, Request], backfill: Backfill) -> None:
+        """Have the queries of a backfill from now on."""
+        operators = [self._operator_still(request.query.stream) for request in requests.values()]
+        backfill.catch_up(backfill.take_held())
+        operators[0].join(backfill)
+        self._stream_of |= {name: request.query.stream.name for name, request in requests.items()}
+
+    def _operator_still(self, stream: Stream) -> Operator:
+        """The operator of a stream that was there a moment ago."""
+        operator = self._operators.get(stream.name)
+        if operator is None or operator.shard.stream != stream:
+            raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
+        return operator
+
+    def _reserve(self, names: Iterable[str]) -> None:
+        """Take names for queries that will have them in a moment."""
+        for name in names:
+            self._refuse_taken(name, self._stream_of)
+            self._refuse_taken(name, self._reserved)
+        self._reserved.update(names)
+
+    def _add(self, requests: Mapping[str, Request]) -> None:
+        by_stream: dict[str, dict[str, Request]] = {}
+        for name, request in requests.items():
+            stream = self._operator_still(request.query.stream).shard.stream
+            by_stream.setdefault(stream.name, {})[name] = request
         added: list[str] = []
         try:
-            for stream, some in by_stream.items():
-                self._operators[stream].register(some)
+            for of, some in by_stream.items():
+                self._operators[of].register(some)
                 added += some
         except BaseException:
             for name in added:
-                self._operators[queries[name].stream.name].drop(name)
+                self._operators[requests[name].query.stream.name].drop(name)
             raise
-        self._stream_of |= {name: query.stream.name for name, query in queries.items()}
+        self._stream_of |= {name: request.query.stream.name for name, request in requests.items()}
 
     def _refuse_taken(self, name: str, names: Any, kind: str = "query") -> None:
         if name in names:
@@ -326,14 +424,18 @@ class Engine:
         shard = operator.shard
         rings = [f"ring of {len(store):,} events" for id, store in shard.stores.items() if id.kind == "ring"]
         title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
-        groups = shard.manager.groups
+        groups, nestings = shard.manager.groups, shard.manager.nestings
         at_work = {number: running(shard, number) for number in groups}
-        return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings))
+        return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings), nestings)
 
 
 def _check_backlog(given: Any) -> None:
     if not isinstance(given, int) or given < 0:
         raise MuntinError(f"backlog_bytes is a number of bytes, not {given!r}")
+
+
+def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def _check_texts(name: Any, sql: Any) -> None:

@@ -1,14 +1,15 @@
 """The first value of one key's answer as a plain number: what a look-up costs without arrays.
 
-As in `point.py`, whatever depends on the plan alone is settled when the reader is made. What is left is
-the id of the key, one search in time, and to follow the key's chain through the cells of its window; on stairs, in
-every level.
+As in `point.py`, whatever depends on the plan alone is settled when the reader is made, and where a window
+lies in the cells when it is first read. What is left is the id of the key, and to follow its chain through
+the cells of the window; on stairs, those of every level.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from muntin.aggregate.contract import Partial
 from muntin.answer import is_plain
 from muntin.band import Band, sort_key
 from muntin.engine.reading import CallReading, Part, Reading, reading_of
@@ -16,17 +17,37 @@ from muntin.engine.shard import Shard
 from muntin.kernels.combine import combine_plain
 from muntin.kernels.slices import FOLLOWS
 from muntin.synopsis import Slices, SliceStore, Stairs
+from muntin.synopsis.contract import Ints
 from muntin.synopsis.slices import identity_of
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
 
 
+class _Run(NamedTuple):
+    """Cells `lo .. hi - 1` (numbers) of a window, in a level of its store."""
+
+    lo: int
+    hi: int
+    last: Ints
+    prior: Ints
+    dropped: int
+    cells: list[Partial]
+
+
+class _Place(NamedTuple):
+    """Where a window lies in a version of its store; the youngest level first."""
+
+    version: int
+    settled: int
+    runs: list[_Run]
+
+
 class KeyPointReader:
     """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
 
-    def __init__(self, shard: Shard, reading: Reading, call: CallReading):
-        self._clock = shard.clock
+    def __init__(self, shard: Shard, name: str, reading: Reading, call: CallReading):
+        self._clock, self._history = shard.clock, shard.registrations[name].history
         assert reading.keys is not None
         self._keys = reading.keys
         self._slide = reading.query.slide
@@ -36,15 +57,23 @@ class KeyPointReader:
         number, self._window, _ = reading.places[call.parts[0].place]
         synopsis = shard.synopses[number]
         assert isinstance(synopsis, Slices | Stairs)
-        self._synopsis = synopsis
+        self._store = synopsis.store
+        youngest = self._levels()[0]
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
-        self._needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
-        self._identities = [identity_of(need) for need in self._needs]
-        self._kinds = [type(self._levels()[0].typed_cells(need)) for need in self._needs]
-        self._follow = [FOLLOWS[kind] for kind in self._kinds]
+        needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
+        self._parts = [
+            (
+                youngest.names_of(need),
+                FOLLOWS[type(youngest.typed_cells(need))],
+                identity_of(need),
+                type(youngest.typed_cells(need)),
+            )
+            for need in needs
+        ]
         self._ids: dict[Any, int] = {}
+        self._place: _Place | None = None
 
     @staticmethod
     def of(shard: Shard, name: str) -> KeyPointReader | None:
@@ -61,25 +90,39 @@ class KeyPointReader:
         synopsis = shard.synopses[reading.places[parts[0].place].number]
         if not is_one_place or not isinstance(synopsis, Slices | Stairs) or not is_plain(call.type):
             return None
-        return KeyPointReader(shard, reading, call)
+        return KeyPointReader(shard, name, reading, call)
 
     def value(self, key: Any, at: int | None) -> Any:
         """The first output for a key; None if it is NULL, or the key has no answer."""
         instant = self._clock.now if at is None else at
+        if instant is None and self._history is not None:
+            instant = self._history.end
         if instant is None:
             return None
         if self._slide:
             instant -= instant % self._slide
         window = self._window
         settled = window.settle(instant)
-        start = settled - window.size
-        if start < self._synopsis.store.sharp_from(window):
-            return UNREAD  # rare: it may have to be refused
+        place = self._place
+        if place is None or place.version != self._store.version or place.settled != settled:
+            if settled - window.size < self._store.sharp_from(window):
+                return UNREAD  # rare: it may have to be refused
+            place = self._place = self._find(settled)
         id = self._id_of(key)
         if id < 0:
             return UNREAD if id == _UNSURE else None
-        partials = self._read(id, start, settled - window.to)
-        if partials is None:
+        partials: list[Any] = []
+        for run in place.runs:
+            lo, hi, last, prior, dropped, run_cells = run
+            newest = int(last[id]) if id < len(last) else -1
+            if newest < lo:
+                continue
+            older = []
+            for (_, follow, identity, _), cells in zip(self._parts, run_cells, strict=True):
+                partial, count = follow(prior, dropped, newest, lo, hi, *cells)
+                older.append(partial if count else identity)
+            partials = self._combine(older, partials) if partials else older
+        if not partials:
             return None
         if self._counts and not partials.pop(0)[0]:
             return None  # the key has no event in the window
@@ -93,28 +136,22 @@ class KeyPointReader:
         return value
 
     def _levels(self) -> list[SliceStore]:
-        synopsis = self._synopsis
-        return synopsis.store.levels if isinstance(synopsis, Stairs) else [synopsis.store]
+        store = self._store
+        return [store] if isinstance(store, SliceStore) else store.levels
 
-    def _read(self, id: int, start: int, end: int) -> list[Any] | None:
-        """The partials of a key over [start, end), None if it has no cell from there on; newest level first."""
-        partials: list[Any] | None = None
+    def _combine(self, older: list[Any], newer: list[Any]) -> list[Any]:
+        kinds = (kind for *_, kind in self._parts)
+        return [combine_plain(*each) for each in zip(kinds, older, newer, strict=True)]
+
+    def _find(self, settled: int) -> _Place:
+        """Where the window that ends at an instant lies."""
+        window = self._window
+        start, end, runs = settled - window.size, settled - window.to, []
         for level in self._levels():
-            newest_of = level.chains.last
-            newest = int(newest_of[id]) if id < len(newest_of) else -1
-            first, last = level.run(start, end)
-            lo, hi = level.cell_number(first), level.cell_number(last)
-            if newest < lo:
-                continue
-            prior, dropped = level.cell_prior, level.dropped_cells
-            partials = partials or list(self._identities)
-            for i, (need, follow) in enumerate(zip(self._needs, self._follow, strict=True)):
-                partial, count = follow(prior, dropped, newest, lo, hi, *level.cells_of(need))
-                if count:
-                    newer = partials[i]
-                    is_first = newer is self._identities[i]
-                    partials[i] = partial if is_first else combine_plain(self._kinds[i], partial, newer)
-        return partials
+            lo, hi = map(level.cell_number, level.run(start, end))
+            cells = [level.cells_named(names) for names, *_ in self._parts]
+            runs.append(_Run(lo, hi, level.chains.last, level.cell_prior, level.dropped_cells, cells))
+        return _Place(self._store.version, settled, runs)
 
     def _id_of(self, key: Any) -> int:
         id = self._ids.get(key, -1)
@@ -132,7 +169,7 @@ _UNSURE = -2  # of a key that `find_one` does not know how to look for
 
 def key_reader_of(shard: Shard, name: str) -> KeyPointReader | None:
     """The reader of a query, if it has one; kept until the plan changes."""
-    if name not in shard.key_readers:
-        shard.key_readers[name] = KeyPointReader.of(shard, name)
-    reader: KeyPointReader | None = shard.key_readers[name]
+    if name not in shard.prepared.key_readers:
+        shard.prepared.key_readers[name] = KeyPointReader.of(shard, name)
+    reader: KeyPointReader | None = shard.prepared.key_readers[name]
     return reader

@@ -25,7 +25,7 @@ from muntin.engine.table_room import (
     renumbered,
     room_in,
 )
-from muntin.kernels.text_table import compact_texts, encode_texts, find_texts, words_of
+from muntin.kernels.text_table import compact_texts, encode_texts, find_text, find_texts, words_of
 from muntin.kernels.word_table import fill_hashed
 from muntin.synopsis.contract import Bools, Ints
 
@@ -91,13 +91,8 @@ class TextTable:
 
     def find_one(self, text: bytes) -> int:
         """The id of one text, -1 if it is unknown."""
-        content = read_only(np.frombuffer(text.ljust(8, b"\0"), np.uint8))
-        offsets = read_only(np.array([0, len(text)], np.int32))
-        ids = np.empty(1, np.int64)
-        find_texts(
-            offsets, content, ALL_VALID, self._table, self._mix, self._starts, self._arena, self.null_id, ids
-        )
-        return int(ids[0])
+        content = np.frombuffer(text.ljust(8, b"\0"), np.uint8)
+        return int(find_text(content, 0, len(text), self._table, self._mix, self._starts, self._arena))
 
     def retain(self, kept: Bools) -> Ints:
         """Forget ids that are not kept; the others move up, in order. The new id of each, -1 if gone."""

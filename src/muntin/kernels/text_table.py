@@ -123,25 +123,31 @@ def encode_texts(offsets, data, valid, table, mix, words, starts, arena, count, 
 
 
 @kernel
-def find_texts(offsets, data, valid, table, mix, starts, arena, null_id, ids):
-    """Ids of known texts, -1 for others."""
+def find_text(data, lo, hi, table, mix, starts, arena):
+    """The id of the text `data[lo:hi]`, -1 if it is unknown."""
     mask = (len(table) >> 1) - 1
     one, two, shift = mix[0], mix[1], mix[2]
-    source, size, store = data.ctypes.data, len(data), arena.ctypes.data
+    source, store = data.ctypes.data, arena.ctypes.data
+    text = word_of(source, len(data), lo, hi, one, two)
+    at = home_of(text, one, two, shift)
+    while table[2 * at + 1] >= 0:
+        if table[2 * at] == text:
+            start, stop = np.int64(starts[table[2 * at + 1]]), np.int64(starts[table[2 * at + 1] + 1])
+            if text >= 0 or is_same(source + lo, hi - lo, store + start, stop - start):
+                break
+        at = (at + 1) & mask
+    return table[2 * at + 1]
+
+
+@kernel
+def find_texts(offsets, data, valid, table, mix, starts, arena, null_id, ids):
+    """Ids of known texts, -1 for others."""
     for i in range(len(ids)):
         if len(valid) > 0 and not valid[i]:
             ids[i] = null_id
-            continue
-        lo, hi = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        text = word_of(source, size, lo, hi, one, two)
-        at = home_of(text, one, two, shift)
-        while table[2 * at + 1] >= 0:
-            if table[2 * at] == text:
-                start, stop = np.int64(starts[table[2 * at + 1]]), np.int64(starts[table[2 * at + 1] + 1])
-                if text >= 0 or is_same(source + lo, hi - lo, store + start, stop - start):
-                    break
-            at = (at + 1) & mask
-        ids[i] = table[2 * at + 1]
+        else:
+            lo, hi = np.int64(offsets[i]), np.int64(offsets[i + 1])
+            ids[i] = find_text(data, lo, hi, table, mix, starts, arena)
 
 
 @kernel

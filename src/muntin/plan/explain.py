@@ -6,10 +6,14 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from muntin.plan.byte_text import byte_text
+from muntin.plan.changes import Changes
 from muntin.plan.combines import combines, combines_formula, elements_merged
+from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
+from muntin.plan.nestings import Nestings
 from muntin.plan.observed import Observed
+from muntin.plan.request import request_of
 from muntin.plan.stair_text import explain_stairs
 from muntin.plan.width import elements_in
 from muntin.query import Query
@@ -94,21 +98,24 @@ def explain_stream(
     groups: Mapping[int, WindowGroup],
     running: Mapping[int, Running],
     rings: str,
+    nestings: Nestings,
 ) -> str:
-    """All groups of a stream, after a line that sums them up."""
+    """All groups of a stream, after a line that sums them up; then how their windows nest."""
     head = (
         f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
     )
     parts = [head + (f"; {rings}" if rings else "")]
     parts += [explain_group(group, running.get(number), groups.values()) for number, group in groups.items()]
+    parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
     return "\n\n".join(parts)
 
 
 def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
-    manager.register("this query", query)
-    manager.raise_stairs(set(manager.groups), ())
+    changes = Changes()
+    manager.register("this query", request_of(query), changes)
+    manager.raise_stairs(changes, ())
     groups = manager.groups.values()
     return "\n\n".join(explain_group(group, None, groups) for group in groups)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from muntin.plan.group import WindowGroup
 from muntin.plan.store import StoreId
@@ -22,7 +22,7 @@ BECAUSE = (
 
 def longest_of(groups: Iterable[WindowGroup]) -> dict[Shape, int]:
     """The size of the longest window of each shape."""
-    return _together(group.needs.longest for group in groups)
+    return _together(group.needs.longest() for group in groups)
 
 
 def _together(sizes: Iterable[Mapping[Shape, int]]) -> dict[Shape, int]:
@@ -53,17 +53,15 @@ def is_better_by_stairs(grids: Collection[Mapping[Shape, int]]) -> bool:
     return granules(levels_for(_together(grids))) <= most
 
 
-def stores_for_stairs(
-    groups: Collection[WindowGroup], like: WindowGroup, filled: Collection[StoreId]
-) -> list[StoreId]:
-    """The stores whose windows should move to stairs together, among those with the filter and keys of a group;
-    none if they had better stay, or if there are such stairs already.
+def stores_for_stairs(groups: Iterable[WindowGroup], filled: Container[StoreId]) -> list[StoreId]:
+    """The stores whose windows should move to stairs together, among those of groups with the same filter and
+    keys; none if they had better stay, or if there are such stairs already.
 
     At most one of them, the first, is filled already: cells of two cannot become those of one.
     """
     on_grids: dict[StoreId, list[WindowGroup]] = {}
     for group in groups:
-        if (group.where, group.keys) == (like.where, like.keys):
+        if not group.store.generation:  # what was filled from a history is apart from all else
             if group.store.kind == "stairs":
                 return []
             if group.planned == Slices.name and group.keys:

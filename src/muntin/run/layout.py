@@ -17,9 +17,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.engine.event_file import SUFFIXES, format_of
 from muntin.errors import MuntinError
 from muntin.query import CHANGE, Query
-from muntin.run.reader import SUFFIXES, format_of
 from muntin.run.writer import AnswerFile, json_text
 
 LONG = pa.schema(
@@ -41,8 +41,10 @@ class Layout:
                 self.files[name] = AnswerFile(path, query.emission_schema(), format)
             return
         format, compression = format_of(out)
-        if compression:
-            raise MuntinError(f"answers are not compressed by name: use one of {', '.join(SUFFIXES)}")
+        written = [suffix for suffix, each in SUFFIXES.items() if each != "arrow"]
+        if compression or format == "arrow":
+            what = "compressed by name" if compression else "written as Arrow files"
+            raise MuntinError(f"answers are not {what}: use one of {', '.join(written)}")
         if len(queries) == 1:
             (name,) = queries
             self.files[name] = AnswerFile(out, queries[name].emission_schema(), format)

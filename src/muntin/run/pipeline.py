@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.engine.event_file import EventFile, EventFolder, open_events
 from muntin.errors import MuntinError
 from muntin.run.flush import flush as flush_windows
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress
-from muntin.run.reader import EventFile
 from muntin.run.script import Script, read_script
 from muntin.stream import Stream
 
@@ -57,7 +57,7 @@ def run_file(
             progress.note(
                 f"note: {skipped:,} queries read other streams than '{target.name}' and are left out"
             )
-        events = EventFile(input, target)
+        events = open_events(input, target)
         with open_layout(out, chosen.queries, format) as layout:
             report = Report(len(chosen.queries), out)
             _answer(chosen, target, events, layout, batch_rows, flush, progress, report)
@@ -69,11 +69,11 @@ def run_file(
 
 def explain_file(script: Path) -> str:
     """The plan for all queries of a script."""
-    return read_script(script).start_engine().explain()
+    return read_script(script).start_engine(is_filled=False).explain()
 
 
 def _answer(
-    script: Script, stream: Stream, events: EventFile, layout: Layout, batch_rows: int, flush: bool,
+    script: Script, stream: Stream, events: EventFile | EventFolder, layout: Layout, batch_rows: int, flush: bool,
     progress: RunProgress, report: Report,
 ) -> None:  # fmt: skip
     engine = script.start_engine()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -24,6 +24,7 @@ class Script:
     streams: dict[str, Stream]
     queries: dict[str, Query]
     creates: tuple[str, ...]  # texts of the CREATE STREAM statements
+    backfills: dict[str, str] = field(default_factory=dict)  # paths of the histories of some queries
 
     def stream_of_input(self, name: str | None) -> Stream:
         """The stream called `name`, or the only one there is."""
@@ -44,12 +45,17 @@ class Script:
             raise NotFound(f"the script has no query that reads stream '{stream.name}'")
         return replace(self, queries=queries)
 
-    def start_engine(self) -> Engine:
-        """An engine with the streams and queries of the script."""
+    def start_engine(self, is_filled: bool = True) -> Engine:
+        """An engine with the streams and queries of the script; histories are read if it is to be `filled`."""
         engine = Engine()
         for create in self.creates:
             engine.execute(create)
-        engine.register_many({name: query.text for name, query in self.queries.items()})
+        paths = self.backfills if is_filled else {}
+        for path in dict.fromkeys(
+            [None, *paths.values()]
+        ):  # queries with one history share what is made of it
+            some = {name: query.text for name, query in self.queries.items() if paths.get(name) == path}
+            engine.register_many(some, backfill=path)
         return engine
 
 
@@ -75,15 +81,18 @@ def parse_script(text: str) -> Script:
     named: dict[str, Query] = {}
     plain: list[Query] = []
     creates: list[str] = []
+    backfills: dict[str, str] = {}
     for statement, words in zip(parse_statements(text, {}), statement_texts(text), strict=True):
         match statement:
             case CreateStream(stream):
                 _refuse_taken(stream.name, streams, "streams")
                 streams[stream.name] = stream
                 creates.append(words)
-            case RegisterQuery(name, query):
+            case RegisterQuery(name, query, backfill):
                 _refuse_taken(name, named, "queries")
                 named[name] = query
+                if backfill is not None:
+                    backfills[name] = backfill
             case Select(query):
                 plain.append(query)
             case Explain():
@@ -93,7 +102,7 @@ def parse_script(text: str) -> Script:
                     f"a script only declares streams and queries; it cannot {words.splitlines()[0]}"
                 )
     free = (name for number in count(1) if (name := f"query_{number}") not in named)
-    return Script(streams, named | dict(zip(free, plain, strict=False)), tuple(creates))
+    return Script(streams, named | dict(zip(free, plain, strict=False)), tuple(creates), backfills)
 
 
 def statement_texts(text: str) -> list[str]:

@@ -28,7 +28,21 @@ from muntin.window import Window
 
 def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
     """The query a SELECT means over these streams, or a `Misfit`."""
-    return _Binder(select, find_stream(select.stream, streams)).query()
+    stream = find_stream(select.stream, streams)
+    return _Binder(select, stream, scope_of(select, stream)).query()
+
+
+def bind_apart(select: SelectSyntax, stream: Stream) -> tuple[Query, Scope]:
+    """The same query, its expressions compiled from its own text alone and none taken over from others;
+    and the scope of its answers."""
+    rows = scope_of(select, stream)
+    binder = _Binder(select, stream, Scope(rows.types, rows.owner, rows.qualifiers))
+    return binder.query(), binder.answer_scope()
+
+
+def scope_of(select: SelectSyntax, stream: Stream) -> Scope:
+    """The names that WHERE, GROUP BY and arguments of aggregates may use."""
+    return row_scope(stream, select.alias.text if select.alias else None)
 
 
 def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
@@ -50,10 +64,10 @@ def row_scope(stream: Stream, alias: str | None = None) -> Scope:
 
 
 class _Binder:
-    def __init__(self, select: SelectSyntax, stream: Stream):
+    def __init__(self, select: SelectSyntax, stream: Stream, rows: Scope):
         self.select = select
         self.stream = stream
-        self.rows = row_scope(stream, select.alias.text if select.alias else None)
+        self.rows = rows
         self.names = Names()
         self.calls: dict[Call, int] = {}
         self.call_nodes: list[exp.Expr] = []  # where each call stands first
@@ -179,7 +193,7 @@ class _Binder:
             if item.alias:
                 self.aliases.setdefault(item.alias.text.casefold(), tree)
             trees.append((named.get(position) or self.names.take_default(wanted), tree))
-        scope = self._answer_scope()
+        scope = self.answer_scope()
         return tuple(Output(name, self._compile_answer(tree, scope)) for name, tree in trees)
 
     def _having(self) -> Expression | None:
@@ -189,7 +203,7 @@ class _Binder:
         if isinstance(condition, exp.Anonymous) and condition.name.upper() == "APPROX":
             condition, self.tolerance = _approximate(condition)
         tree = self._over_answers(condition, aliases_too=True)
-        return self._compile_answer(tree, self._answer_scope(), "HAVING")
+        return self._compile_answer(tree, self.answer_scope(), "HAVING")
 
     def _compile_answer(self, tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:
         try:
@@ -199,7 +213,8 @@ class _Binder:
             shown = re.sub(r"\$(\d+)", lambda number: str(calls[int(number[1])]), fault.message)
             raise Misfit(shown, fault.span) from None
 
-    def _answer_scope(self) -> Scope:
+    def answer_scope(self) -> Scope:
+        """The names that SELECT and HAVING may use: keys, and answers of calls."""
         types = {key.name: key.expression.type for key in self.keys.values()}
         for call, number in self.calls.items():
             types[f"${number}"] = AGGREGATES[call.function].answer_type(
@@ -258,7 +273,7 @@ class _Binder:
             raise self.select.stream.misfit("the query needs a window: FROM stream [RANGE 5 MINUTES]")
         first = calls[0].window if calls else None
         for call, node in zip(calls, self.call_nodes, strict=True):
-            if window is None and first is not None and _moves(call.window) != _moves(first):
+            if window is None and first is not None and moves(call.window) != moves(first):
                 raise misfit(node, f"the OVER windows {first} and {call.window} disagree on SLIDE; "
                                    "give all of them the same, or a window after FROM")  # fmt: skip
             if window is not None and window.slide and not window.is_time and call.window.is_time:
@@ -277,7 +292,8 @@ def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
     return condition, float(tolerance.name)
 
 
-def _moves(window: Window) -> tuple[int, str]:
+def moves(window: Window) -> tuple[int, str]:
+    """How a window moves: OVER windows without one after FROM must agree on it."""
     return window.slide, window.unit if window.slide else ""
 
 

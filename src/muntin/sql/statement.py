@@ -24,6 +24,7 @@ from muntin.sql.syntax import (
     SelectSyntax,
     StatementSyntax,
 )
+from muntin.sql.templates import Templates
 from muntin.sql.type_name import arrow_type
 from muntin.stream import Stream
 
@@ -44,10 +45,11 @@ class DropStream:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """`REGISTER QUERY busy AS SELECT …`."""
+    """`REGISTER QUERY busy AS SELECT … BACKFILL 'path'`."""
 
     name: str
     query: Query
+    backfill: str | None = None  # the path of its history
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,19 @@ def parse_query(text: str, streams: Mapping[str, Stream]) -> Query:
     ('SUM(shares) OVER [RANGE 5 MINUTES]', 'sum_shares')
     """
     with pointing_into(text):
-        statements = _read(text)
-        if not isinstance(statements[0], SelectSyntax):
-            raise Misfit("expected one SELECT; statements of other kinds go to engine.execute", _first(text))
-        if len(statements) > 1:
-            raise Misfit(
-                "expected one SELECT, found several statements; they go to engine.execute", _first(text)
-            )
-        return bind_select(statements[0], streams)
+        return _TEMPLATES.query(text, streams)
+
+
+def _read_select(text: str) -> SelectSyntax:
+    statements = _read(text)
+    if not isinstance(statements[0], SelectSyntax):
+        raise Misfit("expected one SELECT; statements of other kinds go to engine.execute", _first(text))
+    if len(statements) > 1:
+        raise Misfit("expected one SELECT, found several statements; they go to engine.execute", _first(text))
+    return statements[0]
+
+
+_TEMPLATES = Templates(_read_select, bind_select)
 
 
 def parse_statements(text: str, streams: Mapping[str, Stream]) -> list[Statement]:
@@ -128,8 +135,8 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
     match syntax:
         case SelectSyntax():
             return Select(bind_select(syntax, streams))
-        case RegisterSyntax(name, select):
-            return RegisterQuery(name.text, bind_select(select, streams))
+        case RegisterSyntax(name, select, backfill):
+            return RegisterQuery(name.text, bind_select(select, streams), backfill)
         case ExplainSyntax(name, select):
             return Explain(name.text if name else None, bind_select(select, streams) if select else None)
         case CreateStreamSyntax():

@@ -50,6 +50,10 @@ class StatementParser(ExpressionParser):
         while self._chunk_index < len(self._chunks):
             self._advance_chunk()
             statements.append(self._statement())
+            if self._at_word("BACKFILL"):
+                self.fault(
+                    "BACKFILL belongs to REGISTER QUERY name AS SELECT …; in Python, give register(backfill=…)"
+                )
             if self._curr:
                 self.fault(f"unexpected {self.found()} after the end of the statement")
         return statements
@@ -129,7 +133,18 @@ class StatementParser(ExpressionParser):
         name = self.name("a query name")
         if not self.word("AS"):
             self.fault(f"expected AS and a SELECT after the query's name, found {self.found()}")
-        return RegisterSyntax(name, self._select())
+        return RegisterSyntax(name, self._select(), self._backfill())
+
+    def _backfill(self) -> str | None:
+        """The path after BACKFILL, if there is one."""
+        if not self.word("BACKFILL"):
+            return None
+        path = self._curr
+        if not self._match(TokenType.STRING):
+            self.fault(f"expected a path in quotes after BACKFILL, found {self.found()}")
+        if not path.text:
+            self.fault("the path after BACKFILL is empty", path)
+        return path.text
 
     def _explain(self) -> ExplainSyntax:
         if not self._curr:
@@ -203,12 +218,14 @@ class StatementParser(ExpressionParser):
         stream = self.name("a stream name")
         window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
         has_as = self._match(TokenType.ALIAS)
-        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and not self._at_word("EMIT")
+        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and not self._at_word(
+            "EMIT", "BACKFILL"
+        )
         alias = self.name("a name after AS") if has_as or is_name else None
         return stream, window, alias
 
     def _end_of_select(self) -> None:
-        if not self._curr:
+        if not self._curr or self._at_word("BACKFILL"):
             return
         word = " ".join(self._curr.text.upper().split())
         if word in CLAUSE_REFUSALS:

@@ -68,10 +68,11 @@ class CreateStreamSyntax:
 
 @dataclass(frozen=True)
 class RegisterSyntax:
-    """REGISTER QUERY name AS SELECT …"""
+    """REGISTER QUERY name AS SELECT … BACKFILL 'path'"""
 
     name: Name
     select: SelectSyntax
+    backfill: str | None
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,10 @@ class Columns:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())
 
+    def held_bytes(self) -> int:
+        """Of what is stored, without the room that is kept for more."""
+        return len(self) * sum(array.itemsize for array in self._arrays.values())
+
     def check(self) -> None:
         # the stored part lies inside the arrays, which all have the same capacity
         assert 0 <= self._head <= self._tail <= self._capacity

@@ -14,6 +14,7 @@ A window of all keys is a run of cells; a window of one key is a part of its cha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ class SliceStore(Sequence):
         self._used: tuple[Ints, ...] = tuple(np.empty(0, np.int64) for _ in range(3))
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
+        self.version = 0  # changes whenever cells come, go or move
 
     def __len__(self) -> int:
         return len(self._slices)
@@ -83,7 +85,15 @@ class SliceStore(Sequence):
 
     def cells_of(self, need: Need) -> Partial:
         """The state arrays of a component."""
-        return tuple(map(self._cells.__getitem__, self._names[need]))
+        return self.cells_named(self._names[need])
+
+    def names_of(self, need: Need) -> tuple[str, ...]:
+        """What the state arrays of a component are called for as long as it is kept."""
+        return self._names[need]
+
+    def cells_named(self, names: tuple[str, ...]) -> Partial:
+        """`cells_of`, for those who remember the names: to hash a need costs more than to follow a chain."""
+        return tuple(map(self._cells.__getitem__, names))
 
     def typed_cells(self, need: Need) -> Any:
         """The same, as kernels take them that serve every component."""
@@ -99,23 +109,29 @@ class SliceStore(Sequence):
         """The state arrays of a component, for some cells."""
         return tuple(self._cells[name][part] for name in self._names[need])
 
-    def fit(self, wanted: set[Need], step: int, now: int | None) -> None:
-        """Keep these components, on a grid with edges at multiples of `step`; O(cells) if any is new."""
+    def fit(self, changed: Mapping[Need, bool], step: int, now: int | None) -> None:
+        """Have edges at multiples of `step` from now on; keep the components that are True in `changed`, and no
+        longer those that are False. O(cells) for each that is new."""
+        self.version += 1
         if self._grid is None:
             self._grid = Grid(step)
             self.began_at = LONG_AGO if now is None else now
         else:
-            self._grid.refine(step, now)
-        for need in self._names.keys() - wanted:
-            for name in self._names.pop(need):
-                self._cells.remove(name)
-            del self._known_from[need]
-        for need in sorted(wanted - self._names.keys(), key=str):
-            identity = COMPONENTS[need.component].identity(dtype_of(need))
-            self._names[need] = tuple(f"{i} {need}" for i in range(len(identity)))
-            for name, (dtype, value) in zip(self._names[need], identity, strict=True):
-                self._cells.add(name, dtype, value)
-            self._known_from[need] = LONG_AGO if now is None else now
+            self._grid.fit(step, now)
+        for need in sorted(changed, key=str):
+            if changed[need] and need not in self._names:
+                self._add(need, LONG_AGO if now is None else now)
+            elif not changed[need] and need in self._names:
+                for name in self._names.pop(need):
+                    self._cells.remove(name)
+                del self._known_from[need]
+
+    def _add(self, need: Need, known_from: int) -> None:
+        identity = COMPONENTS[need.component].identity(dtype_of(need))
+        self._names[need] = tuple(f"{i} {need}" for i in range(len(identity)))
+        for name, (dtype, value) in zip(self._names[need], identity, strict=True):
+            self._cells.add(name, dtype, value)
+        self._known_from[need] = known_from
 
     def known_since(
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
@@ -128,10 +144,11 @@ class SliceStore(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Fold a batch into its cells; only slices from the first one it touches on are rewritten."""
-        batch = batch.passing(self.where)
+        batch = self.placeable(batch.passing(self.where))
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
+        self.version += 1
         runs = self._runs_in_order(batch)
         if runs is None:
             self._rewrite(batch)
@@ -258,6 +275,7 @@ class SliceStore(Sequence):
 
     def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
         if keys == self.keys:
+            self.version += 1
             self.cell_key[:] = new_id[self.cell_key]
             self.chains.renumber(new_id)
 
@@ -292,6 +310,7 @@ class SliceStore(Sequence):
 
     def hand_over(self, slices: int) -> None:
         """Give up the oldest slices, which another store has taken over."""
+        self.version += 1
         cells = self.first_cell(slices)
         self._slices.drop_first(slices)
         self._cells.drop_first(cells)
@@ -300,18 +319,14 @@ class SliceStore(Sequence):
         """Slices that lie wholly within [start, end)."""
         starts = self._slices["start"]
         lo = starts.searchsorted(start)
-        if self.grid.is_uniform:
-            hi = starts.searchsorted(end - self.grid.step, side="right")
-        else:
-            hi = self.grid.end_of(starts).searchsorted(end, side="right")
-        return lo, np.maximum(lo, hi)
+        return lo, np.maximum(lo, starts.searchsorted(self.grid.last_whole(end)))
 
     def run(self, start: int, end: int) -> tuple[int, int]:
         if self.grid.is_uniform:
             # whole within [start, end): those that begin before the last that would end too late
             return self._slices.find_run("start", start, end - self.grid.step + 1)
-        lo, hi = self.runs(np.array([start]), np.array([end]))
-        return int(lo[0]) + self.dropped, int(hi[0]) + self.dropped
+        lo, hi = self._slices.find_run("start", start, int(self.grid.last_whole(end)))
+        return lo, max(lo, hi)
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         assert not self.keys, "slices hold one cell each only if nothing is keyed"
@@ -331,6 +346,9 @@ class SliceStore(Sequence):
     def nbytes(self) -> int:
         return self._slices.nbytes() + self._cells.nbytes() + (self.chains.nbytes() if self.keys else 0)
 
+    def held_bytes(self) -> int:
+        return self._slices.held_bytes() + self._cells.held_bytes()
+
     def __str__(self) -> str:
         return f"{len(self._slices):,} slices of {span(self.grid.step)}, {len(self._cells):,} cells"
 
@@ -345,6 +363,7 @@ class SliceStore(Sequence):
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
+        self.version += 1
         meta = [int(number) for number in arrays["meta"]]
         self.began_at, self.forgotten_before, self._slices.dropped, self._cells.dropped = meta
         self.grid.restore(arrays)

@@ -28,7 +28,7 @@ class StairLevel(SliceStore):
     def __init__(self, where: Expression | None, keys: tuple[Expression, ...], wanted: set[Need], step: int):
         super().__init__(where, keys)
         self._slices.add("end", np.dtype(np.int64), 0)
-        self.fit(wanted, step, None)
+        self.fit(dict.fromkeys(wanted, True), step, None)
 
     @property
     def step(self) -> int:

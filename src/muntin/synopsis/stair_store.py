@@ -52,8 +52,9 @@ class StairStore(Sequence):
         self._older: list[StairLevel] = []  # by step, which is also by age
         self.plan: tuple[Level, ...] = ()
         self._longest: dict[Shape, int] = {}  # what the plan is for
+        self.version = 0  # changes whenever cells come, go or move
         self._coarse: dict[int, int] = {}  # by step: until when slices may have only the edges of that step
-        self._settled = LONG_AGO  # no event before this instant is expected any more
+        self.settled = LONG_AGO  # no event before this instant is expected any more
         self._rows: dict[tuple[SliceStore, Need], KeyRows] = {}
         self.forgotten_before = self._youngest.forgotten_before
 
@@ -75,17 +76,18 @@ class StairStore(Sequence):
             self._rows[level, need] = KeyRows(level, need)
         return self._rows[level, need]
 
-    def fit(self, wanted: set[Need], longest: Mapping[Shape, int], now: int | None) -> None:
-        """Keep these components, in the levels for these windows; O(cells) if any component is new."""
+    def fit(self, changed: Mapping[Need, bool], longest: Mapping[Shape, int], now: int | None) -> None:
+        """Have the levels for these windows from now on; keep the components that are True in `changed`, and no
+        longer those that are False. O(cells) for each that is new."""
+        self.version += 1
         if longest != self._longest:
             self.plan, self._longest = levels_for(longest), dict(longest)
-        steps = {level.step for level in self.plan[1:]}
+        self._youngest.fit(changed, self.plan[0].step, now)
         for level in self._older:
-            level.fit(wanted, level.step, now)
-        for step in steps - {level.step for level in self._older}:
-            self._older.append(StairLevel(self.where, self.keys, wanted, step))
+            level.fit(changed, level.step, now)
+        for step in {level.step for level in self.plan[1:]} - {level.step for level in self._older}:
+            self._older.append(StairLevel(self.where, self.keys, self._youngest.kept(), step))
         self._older.sort(key=lambda level: level.step)
-        self._youngest.fit(wanted, self.plan[0].step, now)
         self._retire()
 
     def _retire(self) -> None:
@@ -101,31 +103,33 @@ class StairStore(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Fold a batch into the youngest level."""
+        batch = self.placeable(batch)
         # what has been absorbed lies behind the watermark, so no event can belong there
-        assert not len(batch) or int(batch.at[0]) >= self._settled
+        assert not len(batch) or int(batch.at[0]) >= self.settled
+        self.version += 1
         self._youngest.insert(batch)
         self.changed_from = self._youngest.changed_from + len(self) - len(self._youngest)
         for (level, _), rows in self._rows.items():
             if level is self._youngest:
                 rows.follow()
 
-    def forget(self, readers: Many[Reader]) -> None:
-        """Drop what no reader's window can reach, and make coarser what none can have a finer edge in.
-        O(shapes * levels), and O(levels) amortised per cell."""
+    def forget(self, readers: Many[Reader], settled: int) -> None:
+        """Drop what no reader's window can reach, and make coarser what none can have a finer edge in, where no
+        event is expected any more: before `settled`. O(shapes * levels), and O(levels) amortised per cell."""
         starts = [
             (step, kept_from - kept_from % slide - size)
             for kept_from, longest in readers
             for (slide, step), size in longest.items()
         ]
         self._drop(min(start for _, start in starts))
-        settled = max(reader.kept_from for reader in readers)  # nobody stands beyond the watermark
+        self.version += 1
         for younger, level in pairwise(self.levels):  # so that each granule comes whole to the next level
             assert isinstance(level, StairLevel)
             until = min([settled, *(start for step, start in starts if step % level.step)])
             until -= until % level.step
             if level.absorb(younger, until):
                 self._coarse[level.step] = until
-                self._settled = max(self._settled, until)
+                self.settled = max(self.settled, until)
                 self._forget_grid(until)
         self._retire()
 
@@ -152,7 +156,8 @@ class StairStore(Sequence):
     def known_since(
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:
-        return self._youngest.known_since(window, need, where, keys)
+        youngest = self._youngest.known_since(window, need, where, keys)
+        return max(self.began_at, youngest, self.sharp_from(window))
 
     def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Slices of all levels, counted from the oldest."""
@@ -172,6 +177,7 @@ class StairStore(Sequence):
             level.mark_keys(keys, used)
 
     def renumber_keys(self, keys: tuple[Expression, ...], new_id: Ints) -> None:
+        self.version += 1
         for level in self.levels:
             level.renumber_keys(keys, new_id)
         if keys == self.keys:
@@ -193,12 +199,15 @@ class StairStore(Sequence):
     def nbytes(self) -> int:
         return sum(level.nbytes() for level in self.levels) + sum(r.nbytes() for r in self._rows.values())
 
+    def held_bytes(self) -> int:
+        return sum(level.held_bytes() for level in self.levels)
+
     def __str__(self) -> str:
         return "; ".join(map(str, self.levels))
 
     def snapshot(self) -> Arrays:
         arrays: Arrays = {
-            "meta": np.array([self.forgotten_before, self._settled], np.int64),
+            "meta": np.array([self.began_at, self.forgotten_before, self.settled], np.int64),
             "level_step": np.array([level.step for level in self._older], np.int64),
             "coarse_step": np.array([*self._coarse], np.int64),
             "coarse_until": np.array([*self._coarse.values()], np.int64),
@@ -208,7 +217,8 @@ class StairStore(Sequence):
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
-        self.forgotten_before, self._settled = map(int, arrays["meta"])
+        self.version += 1
+        self.began_at, self.forgotten_before, self.settled = map(int, arrays["meta"])
         self._coarse = dict(
             zip(*(arrays[f"coarse_{side}"].tolist() for side in ("step", "until")), strict=True)
         )
@@ -229,6 +239,6 @@ class StairStore(Sequence):
             assert older.slice_bounds()[1][-1] <= younger.slice_bounds()[0][0]
         # what has been absorbed can get no event any more
         for older in self._older:
-            assert not len(older) or older.slice_bounds()[1][-1] <= self._settled
+            assert not len(older) or older.slice_bounds()[1][-1] <= self.settled
         for rows in self._rows.values():
             rows.check()

@@ -124,11 +124,12 @@ class Stairs(Synopsis[StairStore]):
         start, end = instants - window.size, instants - window.to
         sharp_from = self.store.sharp_from(window)
         nowhere = np.zeros(0, np.int64)  # its runs are those of each level
-        located = Located(nowhere, nowhere, start, end, (start >= sharp_from) | (end <= start))
+        is_sharp = (start >= sharp_from) | (end <= start)
         # queries stand at `kept_from` or later, their windows perhaps a slide of their own before
         if bool((instants < window.settle(self.kept_from)).any()):
-            self.refuse_forgotten(located, instants, sharp_from)
-        return located
+            self.refuse_forgotten(Located(nowhere, nowhere, start, end, is_sharp), instants, sharp_from)
+        is_whole = (start >= self.store.forgotten_before) | (end <= start)
+        return Located(nowhere, nowhere, start, end, is_whole)
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
