@@ -263,7 +263,7 @@ def test_a_history_out_of_order_is_refused() -> None:
     batches = [
         pa.RecordBatch.from_pydict(history(part)) for part in (HISTORY[20_000:], HISTORY[15_000:20_000])
     ]
-    with pytest.raises(muntin.MuntinError, match="out of order .* sort it by time"):
+    with pytest.raises(muntin.MuntinError, match=r"out of order .* sort it by time"):
         engine.register(text, "q", backfill=pa.RecordBatchReader.from_batches(batches[0].schema, batches))
     assert not engine.queries
     engine.check()
