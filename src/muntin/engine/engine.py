@@ -235,9 +235,9 @@ class Engine:
             if name is not None:
                 self._require(name, self._stream_of, "query")
                 shard = self._operators[self._stream_of[name]].shard
-                groups = sorted(shard.manager.placements[name].groups())
+                numbers, groups = sorted(shard.manager.placements[name].groups()), shard.manager.groups
                 return "\n\n".join(
-                    explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
+                    explain_group(groups[each], running(shard, each), groups.values()) for each in numbers
                 )
             parts = [self._explain_stream(each) for each in self._operators.values()]
             return "\n\n".join([*parts, *filter(None, [explain_joins(self._joins)])]) or "no streams"
