@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.engine.flush import flush as flush_windows
 from muntin.errors import MuntinError
-from muntin.run.flush import flush as flush_windows
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress
 from muntin.run.reader import EventFile

@@ -1,0 +1,128 @@
+"""The stateful operator: one call per shard and micro-batch, rows packed by many tasks in, answers out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from muntin.engine.packed import pack, unpack
+from muntin.errors import CheckpointError
+from muntin.spark.answers import emitted_rows
+from muntin.spark.job import Job, Route
+from muntin.spark.ledger import Head, Ledger
+from muntin.spark.operator import ShardOperator
+from muntin.spark.shard_cache import CACHE
+
+
+class ShardProcessor(StatefulProcessor):
+    """Spark's side of a shard: it finds the shard in memory or in the state, and keeps both in step."""
+
+    def __init__(self, job: Job):
+        self._job = job
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._ledger = Ledger(
+            handle.getValueState("head", "text STRING"),
+            handle.getMapState("base", "number INT", "piece BINARY"),
+            handle.getMapState("log", "entry BIGINT", "data BINARY"),
+        )
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """All rows of one shard in one micro-batch."""
+        route, bucket = self._job.route_of(int(key[0]))
+        given = sorted((row.asDict() for row in rows), key=lambda row: (row["origin"], row["turn"]))
+        head = self._ledger.read_head() or Head(route.name, bucket, route.shards)
+        self._check(head, route)
+        operator = self._find(head, route)
+        entry = self._entry(head, operator, route, given)
+        packed = pack(*entry).to_pybytes()
+        late, answers = apply(operator, head, *entry)
+        self._ledger.append(head, packed)
+        if self._ledger.is_due(head):
+            self._ledger.write_base(head, operator.snapshot())
+        self._ledger.write_head(head)
+        CACHE.put(head, operator)
+        is_first = route is self._job.routes[0]
+        for row in emitted_rows(
+            self._job, int(key[0]), answers,
+            events=sum(row["events"] for row in given), late=late if is_first else 0,
+            greatest=head.greatest, state_bytes=operator.nbytes(),
+        ):  # fmt: skip
+            yield Row(*row)
+
+    def _check(self, head: Head, route: Route) -> None:
+        if head.shards != route.shards:
+            raise CheckpointError(
+                f"this checkpoint has {head.shards} shards for the keys '{route.name}', not {route.shards}: "
+                f"go on with shards={head.shards}, or start from a new checkpoint"
+            )
+
+    def _find(self, head: Head, route: Route) -> ShardOperator:
+        """The shard as of the last entry: from memory, brought up to date, or from the state."""
+        copy = CACHE.take(head)
+        if copy is not None:
+            operator, done = copy.operator, copy.entries
+        else:
+            operator, done = ShardOperator(self._job, route), head.base
+            if head.pieces:
+                operator.restore(self._ledger.read_base(head))
+        replayed = Head(head.route, head.bucket, head.shards)
+        for number in range(done + 1, head.entries + 1):
+            apply(operator, replayed, *unpack(self._ledger.read_entry(number)), is_replay=True)
+        return operator
+
+    def _entry(
+        self, head: Head, operator: ShardOperator, route: Route, rows: Iterable[dict[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come."""
+        seen = [row["greatest"] for row in rows if row["greatest"] is not None]
+        known = [] if head.greatest is None else [head.greatest]
+        data = [(row["kind"], row["data"]) for row in rows if row["data"] is not None]
+        configured = hashlib.sha256(repr(sorted(route.queries.items())).encode()).hexdigest()
+        drop: list[str] = []
+        register: dict[str, str] = {}
+        if configured != head.configured:
+            there = {name: text for name, text in operator.queries.items() if name not in head.controlled}
+            drop = [name for name, text in there.items() if route.queries.get(name) != text]
+            kept = operator.queries.keys() - drop
+            register = {name: text for name, text in route.queries.items() if name not in kept}
+        description = {
+            "configured": configured,
+            "drop": drop,
+            "register": register,
+            "greatest": max(seen + known, default=None),
+            "kinds": [kind for kind, _ in data],
+        }
+        return description, {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(data)}
+
+
+def apply(
+    operator: ShardOperator,
+    head: Head,
+    description: dict[str, Any],
+    arrays: dict[str, Any],
+    is_replay: bool = False,
+) -> tuple[int, dict[str, pa.Table]]:
+    """Do what an entry says; how many events were late, and the answers (none of a replay)."""
+    for name in description["drop"]:
+        operator.drop(name)
+    if description["register"]:
+        operator.register(description["register"])
+    head.configured = description["configured"]
+    late = operator.insert(
+        (kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"])
+    )
+    head.late += late
+    greatest = head.greatest = description["greatest"]
+    if greatest is None:
+        return late, {}
+    if is_replay:
+        operator.skip(greatest)
+        return late, {}
+    return late, operator.advance(greatest)

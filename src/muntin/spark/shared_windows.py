@@ -1,0 +1,117 @@
+"""Thousands of windows over one DataFrame: events in, answers out, in one Spark query.
+
+    DataFrame --pack, fold--> rows per shard --shuffle--> operators with state --unpack--> answers
+              (every task)                   (a few rows) (one per shard)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from muntin.errors import MuntinError, NotFound, nearest
+from muntin.spark.answers import EMITTED, unpack_answers
+from muntin.spark.job import Job, plan_job
+from muntin.spark.layout import Layout
+from muntin.spark.pack import pack_events
+from muntin.spark.processor import ShardProcessor
+from muntin.spark.stream_of import stream_of, to_spark_type, zone_of
+from muntin.spark.table import run_table
+
+PACKED = (
+    "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY"
+)
+METRICS = "muntin"  # the name under which progress has our numbers
+_PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
+
+
+def shared_windows(
+    df: DataFrame,
+    queries: Mapping[str, str],
+    *,
+    stream: str,
+    time: str,
+    shards: int = 8,
+    fold: bool = True,
+    flush: bool = False,
+) -> DataFrame:
+    """The answers of many queries over one DataFrame, streaming or not: a row for each answer.
+
+    `queries` are texts by name, over a stream called `stream` whose events are the rows of `df` and whose
+    DELAY is that of `df.withWatermark(time, …)`. Columns: `query`, the keys and values by name,
+    `window_start`, `window_end`, `complete`; `answers_of` has one query's alone. A query that cannot run is
+    refused here, with the reason.
+
+    Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
+    event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
+    With `flush` the windows still open at the end of a table are emitted too.
+    """
+    if flush and df.isStreaming:
+        raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
+    declared = stream_of(df, stream, time)
+    job = plan_job(declared, queries, shards, fold, flush, zone_of(df, time))
+    read = {name for route in job.routes for name in route.columns}
+    packed = df.select(*[name for name in df.columns if name in read]).mapInArrow(_packing(job), PACKED)
+    return answers_from(packed, job)
+
+
+def answers_from(packed: DataFrame, job: Job) -> DataFrame:
+    """From packed rows to answers."""
+    if packed.isStreaming:
+        emitted = packed.groupBy("shard").transformWithState(ShardProcessor(job), EMITTED, "Append", "None")
+        emitted = emitted.observe(
+            METRICS,
+            F.sum("events").alias("events"),
+            F.sum("late").alias("late"),
+            F.sum("answers").alias("answers"),
+            F.max("greatest").alias("greatest"),
+            F.sum("state_bytes").alias("state_bytes"),
+        )
+    else:
+        tasks = packed.sparkSession.sparkContext.defaultParallelism
+        together = packed.repartition(tasks, "shard").sortWithinPartitions("shard", "start", "origin", "turn")
+        emitted = together.mapInArrow(_running(job), EMITTED)
+    return emitted.select("data").mapInArrow(unpack_answers, _spark_schema(job.layout))
+
+
+def answers_of(answers: DataFrame, name: str) -> DataFrame:
+    """The answers of one query, with the columns it has embedded: keys, values, window and `complete`."""
+    field = next((each for each in answers.schema if each.name == "query"), None)
+    if field is None or _PLACES not in field.metadata:
+        raise MuntinError(
+            "this DataFrame does not say where each query has its columns: "
+            "give the one that shared_windows returned, or one made from it that still has its column 'query'"
+        )
+    places: dict[str, dict[str, str]] = json.loads(field.metadata[_PLACES])
+    if name not in places:
+        raise NotFound(f"there is no query '{name}'{nearest(name, places)}")
+    chosen = [F.col(f"`{place}`").alias(column) for column, place in places[name].items()]
+    return answers.where(F.col("query") == name).select(*chosen)
+
+
+def _spark_schema(layout: Layout) -> spark.StructType:
+    fields = [spark.StructField(field.name, to_spark_type(field.type)) for field in layout.schema]
+    fields[0] = spark.StructField("query", spark.StringType(), metadata={_PLACES: layout.metadata()})
+    return spark.StructType(fields)
+
+
+def _packing(job: Job) -> Any:
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        return pack_events(job, batches, context.partitionId() if context else 0)
+
+    return pack
+
+
+def _running(job: Job) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run_table(job, batches)
+
+    return run
