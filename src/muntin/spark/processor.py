@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.engine.packed import pack, unpack
 from muntin.errors import CheckpointError
-from muntin.spark.answers import emitted_rows
+from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.job import Job, Route
 from muntin.spark.ledger import Head, Ledger
 from muntin.spark.operator import ShardOperator
@@ -54,7 +54,7 @@ class ShardProcessor(StatefulProcessor):
             events=sum(row["events"] for row in given), late=late if is_first else 0,
             greatest=head.greatest, state_bytes=operator.nbytes(),
         ):  # fmt: skip
-            yield Row(*row)
+            yield Row(**dict(zip(EMITTED_SCHEMA.names, row, strict=True)))
 
     def _check(self, head: Head, route: Route) -> None:
         if head.shards != route.shards:
