@@ -45,6 +45,7 @@ class Route:
     """Queries with the same keys, and how many shards share these."""
 
     name: str  # the keys, as canonical text; "" without keys
+    keys: str  # the same as it can be written after GROUP BY
     queries: dict[str, str]  # texts by name
     columns: tuple[str, ...]  # that they read, the time among them
     shards: int
@@ -86,18 +87,43 @@ class Job:
 
 
 def plan_job(
-    stream: Stream, queries: Mapping[str, str], shards: int, fold: bool, flush: bool, zone: str | None
+    stream: Stream,
+    queries: Mapping[str, str],
+    *,
+    keys: Iterable[str] = (),
+    shards: int = 8,
+    fold: bool = True,
+    flush: bool = False,
+    zone: str | None = "UTC",
 ) -> Job:
-    """Parse and plan queries; an error if any of them cannot run."""
-    if not queries:
-        raise MuntinError("there is no query: give at least one, as {name: sql}")
+    """Parse and plan queries; an error if any of them cannot run.
+
+    `keys` are lists of GROUP BY that queries to come may have, "" for those without: their routes are there
+    from the start. Then nobody knows what will be read, so all events travel whole.
+    """
     if shards < 1:
         raise MuntinError(f"a keyed query needs at least one shard, not {shards}")
     parsed: dict[str, dict[str, Query]] = {}
+    written: dict[str, str] = {}
+    for each in keys:
+        route = key_text(parse_query(key_query(stream, each), {stream.name: stream}))
+        parsed[route], written[route] = {}, each
+    is_open = bool(parsed)
     for name, sql in queries.items():
         query = parse_query(sql, {stream.name: stream})
-        parsed.setdefault(key_text(query), {})[name] = query
-    routes = tuple(_plan_route(name, some, stream, shards, fold) for name, some in parsed.items())
+        route = key_text(query)
+        if is_open and route not in parsed:
+            raise MuntinError(
+                f"query '{name}' has GROUP BY {route or 'nothing'}, which is not among keys={list(written.values())}"
+            )
+        parsed.setdefault(route, {})[name] = query
+        written.setdefault(route, route)
+    if not parsed:
+        raise MuntinError("there is no query: give at least one, as {name: sql}")
+    routes = tuple(
+        _plan_route(name, written[name], some, stream, shards, fold and not is_open, is_open)
+        for name, some in parsed.items()
+    )
     ids = [each for route in routes for each in route.ids]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
@@ -110,17 +136,25 @@ def key_text(query: Query) -> str:
     return ", ".join(map(str, query.key_expressions))
 
 
-def _plan_route(name: str, queries: dict[str, Query], stream: Stream, shards: int, fold: bool) -> Route:
+def key_query(stream: Stream, keys: str) -> str:
+    """A query with these keys that asks for as little as possible."""
+    by = f" GROUP BY {keys}" if keys else ""
+    return f'SELECT COUNT(*) FROM "{stream.name}" [RANGE 1 SECOND SLIDE 1 SECOND]{by}'
+
+
+def _plan_route(
+    name: str, keys: str, queries: dict[str, Query], stream: Stream, shards: int, fold: bool, is_open: bool
+) -> Route:
     operator = Operator(stream, NO_LIMIT, adaptive=False)
     operator.register(queries)
     groups = list(operator.shard.manager.groups.values())
-    folded = fold and all(map(_can_fold, groups))
     return Route(
         name,
+        keys,
         {each: query.text for each, query in queries.items()},
-        columns_of(stream, queries.values()),
+        tuple(stream.schema.names) if is_open else columns_of(stream, queries.values()),
         shards if name else 1,
-        _plan_fold(groups, queries) if folded else None,
+        _plan_fold(groups, queries) if fold and all(map(_can_fold, groups)) else None,
     )
 
 

@@ -31,6 +31,7 @@ class Head:
     route: str
     bucket: int
     shards: int  # of the route
+    routes: list[str]  # of the job
     format: int = FORMAT
     ledger: str = field(default_factory=lambda: secrets.token_hex(8))
     entries: int = 0  # written so far

@@ -54,8 +54,15 @@ class ShardOperator:
             if kind == "cells":
                 chunks.append(unpack(data))
             else:
-                late += self._operator.insert(read_events(data))
+                late += self._operator.insert(self._with_all_columns(read_events(data)))
         return late + (self._absorb(chunks) if chunks else 0)
+
+    def _with_all_columns(self, events: pa.RecordBatch) -> pa.RecordBatch:
+        """Events logged when fewer columns were read: no query of that time misses the others."""
+        for field in self._stream.schema:
+            if field.name not in events.schema.names:
+                events = events.append_column(field, pa.nulls(events.num_rows, field.type))
+        return events
 
     def advance(self, greatest: int) -> dict[str, pa.Table]:
         """The answers that are final now that the stream has come as far as `greatest`."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from muntin.engine.source import to_record_batch, to_times
 from muntin.spark.events import EventSorter
 from muntin.spark.fold import Folder, FoldPlan
-from muntin.spark.job import Job, Route
+from muntin.spark.job import Job, Route, key_query
 from muntin.sql import parse_query
 from muntin.synopsis.contract import LONG_AGO
 
@@ -99,8 +99,7 @@ def _make_maker(job: Job, route: Route) -> Callable[[], Folder | EventSorter]:
     if route.fold is not None:
         plan = FoldPlan(job.stream, route.fold)
         return lambda: Folder(plan, route.shards)
-    text = next(iter(route.queries.values()))
-    keys = parse_query(text, {job.stream.name: job.stream}).key_expressions
+    keys = parse_query(key_query(job.stream, route.keys), {job.stream.name: job.stream}).key_expressions
     return lambda: EventSorter(keys, route.columns, route.shards)
 
 

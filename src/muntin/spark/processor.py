@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
@@ -18,6 +19,12 @@ from muntin.spark.job import Job, Route
 from muntin.spark.ledger import Head, Ledger
 from muntin.spark.operator import ShardOperator
 from muntin.spark.shard_cache import CACHE
+
+_BATCH = "streaming.sql.batchId"  # where Spark tells tasks which micro-batch it is
+_SAME_KEYS = (
+    "queries may come and go between runs, but only with keys that were there from the start; "
+    "name them with keys=[…], or start from a new checkpoint"
+)
 
 
 class ShardProcessor(StatefulProcessor):
@@ -37,8 +44,9 @@ class ShardProcessor(StatefulProcessor):
         """All rows of one shard in one micro-batch."""
         route, bucket = self._job.route_of(int(key[0]))
         given = sorted((row.asDict() for row in rows), key=lambda row: (row["origin"], row["turn"]))
-        head = self._ledger.read_head() or Head(route.name, bucket, route.shards)
-        self._check(head, route)
+        routes = sorted(each.name for each in self._job.routes)
+        head = self._ledger.read_head() or self._begin(route, bucket, routes)
+        _check(head, route, routes)
         operator = self._find(head, route)
         entry = self._entry(head, operator, route, given)
         packed = pack(*entry).to_pybytes()
@@ -56,12 +64,15 @@ class ShardProcessor(StatefulProcessor):
         ):  # fmt: skip
             yield Row(**dict(zip(EMITTED_SCHEMA.names, row, strict=True)))
 
-    def _check(self, head: Head, route: Route) -> None:
-        if head.shards != route.shards:
+    def _begin(self, route: Route, bucket: int, routes: list[str]) -> Head:
+        """The head of a shard that has no state, which only the first micro-batch may find."""
+        context = TaskContext.get()
+        batch = context.getLocalProperty(_BATCH) if context else None
+        if batch is not None and int(batch) > 0:
             raise CheckpointError(
-                f"this checkpoint has {head.shards} shards for the keys '{route.name}', not {route.shards}: "
-                f"go on with shards={head.shards}, or start from a new checkpoint"
+                f"this checkpoint knows nothing of the keys '{route.name}': {_SAME_KEYS}"
             )
+        return Head(route.name, bucket, route.shards, routes)
 
     def _find(self, head: Head, route: Route) -> ShardOperator:
         """The shard as of the last entry: from memory, brought up to date, or from the state."""
@@ -72,7 +83,7 @@ class ShardProcessor(StatefulProcessor):
             operator, done = ShardOperator(self._job, route), head.base
             if head.pieces:
                 operator.restore(self._ledger.read_base(head))
-        replayed = Head(head.route, head.bucket, head.shards)
+        replayed = Head(head.route, head.bucket, head.shards, head.routes)
         for number in range(done + 1, head.entries + 1):
             apply(operator, replayed, *unpack(self._ledger.read_entry(number)), is_replay=True)
         return operator
@@ -100,6 +111,18 @@ class ShardProcessor(StatefulProcessor):
             "kinds": [kind for kind, _ in data],
         }
         return description, {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(data)}
+
+
+def _check(head: Head, route: Route, routes: list[str]) -> None:
+    if head.shards != route.shards:
+        raise CheckpointError(
+            f"this checkpoint has {head.shards} shards for the keys '{route.name}', not {route.shards}: "
+            f"go on with shards={head.shards}, or start from a new checkpoint"
+        )
+    if head.routes != routes:
+        raise CheckpointError(
+            f"this checkpoint is of queries by the keys {head.routes}, not {routes}: {_SAME_KEYS}"
+        )
 
 
 def apply(

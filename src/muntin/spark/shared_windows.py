@@ -38,6 +38,7 @@ def shared_windows(
     *,
     stream: str,
     time: str,
+    keys: Iterable[str] = (),
     shards: int = 8,
     fold: bool = True,
     flush: bool = False,
@@ -56,7 +57,9 @@ def shared_windows(
     if flush and df.isStreaming:
         raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
     declared = stream_of(df, stream, time)
-    job = plan_job(declared, queries, shards, fold, flush, zone_of(df, time))
+    job = plan_job(
+        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, zone=zone_of(df, time)
+    )
     read = {name for route in job.routes for name in route.columns}
     packed = df.select(*[name for name in df.columns if name in read]).mapInArrow(_packing(job), PACKED)
     return answers_from(packed, job)
