@@ -56,6 +56,11 @@ class Route:
         """Its shards, as Spark knows them."""
         return tuple(shard_id(self.name, bucket) for bucket in range(self.shards))
 
+    @cached_property
+    def configured(self) -> str:
+        """Equal for equal queries."""
+        return hashlib.sha256(repr(sorted(self.queries.items())).encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Job:
@@ -72,6 +77,13 @@ class Job:
         schema = self.stream.schema.serialize().to_pybytes()
         told = repr((self.stream.name, self.stream.time, self.stream.delay, self.routes, self.flush))
         return hashlib.sha256(schema + told.encode()).hexdigest()
+
+    @cached_property
+    def reading(self) -> Stream:
+        """The stream as tasks read it: the columns that some route needs."""
+        needed = {name for route in self.routes for name in route.columns}
+        fields = [field for field in self.stream.schema if field.name in needed]
+        return replace(self.stream, schema=pa.schema(fields))
 
     def route_of(self, shard: int) -> tuple[Route, int]:
         """The route of a shard, and its place there."""
@@ -91,7 +103,7 @@ def plan_job(
     queries: Mapping[str, str],
     *,
     keys: Iterable[str] = (),
-    shards: int = 8,
+    shards: int = 4,
     fold: bool = True,
     flush: bool = False,
     zone: str | None = "UTC",

@@ -36,6 +36,7 @@ PACKED = pa.schema(
 )
 _MOST_CELLS = 1 << 18  # held by a task before they are sent on
 _MOST_EVENTS = 1 << 18
+_AT_ONCE = 1 << 16  # events that are packed together
 
 
 def pack_events(
@@ -45,11 +46,9 @@ def pack_events(
     rows = _Rows(origin)
     packers = [(route, _packer(job, route)) for route in job.routes]
     events, greatest = 0, LONG_AGO
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        given = to_record_batch(job.stream, batch)
-        at = to_times(job.stream, given)
+    for some in gathered(batches):
+        given = to_record_batch(job.reading, some)
+        at = to_times(job.reading, given)
         events, greatest = events + len(at), max(greatest, int(at.max()))
         for route, packer in packers:
             packer.insert(given, at)
@@ -59,6 +58,20 @@ def pack_events(
         if len(packer):
             yield from rows.of(route, packer, greatest)
     yield rows.of_time(job, greatest if events else None, events)
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows in tables of some size: Spark's batches may be small, and each costs something."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= _AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held)
 
 
 class _Rows:
@@ -97,9 +110,9 @@ def _packer(job: Job, route: Route) -> Folder | EventSorter:
 
 def _make_maker(job: Job, route: Route) -> Callable[[], Folder | EventSorter]:
     if route.fold is not None:
-        plan = FoldPlan(job.stream, route.fold)
+        plan = FoldPlan(job.reading, route.fold)
         return lambda: Folder(plan, route.shards)
-    keys = parse_query(key_query(job.stream, route.keys), {job.stream.name: job.stream}).key_expressions
+    keys = parse_query(key_query(job.reading, route.keys), {job.reading.name: job.reading}).key_expressions
     return lambda: EventSorter(keys, route.columns, route.shards)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -95,16 +94,15 @@ class ShardProcessor(StatefulProcessor):
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
         data = [(row["kind"], row["data"]) for row in rows if row["data"] is not None]
-        configured = hashlib.sha256(repr(sorted(route.queries.items())).encode()).hexdigest()
         drop: list[str] = []
         register: dict[str, str] = {}
-        if configured != head.configured:
+        if route.configured != head.configured:
             there = {name: text for name, text in operator.queries.items() if name not in head.controlled}
             drop = [name for name, text in there.items() if route.queries.get(name) != text]
             kept = operator.queries.keys() - drop
             register = {name: text for name, text in route.queries.items() if name not in kept}
         description = {
-            "configured": configured,
+            "configured": route.configured,
             "drop": drop,
             "register": register,
             "greatest": max(seen + known, default=None),

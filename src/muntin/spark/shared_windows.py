@@ -39,7 +39,7 @@ def shared_windows(
     stream: str,
     time: str,
     keys: Iterable[str] = (),
-    shards: int = 8,
+    shards: int = 4,
     fold: bool = True,
     flush: bool = False,
 ) -> DataFrame:
@@ -60,8 +60,7 @@ def shared_windows(
     job = plan_job(
         declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, zone=zone_of(df, time)
     )
-    read = {name for route in job.routes for name in route.columns}
-    packed = df.select(*[name for name in df.columns if name in read]).mapInArrow(_packing(job), PACKED)
+    packed = df.select(*job.reading.schema.names).mapInArrow(_packing(job), PACKED)
     return answers_from(packed, job)
 
 
