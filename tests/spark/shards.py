@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from muntin.spark.answers import unpack_answers
+from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
 from muntin.spark.ledger import Head, parse_head
 from muntin.spark.operator import ShardOperator
@@ -31,6 +33,7 @@ class Shards:
         self.stream = stream
         self.options = {"zone": None, **options}
         self.late = 0
+        self.refused: list[str] = []
         self.configure(queries)
         self.tester = TwsTester(ShardProcessor(self.job))
 
@@ -51,6 +54,11 @@ class Shards:
         packed = [batch for origin, some in enumerate(tasks) for batch in pack_events(self.job, some, origin)]
         return self.deliver(packed)
 
+    def tell(self, *statements: str) -> dict[str, pa.Table]:
+        """A micro-batch of statements alone; refusals are kept in `refused`."""
+        batch = pa.record_batch({"statement": list(statements)})
+        return self.deliver(list(pack_statements(self.job, [batch], 0)))
+
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""
         rows = [(each, LONG_AGO, 0, 1, "time", greatest, 0, None) for route in self.job.routes for each in route.ids]
@@ -65,7 +73,12 @@ class Shards:
         self.late += sum(row["late"] for row in emitted)
         batch = pa.record_batch({"data": pa.array([row["data"] for row in emitted], pa.binary())})
         answers = [pa.Table.from_batches([each]) for each in unpack_answers([batch])]
-        return split(self.job, pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table())
+        table = pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table()
+        self.refused += [
+            json.loads(row["rest"])["refused"] for row in table.to_pylist() if row["query"] is None
+        ]
+        self.last = table
+        return split(self.job, table)
 
     def lose_attempt(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> None:
         """A micro-batch whose state and answers are thrown away, though workers have seen it."""

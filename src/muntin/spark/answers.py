@@ -21,13 +21,14 @@ _ROWS = 1 << 17  # of answers in one piece
 
 
 def emitted_rows(
-    job: Job, shard: int, answers: Mapping[str, pa.Table], *,
+    job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Mapping[str, str], *,
     events: int, late: int, greatest: int | None, state_bytes: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """Answers of one shard, packed; a row even if there are none."""
+    """Answers of one shard, and statements that were refused, packed; a row even if there are none."""
     pieces: list[bytes | None] = [None]
-    if answers:
-        table = job.layout.table(answers)
+    if answers or refusals:
+        told = [job.layout.refusal(*each) for each in refusals.items()]
+        table = pa.concat_tables([job.layout.table(answers), *told])
         pieces = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)] or [None]
     count = sum(table.num_rows for table in answers.values())
     for number, piece in enumerate(pieces):

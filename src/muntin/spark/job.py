@@ -56,11 +56,6 @@ class Route:
         """Its shards, as Spark knows them."""
         return tuple(shard_id(self.name, bucket) for bucket in range(self.shards))
 
-    @cached_property
-    def configured(self) -> str:
-        """Equal for equal queries."""
-        return hashlib.sha256(repr(sorted(self.queries.items())).encode()).hexdigest()
-
 
 @dataclass(frozen=True)
 class Job:
@@ -77,6 +72,12 @@ class Job:
         schema = self.stream.schema.serialize().to_pybytes()
         told = repr((self.stream.name, self.stream.time, self.stream.delay, self.routes, self.flush))
         return hashlib.sha256(schema + told.encode()).hexdigest()
+
+    @cached_property
+    def configured(self) -> str:
+        """Equal for equal queries."""
+        texts = sorted((name, text) for route in self.routes for name, text in route.queries.items())
+        return hashlib.sha256(repr(texts).encode()).hexdigest()
 
     @cached_property
     def reading(self) -> Stream:
@@ -107,6 +108,7 @@ def plan_job(
     fold: bool = True,
     flush: bool = False,
     zone: str | None = "UTC",
+    is_controlled: bool = False,
 ) -> Job:
     """Parse and plan queries; an error if any of them cannot run.
 
@@ -120,11 +122,11 @@ def plan_job(
     for each in keys:
         route = key_text(parse_query(key_query(stream, each), {stream.name: stream}))
         parsed[route], written[route] = {}, each
-    is_open = bool(parsed)
+    is_open = bool(parsed) or is_controlled
     for name, sql in queries.items():
         query = parse_query(sql, {stream.name: stream})
         route = key_text(query)
-        if is_open and route not in parsed:
+        if written and is_open and route not in parsed:
             raise MuntinError(
                 f"query '{name}' has GROUP BY {route or 'nothing'}, which is not among keys={list(written.values())}"
             )
@@ -139,7 +141,7 @@ def plan_job(
     ids = [each for route in routes for each in route.ids]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
-    layout = lay_out({name: query for some in parsed.values() for name, query in some.items()}, zone)
+    layout = lay_out({name: query for some in parsed.values() for name, query in some.items()}, zone, is_controlled)
     return Job(stream, routes, layout, flush)
 
 

@@ -19,7 +19,8 @@ from muntin.query import CHANGE, Query
 from muntin.sql.type_name import type_name
 
 WINDOW = ("window_start", "window_end", "complete")
-_OWN = ("query", *WINDOW, CHANGE)
+REST = "rest"  # of a controlled job: what the layout has no column for, as a JSON object
+_OWN = ("query", *WINDOW, CHANGE, REST)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Layout:
         so that a thousand of them cost little more than one."""
         alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
         for name in answers:
-            alike.setdefault(tuple(self.places[name].items()), []).append(name)
+            shape = self.places.get(name, {"": name})  # those that came later are each on their own
+            alike.setdefault(tuple(shape.items()), []).append(name)
         parts = [self._part(names, [answers[name] for name in names]) for names in alike.values()]
         return pa.concat_tables(parts) if parts else self.schema.empty_table()
 
@@ -42,19 +44,37 @@ class Layout:
         table = pa.concat_tables(tables)
         of_row = np.repeat(np.arange(len(names)), [each.num_rows for each in tables])
         columns = {"query": pa.array(names).take(pa.array(of_row))}
-        for column, place in self.places[names[0]].items():
+        for column, place in self._places_of(names[0], table.schema).items():
             columns[place] = table.column(column).cast(self.schema.field(place).type)
+        if names[0] not in self.places:
+            columns[REST] = _json_of(table.drop_columns([name for name in table.column_names if name in columns]))
         missing = [field for field in self.schema if field.name not in columns]
         columns |= {field.name: pa.nulls(len(of_row), field.type) for field in missing}
         return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _places_of(self, name: str, schema: pa.Schema) -> dict[str, str]:
+        """Where a query has its columns; one that came later, where there are columns of the same name and
+        type."""
+        if name in self.places:
+            return self.places[name]
+        kinds = {field.name: field.type for field in self.schema if field.name not in ("query", REST)}
+        zone = kinds[WINDOW[0]].tz
+        return {field.name: field.name for field in schema if kinds.get(field.name) == _stored(field.type, zone)}
+
+    def refusal(self, statement: str, reason: str) -> pa.Table:
+        """A row that says why a statement was not carried out."""
+        told = json.dumps({"refused": reason, "statement": statement}, ensure_ascii=False)
+        row = {REST: told, "complete": False}
+        return pa.Table.from_pylist([{name: row.get(name) for name in self.schema.names}], schema=self.schema)
 
     def metadata(self) -> str:
         """What `answers_of` needs to know, as a text that a column of Spark's can carry."""
         return json.dumps(self.places)
 
 
-def lay_out(queries: Mapping[str, Query], zone: str | None) -> Layout:
-    """One table for some queries; instants are in a time zone, or in none."""
+def lay_out(queries: Mapping[str, Query], zone: str | None, is_controlled: bool = False) -> Layout:
+    """One table for some queries; instants are in a time zone, or in none. If others may come, it has a place
+    for columns that nobody knows yet."""
     kinds: dict[str, dict[pa.DataType, None]] = {}  # by name, the types meant by it
     for query in queries.values():
         for field in _named(query):
@@ -73,8 +93,10 @@ def lay_out(queries: Mapping[str, Query], zone: str | None) -> Layout:
     fields = [pa.field("query", pa.string())]
     fields += [pa.field(column, kind) for (_, kind), column in columns.items()]
     fields += [pa.field(name, instant) for name in WINDOW[:2]] + [pa.field("complete", pa.bool_())]
-    if any(query.emits_changes for query in queries.values()):
+    if is_controlled or any(query.emits_changes for query in queries.values()):
         fields.append(pa.field(CHANGE, pa.string()))
+    if is_controlled:
+        fields.append(pa.field(REST, pa.string()))
     places = {
         name: {field.name: columns[field.name, _stored(field.type, zone)] for field in _named(query)}
         | {each: each for each in WINDOW}
@@ -92,3 +114,10 @@ def _named(query: Query) -> list[pa.Field]:
 def _stored(kind: pa.DataType, zone: str | None) -> pa.DataType:
     """The type that Spark has for values of a type."""
     return pa.timestamp("us", zone) if pa.types.is_timestamp(kind) else kind
+
+
+def _json_of(table: pa.Table) -> pa.Array:
+    """Each row as a JSON object; NULL if there is no column."""
+    if not table.num_columns:
+        return pa.nulls(table.num_rows, pa.string())
+    return pa.array([json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist()], pa.string())

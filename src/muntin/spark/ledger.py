@@ -43,7 +43,8 @@ class Head:
     greatest: int | None = None  # event time of the whole stream
     late: int = 0
     configured: str = ""  # what the job's own queries were, as a hash
-    controlled: list[str] = field(default_factory=list)  # queries that came by the control stream
+    came: dict[str, str] = field(default_factory=dict)  # queries that came by statement, of all routes …
+    went: list[str] = field(default_factory=list)  # … and went: see control.py
 
 
 class Ledger:

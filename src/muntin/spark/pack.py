@@ -5,6 +5,7 @@
 | `cells` | of their first slice | cells that events were folded into (fold.py) |
 | `events` | least time | the events themselves (events.py) |
 | `time` | before all others | none: how far time has come, told to every shard by every task |
+| `statement` | before all others | a text that every shard is told (control.py) |
 
 A shard that got no events must still learn that time goes on, or its windows would not close.
 """
@@ -34,6 +35,7 @@ PACKED = pa.schema(
         ("data", pa.binary()),
     ]
 )
+PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but `origin` and `turn`
 _MOST_CELLS = 1 << 18  # held by a task before they are sent on
 _MOST_EVENTS = 1 << 18
 _AT_ONCE = 1 << 16  # events that are packed together
@@ -87,15 +89,20 @@ class _Rows:
             yield self._batch([(route.ids[bucket], start, kind, greatest, 0, data)])
 
     def of_time(self, job: Job, greatest: int | None, events: int) -> pa.RecordBatch:
-        told = [(each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids]
+        told: list[PackedRow] = [(each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids]
         told[0] = (*told[0][:4], events, None)
         return self._batch(told)
 
-    def _batch(self, rows: list[tuple[int, int, str, int | None, int, bytes | None]]) -> pa.RecordBatch:
+    def _batch(self, rows: list[PackedRow]) -> pa.RecordBatch:
         self._turn += 1
-        shard, start, kind, greatest, events, data = (list(column) for column in zip(*rows, strict=True))
-        numbers = [[self._origin] * len(rows), [self._turn] * len(rows)]
-        return pa.record_batch([shard, start, *numbers, kind, greatest, events, data], schema=PACKED)
+        return packed_rows(self._origin, self._turn, rows)
+
+
+def packed_rows(origin: int, turn: int, rows: list[PackedRow]) -> pa.RecordBatch:
+    """Rows that one task writes together."""
+    shard, start, kind, greatest, events, data = (list(column) for column in zip(*rows, strict=True))
+    numbers = [[origin] * len(rows), [turn] * len(rows)]
+    return pa.record_batch([shard, start, *numbers, kind, greatest, events, data], schema=PACKED)
 
 
 def _packer(job: Job, route: Route) -> Folder | EventSorter:

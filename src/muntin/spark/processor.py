@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.engine.packed import pack, unpack
-from muntin.errors import CheckpointError
+from muntin.errors import CheckpointError, MuntinError
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
+from muntin.spark.control import Roster, Step
 from muntin.spark.job import Job, Route
 from muntin.spark.ledger import Head, Ledger
 from muntin.spark.operator import ShardOperator
@@ -47,17 +49,16 @@ class ShardProcessor(StatefulProcessor):
         head = self._ledger.read_head() or self._begin(route, bucket, routes)
         _check(head, route, routes)
         operator = self._find(head, route)
-        entry = self._entry(head, operator, route, given)
-        packed = pack(*entry).to_pybytes()
-        late, answers = apply(operator, head, *entry)
-        self._ledger.append(head, packed)
+        description, arrays, refusals = self._entry(head, operator, route, given)
+        late, answers = apply(operator, head, description, arrays)
+        self._ledger.append(head, pack(description, arrays).to_pybytes())
         if self._ledger.is_due(head):
             self._ledger.write_base(head, operator.snapshot())
         self._ledger.write_head(head)
         CACHE.put(head, operator)
         is_first = route is self._job.routes[0]
         for row in emitted_rows(
-            self._job, int(key[0]), answers,
+            self._job, int(key[0]), answers, refusals if is_first and bucket == 0 else {},
             events=sum(row["events"] for row in given), late=late if is_first else 0,
             greatest=head.greatest, state_bytes=operator.nbytes(),
         ):  # fmt: skip
@@ -89,26 +90,42 @@ class ShardProcessor(StatefulProcessor):
 
     def _entry(
         self, head: Head, operator: ShardOperator, route: Route, rows: Iterable[dict[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come."""
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+        """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
+        statements that cannot be carried out, with the reason."""
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
-        data = [(row["kind"], row["data"]) for row in rows if row["data"] is not None]
-        drop: list[str] = []
-        register: dict[str, str] = {}
-        if route.configured != head.configured:
-            there = {name: text for name, text in operator.queries.items() if name not in head.controlled}
-            drop = [name for name, text in there.items() if route.queries.get(name) != text]
-            kept = operator.queries.keys() - drop
-            register = {name: text for name, text in route.queries.items() if name not in kept}
+        data = [row for row in rows if row["data"] is not None]
+        steps = self._reconfigure(head, operator, route)
+        roster, refusals = Roster(head.came, head.went), {}
+        for row in data:
+            if row["kind"] == "statement":
+                text = row["data"].decode()
+                try:
+                    steps += roster.apply(self._job, route.name, text)
+                except MuntinError as error:
+                    refusals[text] = str(error)
+        head.came, head.went = roster.came, roster.went
+        packed = [(row["kind"], row["data"]) for row in data if row["kind"] != "statement"]
         description = {
-            "configured": route.configured,
-            "drop": drop,
-            "register": register,
+            "steps": steps,
             "greatest": max(seen + known, default=None),
-            "kinds": [kind for kind, _ in data],
+            "kinds": [kind for kind, _ in packed],
         }
-        return description, {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(data)}
+        arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
+        return description, arrays, refusals
+
+    def _reconfigure(self, head: Head, operator: ShardOperator, route: Route) -> list[Step]:
+        """What to do since the job's own queries are not those of the last run."""
+        if self._job.configured == head.configured:
+            return []
+        head.configured, head.went = self._job.configured, []
+        names = {name for each in self._job.routes for name in each.queries}
+        head.came = {name: keys for name, keys in head.came.items() if name not in names}
+        there = operator.queries
+        stale = [name for name, text in there.items() if name not in head.came and route.queries.get(name) != text]
+        fresh = {name: text for name, text in route.queries.items() if name in stale or name not in there}
+        return [["drop", name] for name in stale] + [["register", *each] for each in fresh.items()]
 
 
 def _check(head: Head, route: Route, routes: list[str]) -> None:
@@ -131,14 +148,13 @@ def apply(
     is_replay: bool = False,
 ) -> tuple[int, dict[str, pa.Table]]:
     """Do what an entry says; how many events were late, and the answers (none of a replay)."""
-    for name in description["drop"]:
-        operator.drop(name)
-    if description["register"]:
-        operator.register(description["register"])
-    head.configured = description["configured"]
-    late = operator.insert(
-        (kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"])
-    )
+    for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
+        if word == "register":  # those that follow one another at once: they may share what they are planned for
+            operator.register({name: text for _, name, text in some})
+        else:
+            for _, name in some:
+                operator.drop(name)
+    late = operator.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
     head.late += late
     greatest = head.greatest = description["greatest"]
     if greatest is None:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from muntin.errors import MuntinError, NotFound, nearest
+from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.spark.answers import EMITTED, unpack_answers
+from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
 from muntin.spark.layout import Layout
 from muntin.spark.pack import pack_events
@@ -32,12 +33,16 @@ METRICS = "muntin"  # the name under which progress has our numbers
 _PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
 
 
+Packing = Callable[[Job, Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
+
+
 def shared_windows(
     df: DataFrame,
     queries: Mapping[str, str],
     *,
     stream: str,
     time: str,
+    control: DataFrame | None = None,
     keys: Iterable[str] = (),
     shards: int = 4,
     fold: bool = True,
@@ -50,6 +55,10 @@ def shared_windows(
     `window_start`, `window_end`, `complete`; `answers_of` has one query's alone. A query that cannot run is
     refused here, with the reason.
 
+    `control` is a stream of REGISTER QUERY and DROP QUERY statements, in a column `statement`: queries that come
+    and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP BY lists, "" for
+    none), and what has no column here goes into one more, `rest`, as JSON.
+
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
     With `flush` the windows still open at the end of a table are emitted too.
@@ -58,10 +67,21 @@ def shared_windows(
         raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
     declared = stream_of(df, stream, time)
     job = plan_job(
-        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, zone=zone_of(df, time)
-    )
-    packed = df.select(*job.reading.schema.names).mapInArrow(_packing(job), PACKED)
+        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, zone=zone_of(df, time),
+        is_controlled=control is not None,
+    )  # fmt: skip
+    packed = df.select(*job.reading.schema.names).mapInArrow(_in_tasks(job, pack_events), PACKED)
+    if control is not None:
+        packed = packed.unionByName(_packed_statements(job, control, df.isStreaming))
     return answers_from(packed, job)
+
+
+def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
+    if not is_streaming or not control.isStreaming:
+        raise MuntinError("a control stream is for streams: both DataFrames must be streaming")
+    if control.dtypes != [("statement", "string")]:
+        raise SchemaError(f"the control stream must have one column, statement STRING, not {control.dtypes}")
+    return control.mapInArrow(_in_tasks(job, pack_statements), PACKED)
 
 
 def answers_from(packed: DataFrame, job: Job) -> DataFrame:
@@ -104,12 +124,12 @@ def _spark_schema(layout: Layout) -> spark.StructType:
     return spark.StructType(fields)
 
 
-def _packing(job: Job) -> Any:
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _in_tasks(job: Job, pack: Packing) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        return pack_events(job, batches, context.partitionId() if context else 0)
+        return pack(job, batches, context.partitionId() if context else 0)
 
-    return pack
+    return run
 
 
 def _running(job: Job) -> Any:
