@@ -1,5 +1,13 @@
 """The runtime on Spark: the same queries, operators and answers, in one Structured Streaming query."""
 
-from muntin.spark.shared_windows import answers_of, shared_windows
+from muntin.spark.folder import EventFolder
+from muntin.spark.progress import ProgressListener
+from muntin.spark.session import local_session
+from muntin.spark.flow import answers_of, shared_windows
+from muntin.spark.sinks import overwrite_batches
+from muntin.spark.state import read_state
 
-__all__ = ["answers_of", "shared_windows"]
+__all__ = [
+    "EventFolder", "ProgressListener", "answers_of", "local_session", "overwrite_batches", "read_state",
+    "shared_windows",
+]  # fmt: skip

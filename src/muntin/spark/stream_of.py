@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +21,11 @@ _TYPES: dict[type[spark.DataType], pa.DataType] = {
 _DELAY = "spark.watermarkDelayMs"  # where Spark notes what `withWatermark` declared
 
 
-def stream_of(df: DataFrame, name: str, time: str) -> Stream:
+def stream_of(df: DataFrame, name: str, time: str, delay: timedelta | None = None) -> Stream:
     """The stream called `name` whose events are the rows of a DataFrame.
 
-    Columns of types that muntin does not have (DECIMAL, arrays, structs …) are left out. The delay is that of
-    `withWatermark` on the time column, 0 without one.
+    Columns of types that muntin does not have (DECIMAL, arrays, structs …) are left out. The delay is the one
+    given, else that of `withWatermark` on the time column, else 0; of a table's, Spark knows nothing.
     """
     if time not in df.columns:
         raise SchemaError(f"the DataFrame has no column '{time}'{nearest(time, df.columns)}")
@@ -37,7 +38,8 @@ def stream_of(df: DataFrame, name: str, time: str) -> Stream:
     fields = [(field.name, _TYPES[type(field.dataType)]) for field in df.schema if type(field.dataType) in _TYPES]
     if time not in dict(fields):
         raise SchemaError(f"time column '{time}' must be TIMESTAMP or BIGINT, not {_name(df.schema[time])}")
-    return Stream(name, pa.schema(fields), time, 1000 * int(watermarks.get(time, 0)))
+    declared = timedelta(milliseconds=int(watermarks.get(time, 0)))
+    return Stream(name, pa.schema(fields), time, (declared if delay is None else delay) // timedelta(microseconds=1))
 
 
 def zone_of(df: DataFrame, time: str) -> str | None:

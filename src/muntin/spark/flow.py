@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark.sql import types as spark
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.spark.answers import EMITTED, unpack_answers
 from muntin.spark.control import pack_statements
+from muntin.spark.folder import EventFolder
 from muntin.spark.job import Job, plan_job
 from muntin.spark.layout import Layout
 from muntin.spark.pack import pack_events
@@ -37,21 +39,22 @@ Packing = Callable[[Job, Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch
 
 
 def shared_windows(
-    df: DataFrame,
+    df: DataFrame | EventFolder,
     queries: Mapping[str, str],
     *,
     stream: str,
     time: str,
+    delay: timedelta | None = None,
     control: DataFrame | None = None,
     keys: Iterable[str] = (),
     shards: int = 4,
     fold: bool = True,
     flush: bool = False,
 ) -> DataFrame:
-    """The answers of many queries over one DataFrame, streaming or not: a row for each answer.
+    """The answers of many queries over one DataFrame (or folder), streaming or not: a row for each answer.
 
     `queries` are texts by name, over a stream called `stream` whose events are the rows of `df` and whose
-    DELAY is that of `df.withWatermark(time, …)`. Columns: `query`, the keys and values by name,
+    DELAY is that of `df.withWatermark(time, …)`, or `delay`: Spark forgets the watermark of a table. Columns: `query`, the keys and values by name,
     `window_start`, `window_end`, `complete`; `answers_of` has one query's alone. A query that cannot run is
     refused here, with the reason.
 
@@ -63,16 +66,20 @@ def shared_windows(
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
     With `flush` the windows still open at the end of a table are emitted too.
     """
-    if flush and df.isStreaming:
+    is_streaming = df.is_streaming if isinstance(df, EventFolder) else df.isStreaming
+    if flush and is_streaming:
         raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
-    declared = stream_of(df, stream, time)
+    declared = df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay)
     job = plan_job(
-        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, zone=zone_of(df, time),
-        is_controlled=control is not None,
+        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush,
+        zone="UTC" if isinstance(df, EventFolder) else zone_of(df, time), is_controlled=control is not None,
     )  # fmt: skip
-    packed = df.select(*job.reading.schema.names).mapInArrow(_in_tasks(job, pack_events), PACKED)
+    if isinstance(df, EventFolder):
+        packed = df.packed(job, PACKED)
+    else:
+        packed = df.select(*job.reading.schema.names).mapInArrow(_in_tasks(job, pack_events), PACKED)
     if control is not None:
-        packed = packed.unionByName(_packed_statements(job, control, df.isStreaming))
+        packed = packed.unionByName(_packed_statements(job, control, is_streaming))
     return answers_from(packed, job)
 
 
