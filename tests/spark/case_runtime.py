@@ -95,7 +95,11 @@ class _Running:
 
     def _configure(self) -> None:
         if self.shards is None:
-            keys = [each for each in _KEYS if set(each.replace(" ", "").split(",")) - {""} <= set(self.stream.schema.names)]
+            keys = [
+                each
+                for each in _KEYS
+                if set(each.replace(" ", "").split(",")) - {""} <= set(self.stream.schema.names)
+            ]
             self.shards = Shards(self.stream, self.queries, keys=keys, shards=2)
         else:
             self.shards.restart(self.queries)
@@ -112,7 +116,9 @@ class _Running:
         at = np.asarray(events[self.stream.time].cast(pa.int64()))
         begin = 0
         for end in range(1, len(at) + 1):
-            self.greatest = int(at[end - 1]) if self.greatest is None else max(self.greatest, int(at[end - 1]))
+            self.greatest = (
+                int(at[end - 1]) if self.greatest is None else max(self.greatest, int(at[end - 1]))
+            )
             self.watermark = max(self.greatest - self.stream.delay, self.watermark or -(2**62))
             if end == len(at) or at[end] < self.watermark:
                 self._keep(self.shards.send([events.slice(begin, end - begin).to_batches()]))

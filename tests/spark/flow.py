@@ -77,7 +77,9 @@ def assert_same(wanted: pa.Table, got: pa.Table) -> None:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value for name, value in row.items()}
+    return {
+        name: value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value for name, value in row.items()
+    }
 
 
 def _place(row: dict[str, Any]) -> str:

@@ -61,7 +61,11 @@ class Shards:
 
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""
-        rows = [(each, LONG_AGO, 0, 1, "time", greatest, 0, None) for route in self.job.routes for each in route.ids]
+        rows = [
+            (each, LONG_AGO, 0, 1, "time", greatest, 0, None)
+            for route in self.job.routes
+            for each in route.ids
+        ]
         columns = [list(column) for column in zip(*rows, strict=True)]
         return self.deliver([pa.record_batch(columns, schema=PACKED)])
 
@@ -83,7 +87,9 @@ class Shards:
     def lose_attempt(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> None:
         """A micro-batch whose state and answers are thrown away, though workers have seen it."""
         handle, late = self.tester.handle, self.late
-        kept = [{name: copy.deepcopy(each.state) for name, each in states.items()} for states in _states(handle)]
+        kept = [
+            {name: copy.deepcopy(each.state) for name, each in states.items()} for states in _states(handle)
+        ]
         self.send(tasks)
         for states, before in zip(_states(handle), kept, strict=True):
             for name, each in states.items():

@@ -64,7 +64,9 @@ def test_a_query_comes_and_goes_as_in_the_engine() -> None:
         (f"REGISTER QUERY fine AS {WHOLE['rows']}; DROP QUERY gone", "no query 'gone'"),
     ],
 )
-def test_a_statement_that_cannot_be_carried_out_is_told_once_and_changes_nothing(statement: str, reason: str) -> None:
+def test_a_statement_that_cannot_be_carried_out_is_told_once_and_changes_nothing(
+    statement: str, reason: str
+) -> None:
     shards = controlled(sums=FOLDED["sums"])
     shards.send([_steady(0, 10).to_batches()])
     shards.tell(statement)

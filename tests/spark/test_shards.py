@@ -4,6 +4,7 @@ folded or not, and whatever is lost in between."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,31 @@ from muntin.stream import Stream
 DELAY = 3_000_000
 STREAM = Stream(
     "s",
-    pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("j", pa.float64()), ("v", pa.int64()), ("x", pa.float64())]),
+    pa.schema(
+        [
+            ("ts", pa.timestamp("us")),
+            ("k", pa.string()),
+            ("j", pa.float64()),
+            ("v", pa.int64()),
+            ("x", pa.float64()),
+        ]
+    ),
     "ts",
     DELAY,
 )
-CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, j DOUBLE, v BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 3 SECONDS"
+CREATE = (
+    "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, j DOUBLE, v BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 3 SECONDS"
+)
 FOLDED = {
     "sums": "SELECT k, SUM(v) AS a, AVG(x) AS b FROM s [RANGE 6 SECONDS SLIDE 2 SECONDS] GROUP BY k",
-    "ends": "SELECT k, FIRST(v) AS a, LAST(x) AS b, VAR_SAMP(x) AS c FROM s [RANGE 4 SECONDS SLIDE 4 SECONDS] GROUP BY k",
-    "some": "SELECT k, COUNT(*) AS n FROM s [RANGE 9 SECONDS SLIDE 3 SECONDS] WHERE v > 3 GROUP BY k HAVING COUNT(*) > 1",
+    "ends": "SELECT k, FIRST(v) AS a, LAST(x) AS b, VAR_SAMP(x) AS c FROM s [RANGE 4 SECONDS SLIDE 4 SECONDS] "
+    "GROUP BY k",
+    "some": "SELECT k, COUNT(*) AS n FROM s [RANGE 9 SECONDS SLIDE 3 SECONDS] WHERE v > 3 GROUP BY k "
+    "HAVING COUNT(*) > 1",
     "who": "SELECT k, MAX(x) AS a FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY k HAVING MAX(x) > 0 EMIT CHANGES",
     "pair": "SELECT j, k, MIN(v) AS a FROM s [RANGE 5 SECONDS TO 1 SECOND SLIDE 1 SECOND] GROUP BY j, k",
-    "all": "SELECT COUNT(*) AS n, SUM(x) AS a, MIN(v) FILTER (WHERE x > 0) AS b FROM s [RANGE 3 SECONDS SLIDE 1 SECOND]",
+    "all": "SELECT COUNT(*) AS n, SUM(x) AS a, MIN(v) FILTER (WHERE x > 0) AS b FROM s "
+    "[RANGE 3 SECONDS SLIDE 1 SECOND]",
     "few": "SELECT COUNT(*) AS n, MAX(v) AS a FROM s [RANGE 20 SECONDS SLIDE 5 SECONDS] WHERE x > 0",
 }
 WHOLE = {
@@ -70,7 +84,7 @@ def streams(draw: st.DrawFn) -> pa.Table:
 def cut(table: pa.Table, places: list[int]) -> list[pa.Table]:
     """Parts between some places."""
     edges = [0, *sorted(place % (table.num_rows + 1) for place in places), table.num_rows]
-    return [table.slice(lo, hi - lo) for lo, hi in zip(edges, edges[1:], strict=False)]
+    return [table.slice(lo, hi - lo) for lo, hi in pairwise(edges)]
 
 
 def tasks_of(part: pa.Table, many: int) -> list[list[pa.RecordBatch]]:
@@ -187,7 +201,11 @@ def test_late_events_are_counted_and_left_out() -> None:
     for fold, late in ((False, 2), (True, 1)):
         shards = Shards(STREAM, {"all": FOLDED["all"]}, fold=fold)
         shards.send([_steady(0, 10).to_batches()])  # the greatest time is 9.75, so the watermark 6.75
-        events = _steady(0, 1).slice(0, 2).set_column(0, "ts", pa.array([5_900_000, 6_500_000], pa.timestamp("us")))
+        events = (
+            _steady(0, 1)
+            .slice(0, 2)
+            .set_column(0, "ts", pa.array([5_900_000, 6_500_000], pa.timestamp("us")))
+        )
         shards.send([events.to_batches()])
         assert shards.late == late
 
@@ -207,7 +225,7 @@ def test_another_number_of_shards_is_refused() -> None:
     shards.send([_steady(0, 10).to_batches()])
     shards.options["shards"] = 4
     shards.restart({"sums": FOLDED["sums"]})
-    with pytest.raises(CheckpointError, match="2 shards .* not 4: go on with shards=2"):
+    with pytest.raises(CheckpointError, match=r"2 shards .* not 4: go on with shards=2"):
         shards.send([_steady(10, 20).to_batches()])
 
 

@@ -99,9 +99,10 @@ def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: b
     assert all(isinstance(each, Progress) for each in told)
     assert sum(each.events for each in told) == 8_000
     assert sum(each.answers for each in told) == sum(map(len, expected(table, queries).values()))
+    write_files(table, folder, [0], 1)
+    other = muntin.spark.shared_windows(stream_of(spark, folder), queries, stream="t", time="ts", fold=fold)
     with pytest.raises(Exception, match="3 shards for the keys"):
-        write_files(table, folder, [0], 1)
-        run(muntin.spark.shared_windows(stream_of(spark, folder), queries, stream="t", time="ts", fold=fold), tmp_path)
+        run(other, tmp_path)
 
 
 def test_a_folder_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
@@ -131,7 +132,9 @@ def test_statements_in_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     for turn in range(3):
         write_files(table, folder, [turn], 3)
         if turn == 1:
-            (orders / "1.sql").write_text(f"REGISTER QUERY longer AS {longer}\nDROP QUERY all\nDROP QUERY what\n")
+            (orders / "1.sql").write_text(
+                f"REGISTER QUERY longer AS {longer}\nDROP QUERY all\nDROP QUERY what\n"
+            )
             engine.register(longer, "longer")
             engine.drop("all")
         control = spark.readStream.schema("statement STRING").text(str(orders))
@@ -159,9 +162,9 @@ def test_what_cannot_run_is_refused_at_once(spark: SparkSession, tmp_path: Path)
         share(df, {"q": FOLDED["all"]}, stream="t", time="tz")
     with pytest.raises(SchemaError, match="must be TIMESTAMP or BIGINT"):
         share(df, {"q": FOLDED["all"]}, stream="t", time="k")
+    write_files(events(10), tmp_path / "in", [0], 1)
+    other = stream_of(spark, tmp_path / "in").withColumn("other", F.timestamp_seconds("v"))
     with pytest.raises(SchemaError, match="watermark is on column 'ts'"):
-        write_files(events(10), tmp_path / "in", [0], 1)
-        other = stream_of(spark, tmp_path / "in").withColumn("other", F.timestamp_seconds("v"))
         share(other, {"q": FOLDED["all"]}, stream="t", time="other")
     answers = share(df, {"busy": FOLDED["all"]}, stream="t", time="ts")
     with pytest.raises(NotFound, match="did you mean 'busy'"):

@@ -44,7 +44,7 @@ def unpack(packed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _encode(array: Any) -> tuple[str, Any]:
     if isinstance(array, np.ndarray):
-        return array.dtype.str, memoryview(np.ascontiguousarray(array).view(np.uint8))
+        return array.dtype.str, np.ascontiguousarray(array).view(np.uint8).data
     batch = pa.record_batch([array], names=["values"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

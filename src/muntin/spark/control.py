@@ -44,7 +44,9 @@ class Roster:
             match statement:
                 case RegisterQuery(name, query):
                     if name in in_use:
-                        raise NameTaken(f"there is a query '{name}' already; drop it first or choose another name")
+                        raise NameTaken(
+                            f"there is a query '{name}' already; drop it first or choose another name"
+                        )
                     check_demands(query)
                     keys = key_text(query)
                     if keys not in {each.name for each in job.routes}:

@@ -1,7 +1,7 @@
 """Thousands of windows over one DataFrame: events in, answers out, in one Spark query.
 
-    DataFrame --pack, fold--> rows per shard --shuffle--> operators with state --unpack--> answers
-              (every task)                   (a few rows) (one per shard)
+DataFrame --pack, fold--> rows per shard --shuffle--> operators with state --unpack--> answers
+          (every task)                   (a few rows) (one per shard)
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def shared_windows(
     """The answers of many queries over one DataFrame (or folder), streaming or not: a row for each answer.
 
     `queries` are texts by name, over a stream called `stream` whose events are the rows of `df` and whose
-    DELAY is that of `df.withWatermark(time, …)`, or `delay`: Spark forgets the watermark of a table. Columns: `query`, the keys and values by name,
-    `window_start`, `window_end`, `complete`; `answers_of` has one query's alone. A query that cannot run is
-    refused here, with the reason.
+    DELAY is that of `df.withWatermark(time, …)`, or `delay`: Spark forgets the watermark of a table. Columns:
+    `query`, the keys and values by name, `window_start`, `window_end`, `complete`; `answers_of` has one query's
+    alone. A query that cannot run is refused here, with the reason.
 
     `control` is a stream of REGISTER QUERY and DROP QUERY statements, in a column `statement`: queries that come
     and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP BY lists, "" for

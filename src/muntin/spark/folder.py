@@ -50,7 +50,9 @@ class EventFolder:
         if schema is None:
             files = files_of(self.path)
             if not files:
-                raise NotFound(f"there is no {' or '.join(_FORMATS)} file in '{self.path}' to take the columns from")
+                raise NotFound(
+                    f"there is no {' or '.join(_FORMATS)} file in '{self.path}' to take the columns from"
+                )
             schema = _schema_of(files[0])
         fields = [pa.field(field.name, _plain(field.type)) for field in schema]
         microseconds = self.delay // timedelta(microseconds=1)
@@ -63,7 +65,7 @@ class EventFolder:
         source = type(f"muntin_{job.fingerprint[:16]}", (_PackedFolder,), told)
         self.session.dataSource.register(source)
         read: Any = self.session.readStream if self.is_streaming else self.session.read
-        loaded: DataFrame = read.format(source.name()).load()
+        loaded: DataFrame = read.format(source.__name__).load()
         return loaded
 
 

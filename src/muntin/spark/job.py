@@ -141,7 +141,9 @@ def plan_job(
     ids = [each for route in routes for each in route.ids]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
-    layout = lay_out({name: query for some in parsed.values() for name, query in some.items()}, zone, is_controlled)
+    layout = lay_out(
+        {name: query for some in parsed.values() for name, query in some.items()}, zone, is_controlled
+    )
     return Job(stream, routes, layout, flush)
 
 

@@ -47,7 +47,9 @@ class Layout:
         for column, place in self._places_of(names[0], table.schema).items():
             columns[place] = table.column(column).cast(self.schema.field(place).type)
         if names[0] not in self.places:
-            columns[REST] = _json_of(table.drop_columns([name for name in table.column_names if name in columns]))
+            columns[REST] = _json_of(
+                table.drop_columns([name for name in table.column_names if name in columns])
+            )
         missing = [field for field in self.schema if field.name not in columns]
         columns |= {field.name: pa.nulls(len(of_row), field.type) for field in missing}
         return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
@@ -59,7 +61,9 @@ class Layout:
             return self.places[name]
         kinds = {field.name: field.type for field in self.schema if field.name not in ("query", REST)}
         zone = kinds[WINDOW[0]].tz
-        return {field.name: field.name for field in schema if kinds.get(field.name) == _stored(field.type, zone)}
+        return {
+            field.name: field.name for field in schema if kinds.get(field.name) == _stored(field.type, zone)
+        }
 
     def refusal(self, statement: str, reason: str) -> pa.Table:
         """A row that says why a statement was not carried out."""
@@ -120,4 +124,6 @@ def _json_of(table: pa.Table) -> pa.Array:
     """Each row as a JSON object; NULL if there is no column."""
     if not table.num_columns:
         return pa.nulls(table.num_rows, pa.string())
-    return pa.array([json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist()], pa.string())
+    return pa.array(
+        [json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist()], pa.string()
+    )

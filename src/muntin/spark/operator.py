@@ -98,10 +98,10 @@ class ShardOperator:
     def restore(self, packed: bytes) -> None:
         """State from a snapshot, into an operator without queries."""
         description, arrays = unpack(packed)
-        queries = {
-            name: self._parse(each["text"]) for name, each in description["registrations"].items()
+        queries = {name: self._parse(each["text"]) for name, each in description["registrations"].items()}
+        owned = {
+            name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()
         }
-        owned = {name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()}
         self._operator.restore(description, owned, queries)
 
     def nbytes(self) -> int:
@@ -142,7 +142,9 @@ class ShardOperator:
     def _ids_of(self, arrays: Mapping[str, Any]) -> Ints:
         """The id of each key of a chunk."""
         for keys in self._operator.shard.keys.values():
-            return keys.encode([arrays[f"key {i}"] for i in range(sum(name[:4] == "key " for name in arrays))])
+            return keys.encode(
+                [arrays[f"key {i}"] for i in range(sum(name[:4] == "key " for name in arrays))]
+            )
         return np.zeros(1, np.int64)
 
 
@@ -172,7 +174,9 @@ def _joined(at: list[Ints], key: list[Ints], partials: list[Any], store: SliceSt
     starts = np.concatenate(at)
     order = np.argsort(starts, kind="stable") if len(at) > 1 else np.arange(len(starts))
     merged = {
-        need: tuple(np.concatenate(arrays)[order] for arrays in zip(*(part[i] for part in partials), strict=True))
+        need: tuple(
+            np.concatenate(arrays)[order] for arrays in zip(*(part[i] for part in partials), strict=True)
+        )
         for i, need in enumerate(store.needs)
     }
     return Cells(starts[order], np.concatenate(key)[order], merged)

@@ -41,9 +41,7 @@ _MOST_EVENTS = 1 << 18
 _AT_ONCE = 1 << 16  # events that are packed together
 
 
-def pack_events(
-    job: Job, batches: Iterable[pa.RecordBatch], origin: int
-) -> Iterator[pa.RecordBatch]:
+def pack_events(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
     """Rows for the shards of all routes."""
     rows = _Rows(origin)
     packers = [(route, _packer(job, route)) for route in job.routes]
@@ -89,7 +87,9 @@ class _Rows:
             yield self._batch([(route.ids[bucket], start, kind, greatest, 0, data)])
 
     def of_time(self, job: Job, greatest: int | None, events: int) -> pa.RecordBatch:
-        told: list[PackedRow] = [(each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids]
+        told: list[PackedRow] = [
+            (each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids
+        ]
         told[0] = (*told[0][:4], events, None)
         return self._batch(told)
 

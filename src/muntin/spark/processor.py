@@ -69,9 +69,7 @@ class ShardProcessor(StatefulProcessor):
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None
         if batch is not None and int(batch) > 0:
-            raise CheckpointError(
-                f"this checkpoint knows nothing of the keys '{route.name}': {_SAME_KEYS}"
-            )
+            raise CheckpointError(f"this checkpoint knows nothing of the keys '{route.name}': {_SAME_KEYS}")
         return Head(route.name, bucket, route.shards, routes)
 
     def _find(self, head: Head, route: Route) -> ShardOperator:
@@ -123,7 +121,9 @@ class ShardProcessor(StatefulProcessor):
         names = {name for each in self._job.routes for name in each.queries}
         head.came = {name: keys for name, keys in head.came.items() if name not in names}
         there = operator.queries
-        stale = [name for name, text in there.items() if name not in head.came and route.queries.get(name) != text]
+        stale = [
+            name for name, text in there.items() if name not in head.came and route.queries.get(name) != text
+        ]
         fresh = {name: text for name, text in route.queries.items() if name in stale or name not in there}
         return [["drop", name] for name in stale] + [["register", *each] for each in fresh.items()]
 
@@ -149,7 +149,9 @@ def apply(
 ) -> tuple[int, dict[str, pa.Table]]:
     """Do what an entry says; how many events were late, and the answers (none of a replay)."""
     for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
-        if word == "register":  # those that follow one another at once: they may share what they are planned for
+        if (
+            word == "register"
+        ):  # those that follow one another at once: they may share what they are planned for
             operator.register({name: text for _, name, text in some})
         else:
             for _, name in some:

@@ -69,7 +69,7 @@ def _to_stderr(progress: Progress) -> None:
 class ProgressListener(StreamingQueryListener):
     """Tells `show` of every micro-batch of queries made by `shared_windows`; by default a line on stderr.
 
-        spark.streams.addListener(muntin.spark.ProgressListener())
+    spark.streams.addListener(muntin.spark.ProgressListener())
     """
 
     def __init__(self, show: Callable[[Progress], None] = _to_stderr):

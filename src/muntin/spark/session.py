@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -33,16 +33,24 @@ _SETTINGS = STATE_SETTINGS | {
 }  # fmt: skip
 
 
-def local_session(cores: int = 2, memory: str = "2g", retries: int = 4, **settings: Any) -> SparkSession:
-    """A session in this process; the Java it needs is found, or was installed with muntin.
+def local_session(
+    cores: int = 2, memory: str = "2g", master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session in this process; the Java it needs is found, or was installed with muntin. A task that fails
+    is tried four times. `master` may name a cluster on this machine instead, as in `local-cluster[2,1,1024]`.
 
     Its shuffles have as many partitions as there are cores: each costs some 80 ms of every micro-batch.
     """
     find_java().use()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{cores},{retries}]").appName("muntin")
+    builder = SparkSession.builder.master(master or f"local[{cores},4]").appName("muntin")
     chosen = _SETTINGS | {"spark.sql.shuffle.partitions": str(cores), "spark.driver.memory": memory}
-    for name, value in (chosen | settings).items():
+    chosen |= {
+        f"spark.executorEnv.{name}": os.environ[name]
+        for name in ("PYTHONPATH", "PYSPARK_PYTHON")
+        if name in os.environ
+    }
+    for name, value in (chosen | dict(settings or {})).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

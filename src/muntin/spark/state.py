@@ -55,7 +55,9 @@ def read_state(session: SparkSession, checkpoint: str) -> list[ShardState]:
 
 def show_state(shards: list[ShardState]) -> str:
     """A line for each shard, and one for all."""
-    lines = [f"{'keys':24} {'shard':>5} {'partition':>9} {'entries':>8} {'base at':>8} {'bytes':>12} {'late':>8}  latest"]
+    lines = [
+        f"{'keys':24} {'shard':>5} {'partition':>9} {'entries':>8} {'base at':>8} {'bytes':>12} {'late':>8}  latest"
+    ]
     for each in shards:
         latest = each.latest.strftime("%Y-%m-%d %H:%M:%S.%f") if each.latest else "-"
         lines.append(

@@ -35,11 +35,15 @@ def stream_of(df: DataFrame, name: str, time: str, delay: timedelta | None = Non
             f"the DataFrame's watermark is on column '{next(iter(watermarks))}', but the time is '{time}'; "
             "they must be the same"
         )
-    fields = [(field.name, _TYPES[type(field.dataType)]) for field in df.schema if type(field.dataType) in _TYPES]
+    fields = [
+        (field.name, _TYPES[type(field.dataType)]) for field in df.schema if type(field.dataType) in _TYPES
+    ]
     if time not in dict(fields):
         raise SchemaError(f"time column '{time}' must be TIMESTAMP or BIGINT, not {_name(df.schema[time])}")
     declared = timedelta(milliseconds=int(watermarks.get(time, 0)))
-    return Stream(name, pa.schema(fields), time, (declared if delay is None else delay) // timedelta(microseconds=1))
+    return Stream(
+        name, pa.schema(fields), time, (declared if delay is None else delay) // timedelta(microseconds=1)
+    )
 
 
 def zone_of(df: DataFrame, time: str) -> str | None:
