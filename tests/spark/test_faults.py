@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from flow import WHOLE, assert_same, events, expected, write_files
 from processes import descendants
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark]
+pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
 
 DRIVER = Path(__file__).with_name("fault_driver.py")
 FILES = 10

@@ -122,11 +122,12 @@ def plan_job(
     for each in keys:
         route = key_text(parse_query(key_query(stream, each), {stream.name: stream}))
         parsed[route], written[route] = {}, each
-    is_open = bool(parsed) or is_controlled
+    is_declared = bool(parsed)
+    is_open = is_declared or is_controlled
     for name, sql in queries.items():
         query = parse_query(sql, {stream.name: stream})
         route = key_text(query)
-        if written and is_open and route not in parsed:
+        if is_declared and route not in parsed:
             raise MuntinError(
                 f"query '{name}' has GROUP BY {route or 'nothing'}, which is not among keys={list(written.values())}"
             )
