@@ -86,7 +86,8 @@ def _plain(session: Any, events: Any, count: int) -> Any:
         + f" AS {name}"
         for name, (function, size) in columns.items()
     ]
-    slices = f"SELECT k, {minute} AS m, SUM(x) AS s, COUNT(*) AS n, MIN(x) AS lo, MAX(x) AS hi FROM t GROUP BY k, {minute}"
+    folded = "SUM(x) AS s, COUNT(*) AS n, MIN(x) AS lo, MAX(x) AS hi"
+    slices = f"SELECT k, {minute} AS m, {folded} FROM t GROUP BY k, {minute}"
     wide = f"SELECT k, m, {', '.join(windows)} FROM ({slices})"
     # a minute that has not ended by the last event closes no window
     closed = f"m < (SELECT MAX({minute}) FROM t)"

@@ -102,7 +102,7 @@ def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: b
     assert sum(each.answers for each in told) == sum(map(len, expected(table, queries).values()))
     shutil.copy(folder / "0005.parquet", folder / "0006.parquet")
     other = muntin.spark.shared_windows(stream_of(spark, folder), queries, stream="t", time="ts", fold=fold)
-    with pytest.raises(Exception, match="3 shards for the keys"):
+    with pytest.raises(Exception, match=r"has (3 shards|no shard 3) for the keys"):
         run(other, tmp_path)
 
 

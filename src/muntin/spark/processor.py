@@ -69,7 +69,10 @@ class ShardProcessor(StatefulProcessor):
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None
         if batch is not None and int(batch) > 0:
-            raise CheckpointError(f"this checkpoint knows nothing of the keys '{route.name}': {_SAME_KEYS}")
+            raise CheckpointError(
+                f"this checkpoint has no shard {bucket} for the keys '{route.name}': it was begun with fewer shards, "
+                f"or other keys; {_SAME_KEYS}"
+            )
         return Head(route.name, bucket, route.shards, routes)
 
     def _find(self, head: Head, route: Route) -> ShardOperator:
