@@ -67,6 +67,7 @@ def expected(table: pa.Table, queries: dict[str, str]) -> dict[str, pa.Table]:
 def assert_same(wanted: pa.Table, got: pa.Table) -> None:
     """The same columns and rows, in any order; times in Spark have a zone."""
     assert got.schema.names == wanted.schema.names
+    got = got.cast(pa.schema([pa.field(field.name, _in_microseconds(field.type)) for field in got.schema]))
     for field in wanted.schema:
         if not pa.types.is_timestamp(field.type):
             assert got.schema.field(field.name).type == field.type
@@ -74,6 +75,11 @@ def assert_same(wanted: pa.Table, got: pa.Table) -> None:
     assert len(one) == len(other)
     for left, right in zip(one, other, strict=True):
         assert all(is_close(left[name], right[name]) for name in left), f"{left}\n{right}"
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    """Spark writes times to Parquet as nanoseconds."""
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
