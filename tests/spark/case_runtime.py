@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from shards import Shards
 
+from muntin.spark.job import key_query
 from muntin.sql import parse_query
 from muntin.stream import Stream
 from reference import declared, microseconds
@@ -63,7 +64,7 @@ class SparkShards:
 
 
 # the routes of every case: what a job cannot add later must be there from the start
-_KEYS = ("", "k", "a, b", "b, a", "symbol")
+_KEYS = ("", "k", "k, n % 2", "a, b", "b, a", "symbol")
 
 
 class _Running:
@@ -95,11 +96,7 @@ class _Running:
 
     def _configure(self) -> None:
         if self.shards is None:
-            keys = [
-                each
-                for each in _KEYS
-                if set(each.replace(" ", "").split(",")) - {""} <= set(self.stream.schema.names)
-            ]
+            keys = [each for each in _KEYS if self.owns(key_query(self.stream, each))]
             self.shards = Shards(self.stream, self.queries, keys=keys, shards=2)
         else:
             self.shards.restart(self.queries)
