@@ -134,7 +134,7 @@ class SegmentWriter:
     def __init__(self, path: Path, schema: pa.Schema, order: Sequence[str]):
         self._path, self._schema, self._order = path, schema, order
         self._held: pa.Table = schema.empty_table()
-        self._block_rows = 0
+        self._block_rows = 0  # settled by the first rows
         self._blocks: dict[str, list[int]] = {name: [] for name in ("offset", "length", "rows", "checksum")}
         self._fences: list[pa.RecordBatch] = []
         self._offset = 0
@@ -170,7 +170,7 @@ class SegmentWriter:
         if rows.num_rows and self._sink is None:
             self._sink = self._file.enter_context(written(self._path))
             self._write(self._schema.serialize())
-        for start in range(0, rows.num_rows, self._block_rows):
+        for start in range(0, rows.num_rows, self._block_rows or 1):
             block = rows.slice(start, self._block_rows).combine_chunks().to_batches()[0]
             message = block.serialize()
             described = (self._offset, message.size, len(block), zlib.crc32(message))
