@@ -11,7 +11,7 @@ from muntin.archive.definition import EXPIRES, GENERATED
 from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Number
 from muntin.archive.slots import slot_of
-from muntin.archive.sort import sort_rows
+from muntin.archive.sort import is_sorted
 from muntin.archive.stored import Extent, Stored
 from muntin.errors import ArchiveError
 
@@ -33,7 +33,7 @@ def _check_run(epoch: Epoch, index: Index, number: Number, run: Stored) -> None:
     rows = pa.Table.from_batches(run.segment.between(0, run.rows), definition.schema)  # compares checksums
     _demand(rows.num_rows > 0, f"'{path}' is empty")
     if index.indexing.variant.layout.is_sorted:
-        _demand(sort_rows(rows, definition.order).equals(rows.combine_chunks()), f"'{path}' is not in order")
+        _demand(is_sorted(rows, definition.order), f"'{path}' is not in order")
     belongs = index.indexing.number_of(rows[GENERATED].to_numpy(), rows[EXPIRES].to_numpy(), definition)
     _demand((belongs == number).all(), f"'{path}' holds a result of another part than {number}")
     extent = Extent(definition)

@@ -48,11 +48,10 @@ def read_epoch(folder: Path) -> Epoch:
         description = _read_description(folder)
         try:
             return _open(folder, description)
-        except FileNotFoundError as error:
-            missing = error
+        except NotFound:
             if _read_description(folder)["number"] == description["number"]:
-                break
-    raise ArchiveError(f"archive '{folder}' is damaged: {missing.filename or missing} is missing")
+                raise
+    raise ArchiveError(f"archive '{folder}' changes faster than it can be opened")
 
 
 def clean(folder: Path, epoch: Epoch) -> list[str]:

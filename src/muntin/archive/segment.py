@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from muntin.archive.disk import cannot_write, remove, write, written
 from muntin.archive.sorted_columns import Side, SortedColumns
-from muntin.errors import ArchiveError
+from muntin.errors import ArchiveError, NotFound
 
 BLOCK_BYTES = 1 << 20
 FEWEST_BLOCK_ROWS, MOST_BLOCK_ROWS = 64, 1 << 16
@@ -44,6 +44,8 @@ class Segment:
         try:
             with pa.memory_map(str(path)) as file:
                 self._map = file.read_buffer()
+        except FileNotFoundError:
+            raise NotFound(f"segment '{path}' is missing") from None
         except pa.ArrowInvalid:  # there is nothing to map in an empty file
             raise self._damaged("it is empty") from None
         self.size: int = self._map.size
@@ -122,6 +124,9 @@ class Segment:
             raise self._damaged("the checksum of its trailer does not match")
         with pa.ipc.open_stream(trailer) as reader:
             blocks = reader.read_next_batch()
+        head = self._schema.serialize()
+        if self._map.slice(0, head.size) != head:
+            raise self._damaged("it does not begin with the schema of its rows")
         return pa.Table.from_batches([blocks.select([*order, "rows"])]), blocks
 
     def _damaged(self, how: str) -> ArchiveError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,18 @@ def sort_rows(table: pa.Table, order: Sequence[str]) -> pa.Table:
     {'k': [1, 2, 2], 'e': [9, 4, 5]}
     """
     table = table.combine_chunks()
-    if table.num_rows < 2:
-        return table
+    return table.take(pa.array(_in_order(table, order))) if table.num_rows > 1 else table
+
+
+def is_sorted(table: pa.Table, order: Sequence[str]) -> bool:
+    """Whether the rows are in that order already."""
+    table = table.combine_chunks()
+    return table.num_rows < 2 or bool((_in_order(table, order) == np.arange(table.num_rows)).all())
+
+
+def _in_order(table: pa.Table, order: Sequence[str]) -> Any:
+    """Numbers of the rows, in order."""
     columns = [numbers_of(table.column(name).chunk(0)) for name in order]
     if all(column is not None for column in columns):
-        # NumPy's stable sort is a merge sort that finds runs in order.
-        return table.take(pa.array(np.lexsort(columns[::-1])))
-    keys = [(name, "ascending") for name in order]
-    return table.take(pc.sort_indices(table, sort_keys=keys))
+        return np.lexsort(columns[::-1])  # a merge sort, which finds runs that are in order
+    return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order]).to_numpy()

@@ -1,6 +1,7 @@
 """SortedColumns: rows in ascending order of some columns, in which values are found by bisection.
 
-Columns of numbers or times are searched as NumPy arrays, in place; others value by value. NULL comes last.
+Columns of numbers or times are searched as NumPy arrays, texts as bytes, both in place; others value by
+value. NULL comes last.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.errors import ArchiveError
@@ -30,12 +32,15 @@ class SortedColumns:
 
     def bound(self, values: Sequence[Any], side: Side) -> int:
         """How many rows come before all rows that begin with `values`, or, on the right, not after them."""
+        if not values:
+            return 0 if side == "left" else self.rows
         start, stop = 0, self.rows
-        for column, value in zip(self._columns, values, strict=False):
-            start, stop = column.find(value, "left", start, stop), column.find(value, "right", start, stop)
+        for column, value in zip(self._columns, values[:-1], strict=False):
+            start = column.find(value, "left", start, stop)
+            stop = column.find(value, "right", start, stop)
             if start == stop:
                 return start
-        return start if side == "left" else stop
+        return self._columns[len(values) - 1].find(values[-1], side, start, stop)
 
 
 def sought(value: Any, field: pa.Field) -> Any:
@@ -83,6 +88,28 @@ class _Numbers:
         return start + int(self._numbers[start:stop].searchsorted(value, side))
 
 
+class _Texts:
+    """Texts or bytes, compared where they lie: the order of UTF-8 is that of the characters."""
+
+    def __init__(self, column: pa.Array):
+        _, offsets, data = column.buffers()
+        is_large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+        width = np.int64 if is_large else np.int32
+        within = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
+        self._offsets = memoryview(within)  # whose items are plain numbers
+        self._data = memoryview(b"" if data is None else data)
+
+    def find(self, value: Any, side: Side, start: int, stop: int) -> int:
+        if value is None:
+            return stop
+        wanted = value.encode() if isinstance(value, str) else value
+        bisect = bisect_left if side == "left" else bisect_right
+        return bisect(range(len(self._offsets)), wanted, start, stop, key=self._at)
+
+    def _at(self, row: int) -> bytes:
+        return bytes(self._data[self._offsets[row] : self._offsets[row + 1]])
+
+
 class _Objects:
     def __init__(self, column: pa.Array):
         self._column = column
@@ -105,4 +132,16 @@ def _ranked(value: Any) -> tuple[int, Any]:
 
 def _searched(column: pa.Array) -> _Column:
     numbers = numbers_of(column)
-    return _Objects(column) if numbers is None else _Numbers(numbers)
+    if numbers is not None:
+        return _Numbers(numbers)
+    return _Texts(column) if _is_text(column.type) and not column.null_count else _Objects(column)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+    )
