@@ -96,7 +96,7 @@ class _Texts:
         is_large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
         width = np.int64 if is_large else np.int32
         within = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
-        self._offsets = memoryview(within)  # whose items are plain numbers
+        self._offsets: Any = memoryview(within)  # type: ignore[arg-type]  # its items are plain numbers
         self._data = memoryview(b"" if data is None else data)
 
     def find(self, value: Any, side: Side, start: int, stop: int) -> int:
