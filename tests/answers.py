@@ -97,10 +97,10 @@ def _schema_difference(expected: pa.Schema, actual: pa.Schema) -> str:
 
 
 def _matched(rows: list[tuple[Row, dict[str, float]]], keys: list[str]) -> dict[tuple[Any, ...], Any]:
-    """Rows by (window_end, key, how many of the same went before)."""
+    """Rows by (window_end, key, how many of the same come after): what an engine does not know is oldest."""
     seen: dict[tuple[Any, ...], int] = defaultdict(int)
     found = {}
-    for row, slack in rows:
+    for row, slack in reversed(rows):
         place = (row["window_end"], *(_plain(row[key]) for key in keys))
         found[(*place, seen[place])] = (row, slack)
         seen[place] += 1

@@ -81,6 +81,32 @@ def random_case(dice: Dice, title: str, most_events: int = 36, most_queries: int
     return Case(title, (random_stream(dice, delay),), tuple(steps))
 
 
+def random_crowd(dice: Dice, title: str) -> Case:
+    """Hundreds of queries that come and go, many at a time, around batches of a few events."""
+    delay = dice.pick(DELAYS)
+    questions: dict[str, Question] = {}
+    steps: list[Step] = []
+    times: list[int] = []
+    made = 0
+    for batch in random_batches(dice, delay, dice.whole(20, 40)):
+        for _ in range(dice.pick((200, 80, 5, 1))):
+            questions[f"q{made}"] = random_question(dice)
+            steps.append(Register(f"q{made}", questions[f"q{made}"].sql))
+            made += 1
+        times += batch["ts"]
+        steps.append(Push("s", batch))
+        for _ in range(min(len(questions), dice.pick((0, 1, 10, 50, len(questions))))):
+            name = dice.pick(list(questions))
+            del questions[name]
+            steps.append(Drop(name))
+        seen = {dice.pick(list(questions)) for _ in range(8)} if questions else set()
+        steps += random_looks(dice, {name: questions[name] for name in sorted(seen)}, times)
+        if dice.chance(10):
+            steps.append(Checkpoint())
+    steps += [Lookup(name) for name in questions]
+    return Case(title, (random_stream(dice, delay),), (*steps, Advance()))
+
+
 def random_changes(dice: Dice, questions: dict[str, Question]) -> list[Step]:
     """While the stream runs: another query, one query less, or a restart from a checkpoint."""
     change = dice.pick(("register", "register", "drop", "checkpoint"))

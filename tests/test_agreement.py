@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 
 from casefile import Case
-from replay import assert_agreement
-from scenario import SeededDice, random_case
+from replay import assert_agreement, disagreement
+from scenario import SeededDice, random_case, random_crowd
 from strategies import cases
 
 PAIRS = 10_000
+CROWDS = 24
 CHUNK = 250
 QUICK = 1_000  # pairs that also run where the slow tests are left out
 
@@ -39,6 +40,14 @@ def test_pairs(first: int) -> None:
     """Every look-up and every emitted window of these seeds is what semantics.md says."""
     for seed in range(first, first + CHUNK):
         assert_agreement(seeded_case(seed))
+
+
+@pytest.mark.parametrize("seed", range(CROWDS))
+def test_crowds(seed: int) -> None:
+    """The same with hundreds of queries at a time, which come and go. To shrink these would take too long:
+    a failure names the query, which is often enough by itself."""
+    if error := disagreement(random_crowd(SeededDice(seed), f"crowd {seed}")):
+        raise error
 
 
 @pytest.mark.skipif("MUNTIN_SEED" not in os.environ, reason="set MUNTIN_SEED to replay one seed")

@@ -1,7 +1,8 @@
-"""How figures look: a panel per mode, logarithmic rates, and names beside the lines instead of a legend."""
+"""How figures look: panels side by side, and names beside the lines instead of a legend."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ COLOURS = {
     "materialize_all": "#B8860B", "materialize_none": "#666666",
     "tree": "#0072B2", "dense": "#D55E00", "scan": "#009E73", "naive": "#666666",
     "tree_probe": "#56B4E9", "dense_probe": "#E69F00",
+    "sweep": "#D55E00", "online": "#009E73", "fewest": "#0072B2",
+    "sweep_from_2": "#E69F00", "online_from_2": "#66B99A", "fewest_from_2": "#56B4E9",
+    "isolated": "#666666", "chains": "#D55E00", "ring": "#009E73", "slices": "#0072B2",
+    "look_ups": "#0072B2", "push_model": "#56B4E9", "panes": "#D55E00", "paired_windows": "#009E73",
+    "numpy": "#666666",
     "staircase_tree": "#0072B2", "staircase_dense": "#D55E00", "scan_keys": "#666666", "scan_columns": "#B8860B",
 }  # fmt: skip
 STYLE: dict[str, Any] = {
@@ -37,7 +43,8 @@ GAP = 0.062  # least distance between two names, as a part of the panel's height
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn: rates by name over the column `x` of a result."""
+    """What is drawn: values by name over the column `x` of a result, in a panel for each mode. A value that is
+    missing is left out."""
 
     x: str
     x_label: str
@@ -45,38 +52,49 @@ class Chart:
     names: dict[str, str]  # labels by structure, in the order of their colours' importance
     is_log: bool = True
     apart: tuple[float, ...] = field(default=())  # values of x drawn as rings, not joined to the line
+    panels: dict[str, str] = field(default_factory=MODE_TITLES.copy)  # titles by mode
+    is_log_y: bool = True
+    where: dict[str, Any] = field(default_factory=dict)  # what other columns must be for a row to be drawn
+    dashed: tuple[str, ...] = ()
+    y_text: Callable[[float], str] = short
 
     def draw(self, record: Record, path: Path) -> None:
         """Write the figure; the same record gives the same file."""
         with plt.rc_context(STYLE):
-            figure, panels = plt.subplots(1, len(MODE_TITLES), figsize=(10.4, 4.3), sharey=True)
-            for panel, (mode, title) in zip(panels, MODE_TITLES.items(), strict=True):
-                self._draw_lines(panel, rows_of(record, mode))
+            width = 10.4 if len(self.panels) < 3 else 4.6 * len(self.panels)
+            figure, panels = plt.subplots(1, len(self.panels), figsize=(width, 4.3), sharey=True)
+            for panel, (mode, title) in zip(panels, self.panels.items(), strict=True):
+                self._draw_lines(panel, self._rows(record, mode))
                 panel.set_title(title)
                 panel.set_xlabel(self.x_label)
             panels[0].set_ylabel(self.y_label)
             low, high = panels[0].get_ylim()
-            panels[0].set_ylim(low, high)
-            for panel, mode in zip(panels, MODE_TITLES, strict=True):
-                self._name_lines(panel, rows_of(record, mode))
+            panels[0].set_ylim(low if self.is_log_y else 0, high)
+            for panel, mode in zip(panels, self.panels, strict=True):
+                self._name_lines(panel, self._rows(record, mode))
             figure.tight_layout(w_pad=2.5)
             metadata = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, metadata=metadata, dpi=110)
             plt.close(figure)
 
+    def _rows(self, record: Record, mode: str) -> list[Record]:
+        rows = rows_of(record, mode)
+        return [row for row in rows if all(row[key] == value for key, value in self.where.items())]
+
     def _draw_lines(self, panel: Axes, rows: list[Record]) -> None:
         joined = [row for row in rows if row[self.x] not in self.apart]
         alone = [row for row in rows if row[self.x] in self.apart]
         for name in self.names:
-            x, y = ([row[key] for row in joined] for key in (self.x, name))
-            panel.plot(x, y, color=COLOURS[name], linewidth=1.8, marker="o", markersize=3.6)
+            x, y = ([row[key] for row in joined if row.get(name) is not None] for key in (self.x, name))
+            style = "--" if name in self.dashed else "-"
+            panel.plot(x, y, color=COLOURS[name], linewidth=1.8, linestyle=style, marker="o", markersize=3.6)
             x, y = ([row[key] for row in alone] for key in (self.x, name))
             panel.plot(
                 x, y, color=COLOURS[name], linestyle="", marker="o", markersize=5, markerfacecolor="white"
             )
-        panel.set_yscale("log")
+        panel.set_yscale("log" if self.is_log_y else "linear")
         panel.yaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: short(value).replace(".00", "").replace(".0", ""))
+            FuncFormatter(lambda value, _: self.y_text(value).replace(".00", "").replace(".0", ""))
         )
         panel.yaxis.set_minor_formatter(NullFormatter())
         panel.tick_params(which="minor", length=0)
@@ -88,11 +106,19 @@ class Chart:
 
     def _name_lines(self, panel: Axes, rows: list[Record]) -> None:
         """Names at the right ends, moved apart where they would overlap."""
-        low, high = np.log(panel.get_ylim())
-        wanted = {name: (np.log(rows[-1][name]) - low) / (high - low) for name in self.names}
-        for name, place in spread_out(wanted, GAP).items():
+        scale = np.log if self.is_log_y else np.asarray
+        low, high = scale(panel.get_ylim())
+        last = {name: [row[name] for row in rows if row.get(name) is not None] for name in self.names}
+        wanted = {name: (scale(values[-1]) - low) / (high - low) for name, values in last.items() if values}
+        places = spread_out(wanted, GAP)
+        up = max(0.0, -min(places.values()))  # no name below the panel, among those of its scale
+        for name, place in places.items():
             panel.annotate(
-                self.names[name], (1.02, place), xycoords="axes fraction", va="center", color=COLOURS[name]
+                self.names[name],
+                (1.02, place + up),
+                xycoords="axes fraction",
+                va="center",
+                color=COLOURS[name],
             )
 
 

@@ -326,9 +326,9 @@ class Engine:
         shard = operator.shard
         rings = [f"ring of {len(store):,} events" for id, store in shard.stores.items() if id.kind == "ring"]
         title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
-        groups = shard.manager.groups
+        groups, nestings = shard.manager.groups, shard.manager.nestings
         at_work = {number: running(shard, number) for number in groups}
-        return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings))
+        return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings), nestings)
 
 
 def _check_backlog(given: Any) -> None:

@@ -336,6 +336,7 @@ class Shard:
             keys.check()
         for text in self.texts.values():
             text.check()
+        self.manager.check()
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}

@@ -8,11 +8,12 @@ import numpy as np
 
 from muntin.engine.shard import Shard
 from muntin.plan.explain import Running, predicted_combines
+from muntin.plan.nesting import Nesting
 
 
 def stream_stats(shard: Shard) -> dict[str, Any]:
     """Events accepted and late, event time, watermark, and what is kept."""
-    clock = shard.clock
+    clock, nestings = shard.clock, shard.manager.nestings.by_signature
     return {
         "events": clock.events,
         "late": clock.late_events,
@@ -22,6 +23,7 @@ def stream_stats(shard: Shard) -> dict[str, Any]:
         "groups": len(shard.synopses),
         "keys": sum(len(keys) for keys in shard.keys.values()),
         "bytes": shard.nbytes(),
+        "nestings": {str(each): _nested(nesting) for each, nesting in nestings.items()},
         "costs": {number: _costs(shard, number) for number in shard.manager.groups},
     }
 
@@ -30,6 +32,17 @@ def running(shard: Shard, number: int) -> Running:
     """A window group at work, as EXPLAIN shows it."""
     group, meter = shard.manager.groups[number], shard.meter
     return Running(shard.synopses[number], meter.groups[number], meter.stores[group.store])
+
+
+def _nested(nesting: Nesting) -> dict[str, int]:
+    """How the windows of one operation signature nest."""
+    return {
+        "windows": nesting.windows,
+        "chains": len(nesting.chains),
+        "optimum": nesting.optimum,
+        "members": nesting.members,
+        "piggybacked": nesting.piggybacked,
+    }
 
 
 def _costs(shard: Shard, number: int) -> dict[str, Any]:

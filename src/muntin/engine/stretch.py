@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from muntin.engine.piggyback import alight, board
 from muntin.engine.reading import Place, Reading
 from muntin.engine.shard import Shard
 from muntin.engine.timed import timed, timed_together
@@ -45,10 +46,14 @@ class Stretch:
                 self._look_up(number, windows, width)
 
     def _look_up(self, number: int, windows: Mapping[Window, Asked], width: int) -> None:
-        counts = {window: len(each.instants) for window, each in windows.items()}
+        hosts, rides = board(windows)
+        counts = {window: len(each.instants) for window, each in hosts.items()}
         found = timed_together(
-            self._shard, number, counts, lambda synopsis: synopsis.lookup_all(windows, width)
+            self._shard, number, counts, lambda synopsis: synopsis.lookup_all(hosts, width)
         )
+        synopsis = self._shard.synopses[number]
+        for window, ride in rides.items():
+            found[window] = alight(window, ride, found[ride.host], windows[window], synopsis)
         for window, each in windows.items():
             self._found[number, window, each.instants.tobytes()] = found[window]
 

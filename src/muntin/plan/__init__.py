@@ -3,6 +3,21 @@
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import Placement, WindowManager
+from muntin.plan.nesting import Nesting
+from muntin.plan.nestings import Nestings, Signature
 from muntin.plan.rules import RULES, Rule
+from muntin.plan.window_chain import WindowChain
 
-__all__ = ["RULES", "Demand", "Placement", "Rule", "WindowGroup", "WindowManager", "demands_of"]
+__all__ = [
+    "RULES",
+    "Demand",
+    "Nesting",
+    "Nestings",
+    "Placement",
+    "Rule",
+    "Signature",
+    "WindowChain",
+    "WindowGroup",
+    "WindowManager",
+    "demands_of",
+]

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from muntin.plan.combines import combines, combines_formula, elements_merged
+from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
+from muntin.plan.nestings import Nestings
 from muntin.plan.observed import Observed
 from muntin.plan.width import elements_in
 from muntin.query import Query
@@ -90,13 +92,15 @@ def explain_stream(
     groups: Mapping[int, WindowGroup],
     running: Mapping[int, Running],
     rings: str,
+    nestings: Nestings,
 ) -> str:
-    """All groups of a stream, after a line that sums them up."""
+    """All groups of a stream, after a line that sums them up; then how their windows nest."""
     head = (
         f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
     )
     parts = [head + (f"; {rings}" if rings else "")]
     parts += [explain_group(group, running.get(number)) for number, group in groups.items()]
+    parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
     return "\n\n".join(parts)
 
 

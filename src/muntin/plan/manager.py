@@ -11,6 +11,7 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.plan.demand import Demand, Demands, demands_of
 from muntin.plan.group import WindowGroup
+from muntin.plan.nestings import Nestings
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.threshold import INDEXES, threshold_of
@@ -41,6 +42,7 @@ class WindowManager:
     def __init__(self) -> None:
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
+        self.nestings = Nestings()
         self._next = 1
         self._bands: dict[Expression, Counter[Band]] = {}  # by attribute: how many demands ask for each
 
@@ -54,6 +56,7 @@ class WindowManager:
         calls = tuple(self._place_call(name, call, is_running) for call in demands.calls)
         presence = tuple(self._place_call(name, (each,), is_running)[0] for each in demands.presence)
         self.placements[name] = Placement(calls, presence)
+        self.nestings.register(demands.all())
         return self.placements[name]
 
     def drop(self, name: str) -> Placement:
@@ -62,6 +65,7 @@ class WindowManager:
         for number, demand in placement.all():
             self.groups[number].remove(name, demand)
             self._count(demand, -1)
+        self.nestings.revoke(demand for _, demand in placement.all())
         for number in placement.groups():
             if not self.groups[number].queries:
                 del self.groups[number]
@@ -79,6 +83,11 @@ class WindowManager:
             for number, demand in self.placements[name].all():
                 self.groups[number].add(name, demand)
                 self._count(demand, 1)
+            self.nestings.register(demands.all())
+
+    def check(self) -> None:
+        """Assert every invariant of what is counted."""
+        self.nestings.check([demand for _, demand in each.all()] for each in self.placements.values())
 
     def _place_call(self, name: str, call: tuple[Demand, ...], is_running: bool) -> tuple[Placed, ...]:
         rules = self._rules(call)

@@ -1,0 +1,149 @@
+"""Figure 12: seconds per timestamp to sum over 10,000 windows of each class, by the rate of the stream."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.figures.page import Record
+from benchmarks.figures.patroumpas_sellis.connections import SECOND, Batch, connections
+from benchmarks.figures.patroumpas_sellis.standing import Standing
+from benchmarks.figures.patroumpas_sellis.window_classes import CLASSES, LONGEST, draw_windows
+from benchmarks.figures.plot import Chart
+from benchmarks.measure import Column, Result
+from benchmarks.report import origin_text, table_text
+
+WINDOWS, QUICK_WINDOWS = 10_000, 40
+RATES, QUICK_RATES = (1_000, 10_000, 30_000, 100_000), (50,)
+FILL = LONGEST + max(CLASSES.values())  # timestamps after which every window is full
+TIMED, QUICK_TIMED = 12, 2
+NUMPY_TO = 10_000  # the greatest rate at which every window is summed on its own
+NAMES = {
+    "look_ups": "slices, all windows", "push_model": "slices", "panes": "panes", "paired_windows": "paired windows",
+    "numpy": "each window summed",
+}  # fmt: skip
+
+NOTES = f"""\
+SUM over {WINDOWS:,} windows of a class, sizes up to {LONGEST} timestamps of a second, on a made-up trace of
+connections. A timestamp is the push of one second of the stream, and by `advance` the answers of all windows that
+slide then; all windows: by `lookup_many` the answers of every window, slid or not. slices: as planned, R-INT over
+slices. Panes and paired windows by hint. each window summed: NumPy sums the events of every window that slides,
+up to {NUMPY_TO:,} a second. CPU seconds, median of {TIMED} timestamps once all windows are full; ways take turns.
+All answers are compared with prefix sums of NumPy."""
+
+
+def run(quick: bool) -> Result:
+    """Measure every class at every rate."""
+    count, rates, timed = (QUICK_WINDOWS, QUICK_RATES, QUICK_TIMED) if quick else (WINDOWS, RATES, TIMED)
+    rows = [row for name in CLASSES for row in measure(name, count, rates, timed)]
+    return Result(
+        name="patroumpas_sellis/ps12",
+        title="Evaluation against the rate of the stream",
+        notes=" ".join(NOTES.split()),
+        columns=[
+            Column("mode", "class"), Column("rate", "connections/s", ",d"),
+            Column("slid", "windows that slide", ",.0f"),
+            *(Column(way, f"{label}, s", ".4f") for way, label in NAMES.items()),
+        ],
+        rows=rows,
+        parameters={"windows": count, "timestamps": timed},
+    )  # fmt: skip
+
+
+def measure(name: str, count: int, rates: tuple[int, ...], timed: int) -> list[dict[str, Any]]:
+    """The rows of a class: the same engines at one rate after the other."""
+    windows = draw_windows(name, count, seed=12)
+    ways = {
+        "look_ups": Standing(windows), "push_model": Standing(windows),
+        "panes": Standing(windows, "panes"), "paired_windows": Standing(windows, "paired_windows"),
+    }  # fmt: skip
+    slide, second, rows = np.array(windows)[:, 1], 0, []
+    for rate in rates:
+        recent: deque[Batch] = deque(maxlen=FILL)
+        for batch in connections(rate, second, FILL, seed=rate):
+            recent.append(batch)
+            for standing in ways.values():
+                standing.push(batch)
+        second += FILL
+        for way, standing in ways.items():
+            if way != "look_ups":
+                standing.owe_from(second)
+        spent: dict[str, list[float]] = {}
+        slid = []
+        for batch in connections(rate, second, timed, seed=rate + 1):
+            second += 1
+            recent.append(batch)
+            slid.append(int((second % slide == 0).sum()))
+            for way, standing in ways.items():
+                answer = standing.answers if way == "look_ups" else standing.closed
+                seconds, found = timestamp(standing, batch, second, answer)
+                spent.setdefault(way, []).append(seconds)
+                if way == "look_ups":
+                    standing.compare(found, standing.expected(recent, second))
+                else:
+                    standing.check_closed(recent, second, found)
+            if rate <= NUMPY_TO:
+                spent.setdefault("numpy", []).append(sum_each(ways["look_ups"], recent, second))
+        for standing in ways.values():
+            standing.owe_nothing()
+        row = {f"{way}_spread": (max(each) - min(each)) / median(each) for way, each in spent.items()}
+        row |= {way: median(each) for way, each in spent.items()}
+        rows.append({"mode": name, "rate": rate, "slid": sum(slid) / len(slid), **row})
+    return rows
+
+
+def timestamp(
+    standing: Standing, batch: Batch, second: int, answer: Callable[[int], Any]
+) -> tuple[float, Any]:
+    """CPU seconds of one timestamp, and its answers."""
+    before = process_time()
+    standing.push(batch)
+    found = answer(second)
+    return process_time() - before, found
+
+
+def sum_each(standing: Standing, recent: deque[Batch], second: int) -> float:
+    """CPU seconds in which NumPy sums every window that slides, each on its own."""
+    at, value = (np.concatenate(columns) for columns in zip(*recent, strict=True))
+    right = standing.expected(recent, second)
+    before = process_time()
+    found = {}
+    for number, (size, slide) in enumerate(standing.windows):
+        if second % slide == 0:
+            lo, hi = np.searchsorted(at, ((second - size) * SECOND, second * SECOND))
+            found[number] = value[lo:hi].sum()
+    seconds = process_time() - before
+    assert all(right[number] == total for number, total in found.items())
+    return seconds
+
+
+def times_table(record: Record) -> str:
+    """Milliseconds per timestamp."""
+    columns = [
+        {"key": "mode", "label": "class", "format": ""},
+        {"key": "rate", "label": "connections/s", "format": ",d"},
+        {"key": "slid", "label": "windows that slide", "format": ",.0f"},
+        *({"key": way, "label": f"{label}, ms", "format": ",.1f"} for way, label in NAMES.items()),
+    ]
+    rows = [
+        {**row, **{way: None if row.get(way) is None else 1e3 * row[way] for way in NAMES}}
+        for row in record["rows"]
+    ]
+    return table_text(columns, rows)
+
+
+def milliseconds_text(value: float) -> str:
+    """Seconds as milliseconds."""
+    return f"{value * 1e3:,.3g} ms"
+
+
+CHART = Chart(
+    "rate", "connections per second", "CPU time per timestamp", NAMES, y_text=milliseconds_text,
+    panels={name: f"{name}: slides up to {most}" for name, most in CLASSES.items()},
+)  # fmt: skip
+PARTS = {"table": times_table, "origin": origin_text}

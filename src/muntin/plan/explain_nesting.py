@@ -1,0 +1,56 @@
+"""A nesting in words: which windows of a stream nest, in how many chains, and which answer for others."""
+
+from __future__ import annotations
+
+from muntin.plan.nesting import Nesting
+from muntin.plan.nestings import Signature
+from muntin.plan.window_chain import Member, WindowChain
+from muntin.window import span
+
+_SHOWN = 6  # chains, and members of each, before "… and n more"
+
+
+def explain_nesting(signature: Signature, nesting: Nesting) -> str:
+    """A paragraph on the windows of one signature.
+
+    >>> nesting = Nesting()
+    >>> for size, slide in ((8, 2), (8, 4), (16, 4)):
+    ...     nesting.register(size * 1_000_000, slide * 1_000_000)
+    >>> print(explain_nesting(Signature(None, ()), nesting))
+    nesting without keys: 3 windows in 1 chain (the fewest possible), 1 of them piggybacked
+      chain    8 SECONDS by 2 SECONDS (and by 4 SECONDS) < 16 SECONDS by 4 SECONDS
+    """
+    head = (
+        f"nesting {signature}: {_count(nesting.windows, 'window')} in {_count(len(nesting.chains), 'chain')}"
+        f" ({_fewest(nesting)}), {nesting.piggybacked:,} of them piggybacked"
+    )
+    lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN]]
+    if len(nesting.chains) > _SHOWN:
+        lines.append(f"  … and {len(nesting.chains) - _SHOWN:,} more")
+    return "\n".join([head, *lines])
+
+
+def _fewest(nesting: Nesting) -> str:
+    if nesting.optimum == len(nesting.chains):
+        return "the fewest possible"
+    # hosts that nobody asks for can join what would else be apart
+    return f"{nesting.optimum:,} {'would do' if nesting.optimum < len(nesting.chains) else 'without virtual hosts'}"
+
+
+def _chain(chain: WindowChain) -> str:
+    more = len(chain.members) - _SHOWN
+    return " < ".join(
+        [_member(member) for member in chain.members[:_SHOWN]] + [f"… {more:,} more"] * (more > 0)
+    )
+
+
+def _member(member: Member) -> str:
+    moves = f"{span(member.size)} by {span(member.slide)}"
+    others = ", ".join(span(slide) for slide in sorted(member.piggybacked))
+    if member.is_virtual:
+        return f"{moves} (only for those by {others})"
+    return moves + (f" (and by {others})" if others else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
