@@ -7,7 +7,6 @@ replacing one small file. A call that raises has changed nothing, and neither ha
 from __future__ import annotations
 
 import fcntl
-import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,8 @@ from muntin.archive.update import Update
 from muntin.archive.view import View
 from muntin.errors import ArchiveError, NameTaken
 
+WRITERS = 8  # parts rewritten side by side: more than there are cores, since most wait for the disk
+
 
 class Archive:
     """A view on disk that can be updated.
@@ -50,7 +51,7 @@ class Archive:
         self._folder = folder
         self._lock = lock
         self._view = View(epoch)
-        self._pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1), "muntin-archive")
+        self._pool = ThreadPoolExecutor(WRITERS, "muntin-archive")
         self._build_rate = 0.0  # bytes a second, as last measured
         self.touched = Touched()  # by the last update
 

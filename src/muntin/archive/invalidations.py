@@ -9,6 +9,7 @@ generated later with the same value is not concerned.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,34 +58,40 @@ class Invalidations:
         """Whether each of some results has ended, as a NumPy array; O(entries + rows)."""
         if not len(self) or not rows.num_rows:
             return np.zeros(rows.num_rows, bool)
-        entry, row = _codes(
-            [self.entries.column(name) for name in self._on], [rows[name] for name in self._on]
-        )
-        latest = np.full(int(entry.max()) + 2, np.iinfo(np.int64).min)
-        np.maximum.at(latest, entry, self.entries.column(AT).to_numpy())
-        latest[-1] = np.iinfo(np.int64).min  # of rows whose value no entry has
-        generated = rows[GENERATED].to_numpy(
-            **({} if isinstance(rows, pa.Table) else {"zero_copy_only": False})
-        )
-        return generated <= latest[row]
+        number = self._numbers([rows[name] for name in self._on], self._distinct)
+        place = np.minimum(np.searchsorted(self._values, number), len(self._values) - 1)
+        latest = np.where(self._values[place] == number, self._latest[place], np.iinfo(np.int64).min)
+        return np.asarray(rows[GENERATED].to_numpy()) <= latest
 
+    @cached_property
+    def _distinct(self) -> list[Any]:
+        """Distinct values of each column."""
+        return [pc.unique(self.entries.column(name)) for name in self._on]
 
-def _codes(entries: Sequence[Any], rows: Sequence[Any]) -> tuple[Any, Any]:
-    """Equal numbers for equal values: from 0 for those of entries, -1 for rows that equal none."""
-    entry, row = np.int64(0), np.int64(0)
-    missing: Any = np.False_
-    for ours, theirs in zip(entries, rows, strict=True):
-        distinct = pc.unique(ours)
-        entry = entry * len(distinct) + _numbers(pc.index_in(ours, distinct))
-        found = _numbers(pc.index_in(theirs, distinct))
-        missing = missing | (found < 0)
-        row = row * len(distinct) + found
-    distinct, dense = np.unique(entry, return_inverse=True)
-    place = np.minimum(np.searchsorted(distinct, row), len(distinct) - 1)
-    return dense, np.where(missing | (distinct[place] != row), -1, place)
+    @cached_property
+    def _sorted(self) -> tuple[Any, Any]:
+        number = self._numbers([self.entries.column(name) for name in self._on], self._distinct)
+        values, place = np.unique(number, return_inverse=True)
+        latest = np.full(len(values), np.iinfo(np.int64).min)
+        np.maximum.at(latest, place, self.entries.column(AT).to_numpy())
+        return values, latest
 
+    @property
+    def _values(self) -> Any:
+        """A number for each combination of values that has an entry, in ascending order."""
+        return self._sorted[0]
 
-def _numbers(indices: Any) -> Any:
-    return pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) if isinstance(
-        indices, pa.Array
-    ) else pc.fill_null(indices, -1).to_numpy().astype(np.int64)  # fmt: skip
+    @property
+    def _latest(self) -> Any:
+        """The latest instant of each."""
+        return self._sorted[1]
+
+    @staticmethod
+    def _numbers(columns: Sequence[Any], distinct: Sequence[Any]) -> Any:
+        """One number a row, equal for equal values; -1 where no entry has a value."""
+        number: Any = 0
+        is_missing: Any = False
+        for column, values in zip(columns, distinct, strict=True):
+            found = np.asarray(pc.fill_null(pc.index_in(column, values), -1).to_numpy()).astype(np.int64)
+            number, is_missing = number * len(values) + found, is_missing | (found < 0)
+        return np.where(is_missing, -1, number)
