@@ -16,7 +16,7 @@ from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text
 
-UNITS = {"quick": 7_200, "small": 540_000, "full": 5_000_000}
+UNITS = {"quick": 7_200, "small": 216_000, "full": 5_000_000}
 NUMBERS = (4, 9, 16, 25)
 NOTES = f"""\
 Results of {TUPLE_BYTES} bytes with {KEYS} keys, one a unit of time on average, updated {UPDATES} times a window; on

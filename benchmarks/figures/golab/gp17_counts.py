@@ -22,8 +22,8 @@ MODES = {"one_slot": "looking one slot around", "as_rates_vary": "looking as far
 NOTES = f"""\
 Results of {TUPLE_BYTES} bytes with {KEYS} keys over two windows by count, updated {UPDATES} times while a window fills;
 the rates of both streams are drawn anew for each update, up to 4 times apart. Guesses are by the smoothed rate; an
-update looks one slot around its own, as the paper's, or as far as the variance of the rates demands. Results that outlive
-their guess are guessed anew. Answers are compared with NumPy after every update."""
+update looks one slot around its own, as the paper's, or as far as the variance of the rates demands. Results that
+outlive their guess are guessed anew. Answers are compared with NumPy after every update."""
 
 
 def run(quick: bool, full: bool = False) -> Result:
