@@ -26,10 +26,12 @@ import pyarrow as pa
 
 from aggregates import NOTHING, Measured, aggregate, answer_type
 from muntin.expression import Expression
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Query
 from muntin.sql import parse_query
 from muntin.stream import Stream
 from muntin.window import Window
+from reference_join import StandingJoin
 
 EPOCH = datetime(1970, 1, 1)
 Key = tuple[Any, ...]
@@ -116,20 +118,27 @@ class ReferenceEngine:
     def __init__(self) -> None:
         self.logs: dict[str, _Log] = {}
         self.standing: dict[str, _Standing] = {}
+        self.joins: dict[str, StandingJoin] = {}
 
     def execute(self, sql: str) -> None:
         """CREATE STREAM, the one statement a reference needs."""
         stream = declared(sql)
         self.logs[stream.name] = _Log(stream)
 
-    def register(self, sql: str | Query, *, name: str) -> None:
+    def register(self, sql: str | AnyQuery, *, name: str) -> None:
         streams = {log.stream.name: log.stream for log in self.logs.values()}
         query = parse_query(sql, streams) if isinstance(sql, str) else sql
+        if isinstance(query, JoinQuery):
+            left, right = (self.logs[side.stream.name] for side in query.sides)
+            join = StandingJoin(query, left, right, None, (left.greatest, right.greatest), None)
+            join.reached = join.began = join.watermark
+            self.joins[name] = join
+            return
         log = self.logs[query.stream.name]
         self.standing[name] = _Standing(query, log.watermark, log.greatest)
 
     def drop(self, name: str) -> None:
-        del self.standing[name]
+        del (self.joins if name in self.joins else self.standing)[name]
 
     def push(self, stream: str, batch: Mapping[str, Sequence[Any]]) -> None:
         """Accept the events that are not late, one by one."""
@@ -154,6 +163,8 @@ class ReferenceEngine:
 
     def lookup(self, name: str, key: Any = None, at: Any = None) -> Answer:
         """The answer as of `at`: one row, or one per key."""
+        if name in self.joins:
+            return self.joins[name].lookup(None if at is None else microseconds(at))
         standing = self.standing[name]
         query, log = standing.query, self.logs[standing.query.stream.name]
         instant = microseconds(at) if at is not None else None if log.greatest is None else log.greatest + 1
@@ -176,6 +187,9 @@ class ReferenceEngine:
             if rows := self._closed(standing, log, reached):
                 answers[name] = self._answer(standing, rows)
             standing.reached = reached
+        for name, join in self.joins.items():
+            if found := join.advance(None if until is None else microseconds(until)):
+                answers[name] = found
         return {name: answer for name, answer in answers.items() if answer.rows}
 
     def _closed(self, standing: _Standing, log: _Log, reached: int) -> list[_Row]:

@@ -52,7 +52,7 @@ def run_case(case: Case, runtime: Runtime) -> None:
     for step in case.steps:
         match step:
             case Register(name, sql):
-                schemas[name] = parse_query(sql, streams).answer_schema()
+                schemas[name] = parse_query(sql, streams).emission_schema()
                 runtime.register(name, sql)
             case Push(stream, batch):
                 runtime.push(stream, batch)

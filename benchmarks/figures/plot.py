@@ -26,7 +26,7 @@ COLOURS = {
     "sweep": "#D55E00", "online": "#009E73", "fewest": "#0072B2",
     "sweep_from_2": "#E69F00", "online_from_2": "#66B99A", "fewest_from_2": "#56B4E9",
     "isolated": "#666666", "chains": "#D55E00", "ring": "#009E73", "slices": "#0072B2",
-    "look_ups": "#0072B2", "push_model": "#56B4E9", "panes": "#D55E00", "paired_windows": "#009E73",
+    "numbers": "#56B4E9", "tables": "#8C5FBF", "panes": "#D55E00", "paired_windows": "#009E73",
     "numpy": "#666666",
     "reindex": "#666666", "del": "#B8860B", "wata": "#AAAAAA", "wata_swept": "#C49A6C", "chronological": "#8C5FBF",
     "rebuild": "#D55E00", "no_rebuild": "#0072B2", "lazy_rebuild": "#E69F00", "lazy_no_rebuild": "#56B4E9",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SqlError,
         WindowTooLarge,
     )
+    from muntin.join_query import JoinQuery
     from muntin.query import Query
     from muntin.stream import Stream
     from muntin.window import Window
@@ -35,6 +36,7 @@ _HOME = {
     "SchemaError": "errors",
     "SqlError": "errors",
     "WindowTooLarge": "errors",
+    "JoinQuery": "join_query",
     "Query": "query",
     "Stream": "stream",
     "Window": "window",
@@ -55,6 +57,7 @@ __all__ = [
     "ArchiveError",
     "CheckpointError",
     "Engine",
+    "JoinQuery",
     "MuntinError",
     "NameTaken",
     "NotFound",

@@ -90,7 +90,12 @@ def demo(
 def run(
     script: SqlFile,
     input: Annotated[
-        Path, typer.Option("--input", help="Events: .parquet, .csv or .jsonl (also .csv.gz …).")
+        list[str],
+        typer.Option(
+            "--input",
+            metavar="[STREAM=]PATH",
+            help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), or a folder; once for each stream.",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", help="A .parquet, .csv or .jsonl file, or a directory.")],
     stream: Annotated[str | None, typer.Option(help="The stream of the input, if there are several.")] = None,

@@ -90,6 +90,11 @@ class Query:
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
 
     @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams it reads."""
+        return (self.stream,)
+
+    @property
     def key_expressions(self) -> tuple[Expression, ...]:
         """What its keys are, whatever their names: queries that agree on it share dictionaries and state."""
         return tuple(key.expression for key in self.keys)

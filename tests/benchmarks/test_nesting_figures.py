@@ -76,6 +76,11 @@ def test_a_wrong_answer_is_noticed() -> None:
     for batch in batches:
         standing.push(batch)
     standing.check(batches, 30)
+    found = standing.find(30)
+    standing.check_found(batches, 30, found)
+    found[0] += 1
+    with pytest.raises(AssertionError, match=r"\(8, 2\) is not what NumPy has"):
+        standing.check_found(batches, 30, found)
     standing.owe_from(29)
     closed = standing.closed(30)
     standing.check_closed(batches, 30, closed)

@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 import pytest
@@ -146,6 +147,61 @@ def test_other_streams_are_left_out(muntin, script, inputs, tmp_path):
     assert "1 queries read other streams" in done.output
 
 
+def test_a_long_table_has_answers_without_values(muntin, tmp_path):
+    (tmp_path / "in.csv").write_text("ts,k\n1,a\n2,b\n3,a\n")
+    script = tmp_path / "q.sql"
+    script.write_text(
+        "CREATE STREAM s (ts BIGINT, k VARCHAR) TIMESTAMP BY ts;"
+        "SELECT DISTINCT k FROM s [RANGE 9 SECONDS]; SELECT COUNT(*) AS n FROM s [RANGE 9 SECONDS]"
+    )
+    run(muntin, script, tmp_path / "in.csv", tmp_path / "out.jsonl")
+    rows = pa.json.read_json(tmp_path / "out.jsonl").to_pylist()
+    last = [(row["query"], row["key"], row["column"], row["value"]) for row in rows][-3:]
+    assert last == [
+        ("query_1", '{"k": "a"}', None, None),
+        ("query_1", '{"k": "b"}', None, None),
+        ("query_2", None, "n", 3.0),
+    ]
+
+
+def test_two_streams_are_read_side_by_side(muntin, tmp_path):
+    (tmp_path / "orders.csv").write_text(
+        "ts,k,x\n" + "".join(f"{i * 10**6},{i % 3},{i}\n" for i in range(20))
+    )
+    (tmp_path / "bids.jsonl").write_text(
+        "".join(json.dumps({"ts": i * 10**6, "k": i % 4, "y": -i}) + "\n" for i in range(0, 20, 2))
+    )
+    script = tmp_path / "q.sql"
+    script.write_text(
+        "CREATE STREAM orders (ts BIGINT, k BIGINT, x BIGINT) TIMESTAMP BY ts;"
+        "CREATE STREAM bids (ts BIGINT, k BIGINT, y BIGINT) TIMESTAMP BY ts;"
+        "REGISTER QUERY pairs AS SELECT k, x, y FROM orders [RANGE 5 SECONDS SLIDE 5 SECONDS] "
+        "JOIN bids [RANGE 5 SECONDS] USING (k)"
+    )
+    given = ["--input", f"orders={tmp_path / 'orders.csv'}", "--input", f"bids={tmp_path / 'bids.jsonl'}"]
+    done = muntin("run", script, *given, "--out", tmp_path / "out.csv", "--batch-rows", 3)
+    assert done.exit_code == 0, done.output
+    rows = pa.csv.read_csv(tmp_path / "out.csv").select(["k", "x", "y"]).to_pylist()
+    wanted = [
+        (x % 3, x, -y)
+        for end in range(5, 25, 5)
+        for x in range(end - 5, end)
+        for y in range(end - 5, end)
+        if y % 2 == 0 and x % 3 == y % 4
+    ]
+    assert sorted(tuple(row.values()) for row in rows) == sorted(wanted)
+    assert "30 events" in done.output
+    for bad, message in (
+        (given[:2], "--input bids=FILE"),
+        ([*given, "--input", given[1]], "two inputs are given for stream 'orders'"),
+        ([*given[:3], "bids.jsonl"], "which stream is 'bids.jsonl'? write --input STREAM=FILE"),
+    ):
+        refused = muntin("run", script, *bad, "--out", tmp_path / "no.csv")
+        assert refused.exit_code == 2
+        assert message in refused.output
+        assert not (tmp_path / "no.csv").exists()
+
+
 def test_explain_prints_the_plan(muntin, script):
     done = muntin("explain", script)
     assert done.exit_code == 0
@@ -174,3 +230,47 @@ def test_changes_keep_their_column(muntin, tmp_path):
     long = pa.parquet.read_table(tmp_path / "two.parquet")
     of_one = long.filter((pc.field("query") == "one") & (pc.field("column") == "change"))
     assert of_one["text"].to_pylist() == [change for _, change in expected]
+
+
+def test_arrow_files_and_folders(muntin, script, trades, tmp_path, expected):
+    """A folder is one input: its files in the order of their names, whatever their formats."""
+    folder = tmp_path / "days"
+    folder.mkdir()
+    pa.feather.write_feather(trades.slice(0, 7_000), str(folder / "1.feather"))
+    with pa.ipc.new_stream(str(folder / "2.arrow"), trades.schema) as writer:
+        writer.write_table(trades.slice(7_000, 5_500))
+    pa.parquet.write_table(trades.slice(12_500), folder / "3.parquet")
+    (folder / ".hidden").touch()
+    out = tmp_path / "answers"
+    run(muntin, script, folder, f"{out}/", "--no-flush")
+    for name, table in expected.items():
+        assert pa.parquet.read_table(out / f"{name}.parquet").equals(table), name
+
+
+def test_queries_with_a_history(muntin, script, trades, tmp_path, expected):
+    """Answers go on where the history ends."""
+    half = 10_000
+    pa.parquet.write_table(trades.slice(0, half), tmp_path / "past.parquet")
+    pa.parquet.write_table(trades.slice(half), tmp_path / "now.parquet")
+    text = SCRIPT.replace(
+        "HAVING SUM(shares) > 20000;", f"HAVING SUM(shares) > 20000 BACKFILL '{tmp_path}/past.parquet';"
+    )
+    script.write_text(text)
+    out = tmp_path / "answers"
+    run(muntin, script, tmp_path / "now.parquet", f"{out}/", "--no-flush")
+    found, whole = pa.parquet.read_table(out / "busy.parquet"), expected["busy"]
+    seam = pc.max(trades.slice(0, half)["ts"])
+    later = whole.filter(pc.greater(whole["window_end"], seam))
+    compared = ["symbol", "volume", "high", "window_start", "window_end"]
+    assert found.num_rows
+    assert found.select(compared).sort_by(_ORDER).equals(later.select(compared).sort_by(_ORDER))
+    assert "busy" in muntin("explain", script).output
+
+
+_ORDER = [("window_end", "ascending"), ("symbol", "ascending")]
+
+
+def test_answers_are_not_arrow_files(muntin, script, inputs, tmp_path):
+    done = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "answers.arrow")
+    assert done.exit_code == 2
+    assert "not written as Arrow files" in done.output

@@ -37,6 +37,7 @@ def push(engine: Engine, times: int = 1) -> None:
         engine.push("s", {"ts": start + np.arange(BATCH), "n": np.arange(BATCH), "x": x})
         for registration in shard_of(engine).registrations.values():
             registration.emitted_to = 2**62
+        shard_of(engine).note_emitted()
 
 
 def group_with(engine: Engine, component: str) -> WindowGroup:

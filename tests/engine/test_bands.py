@@ -135,7 +135,7 @@ def test_events_are_not_filtered_one_by_one() -> None:
     """No predicate is evaluated for bands in a tree, and the ring keeps the attribute instead of masks."""
     engine = engine_of_bands(50, hint="/*+ SYNOPSIS(range_tree) */ ")
     shard = engine._operators["s"].shard
-    assert not shard._wanted.predicates
+    assert not shard.wanted.predicates
     engine.push("s", events(0))
     (ring,) = shard.stores.values()
     assert set(ring.snapshot()) >= {"column value b", "column value x"}

@@ -47,7 +47,7 @@ def test_equal_filters_are_evaluated_once() -> None:
         "SELECT MAX(x) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] where (N  >  3)",
         "SELECT SUM(x) FILTER (WHERE 3 < n) AS v FROM s [ROWS 10]",
     )
-    (predicate,) = engine._operators["s"].shard._wanted.predicates
+    (predicate,) = engine._operators["s"].shard.wanted.predicates
     assert predicate.sql == "n > 3"
 
 

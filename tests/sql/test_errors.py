@@ -104,9 +104,9 @@ CONDITION_FAULTS = [
 
 # After `FROM trades [ROWS 5]`.
 CLAUSE_FAULTS = [
-    ("»JOIN b ON TRUE", "JOIN is not supported yet; a query reads one stream"),
-    ("»LEFT JOIN b ON TRUE", "JOIN is not supported yet"),
-    ("», b", "a query reads one stream"),
+    ("JOIN »b ON TRUE", "unknown stream 'b'"),
+    ("»LEFT JOIN b ON TRUE", "LEFT JOIN is not supported; write JOIN"),
+    ("», b", "a comma in FROM is not supported; write JOIN"),
     ("»ORDER BY 1", "ORDER BY is not supported: answers are ordered by the first appearance of their key"),
     ("»LIMIT 3", "LIMIT is not supported; keep fewer keys with HAVING"),
     ("»UNION SELECT 1", "UNION is not supported"),
@@ -114,7 +114,10 @@ CLAUSE_FAULTS = [
     ("»WINDOW w AS (x)", "named windows are not supported"),
     ("»[ROWS 5]", "the window stands directly after the stream"),
     ("»GRUOP BY symbol", "unexpected 'GRUOP'; did you mean 'GROUP'?"),
-    ("GROUP BY symbol »WHERE TRUE", "WHERE is out of order; the order is FROM, WHERE, GROUP BY, HAVING"),
+    (
+        "GROUP BY symbol »WHERE TRUE",
+        "WHERE is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING",
+    ),
     ("GROUP BY »1", "GROUP BY takes columns or expressions of them, not a constant or position"),
     ("GROUP BY »MAX(price)", "an aggregate cannot stand in GROUP BY"),
     ("GROUP BY symbol, »symbol", "symbol stands twice in GROUP BY"),
@@ -131,8 +134,13 @@ CLAUSE_FAULTS = [
 # Between SELECT and `FROM trades [ROWS 5]`.
 ITEM_FAULTS = [
     ("»*", "SELECT * is not supported; name the keys and aggregates"),
-    ("»DISTINCT symbol", "SELECT DISTINCT is not supported; list the columns in GROUP BY"),
-    ("»price", "'price' is neither a key nor inside an aggregate; write LAST(price)"),
+    (
+        "»DISTINCT symbol",
+        "DISTINCT takes a time window, such as [RANGE 5 MINUTES]; over ROWS, COUNT(DISTINCT x)",
+    ),
+    ("DISTINCT »ON (symbol) symbol", "DISTINCT ON is not supported; write GROUP BY with LAST(x)"),
+    ("»price", "write SELECT DISTINCT price for the different ones, or LAST(price) for the most recent"),
+    ("MAX(price), »shares", "'shares' is neither a key nor inside an aggregate; write LAST(shares)"),
     ("MAX(price), »FROM", "expected an expression after ',', found 'FROM'"),
     ("MAX(price) + »FROM", "expected an expression after '+', found 'FROM'"),
     ("MAX(price)»)", "expected ',' or FROM, found ')'"),

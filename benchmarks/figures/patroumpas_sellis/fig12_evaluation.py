@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from statistics import median
 from time import process_time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,23 +18,25 @@ from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 
+T = TypeVar("T")
 WINDOWS, QUICK_WINDOWS = 10_000, 40
 RATES, QUICK_RATES = (1_000, 10_000, 30_000, 100_000), (50,)
 FILL = LONGEST + max(CLASSES.values())  # timestamps after which every window is full
 TIMED, QUICK_TIMED = 12, 2
 NUMPY_TO = 10_000  # the greatest rate at which every window is summed on its own
 NAMES = {
-    "look_ups": "slices, all windows", "push_model": "slices", "panes": "panes", "paired_windows": "paired windows",
-    "numpy": "each window summed",
+    "tables": "slices, to tables", "numbers": "slices, all to numbers", "slices": "slices", "panes": "panes",
+    "paired_windows": "paired windows", "numpy": "each window summed",
 }  # fmt: skip
 
 NOTES = f"""\
 SUM over {WINDOWS:,} windows of a class, sizes up to {LONGEST} timestamps of a second, on a made-up trace of
-connections. A timestamp is the push of one second of the stream, and by `advance` the answers of all windows that
-slide then; all windows: by `lookup_many` the answers of every window, slid or not. slices: as planned, R-INT over
-slices. Panes and paired windows by hint. each window summed: NumPy sums the events of every window that slides,
-up to {NUMPY_TO:,} a second. CPU seconds, median of {TIMED} timestamps once all windows are full; ways take turns.
-All answers are compared with prefix sums of NumPy."""
+connections. A timestamp is the push of one second of the stream, and then: slices, panes, paired windows: what the
+structure has of every different window that slides; slices are as planned (R-INT over slices), the others by hint.
+to tables: the answers of all windows that slide, by `advance`. all to numbers: the answers of all {WINDOWS:,}, slid or
+not, by `lookup_many`. each window summed: NumPy sums the events of each of the windows that slide, without the
+push, up to {NUMPY_TO:,} a second. CPU seconds, median of {TIMED} timestamps once all windows are full; ways take
+turns. All answers are compared with prefix sums of NumPy."""
 
 
 def run(quick: bool) -> Result:
@@ -59,9 +61,10 @@ def measure(name: str, count: int, rates: tuple[int, ...], timed: int) -> list[d
     """The rows of a class: the same engines at one rate after the other."""
     windows = draw_windows(name, count, seed=12)
     ways = {
-        "look_ups": Standing(windows), "push_model": Standing(windows),
-        "panes": Standing(windows, "panes"), "paired_windows": Standing(windows, "paired_windows"),
-    }  # fmt: skip
+        "slices": Standing(windows),
+        "panes": Standing(windows, "panes"),
+        "paired_windows": Standing(windows, "paired_windows"),
+    }
     slide, second, rows = np.array(windows)[:, 1], 0, []
     for rate in rates:
         recent: deque[Batch] = deque(maxlen=FILL)
@@ -70,40 +73,47 @@ def measure(name: str, count: int, rates: tuple[int, ...], timed: int) -> list[d
             for standing in ways.values():
                 standing.push(batch)
         second += FILL
-        for way, standing in ways.items():
-            if way != "look_ups":
-                standing.owe_from(second)
+        ways["slices"].owe_from(second)
         spent: dict[str, list[float]] = {}
         slid = []
         for batch in connections(rate, second, timed, seed=rate + 1):
             second += 1
             recent.append(batch)
             slid.append(int((second % slide == 0).sum()))
-            for way, standing in ways.items():
-                answer = standing.answers if way == "look_ups" else standing.closed
-                seconds, found = timestamp(standing, batch, second, answer)
+            for way, seconds in take_timestamp(ways, batch, recent, second).items():
                 spent.setdefault(way, []).append(seconds)
-                if way == "look_ups":
-                    standing.compare(found, standing.expected(recent, second))
-                else:
-                    standing.check_closed(recent, second, found)
             if rate <= NUMPY_TO:
-                spent.setdefault("numpy", []).append(sum_each(ways["look_ups"], recent, second))
-        for standing in ways.values():
-            standing.owe_nothing()
+                spent.setdefault("numpy", []).append(sum_each(ways["slices"], recent, second))
+        ways["slices"].owe_nothing()
         row = {f"{way}_spread": (max(each) - min(each)) / median(each) for way, each in spent.items()}
         row |= {way: median(each) for way, each in spent.items()}
         rows.append({"mode": name, "rate": rate, "slid": sum(slid) / len(slid), **row})
     return rows
 
 
-def timestamp(
-    standing: Standing, batch: Batch, second: int, answer: Callable[[int], Any]
-) -> tuple[float, Any]:
-    """CPU seconds of one timestamp, and its answers."""
+def take_timestamp(
+    ways: dict[str, Standing], batch: Batch, recent: deque[Batch], second: int
+) -> dict[str, float]:
+    """CPU seconds of each way for one timestamp; its answers are checked."""
+    spent = {}
+    for way, standing in ways.items():
+        pushing, _ = clocked(lambda standing=standing: standing.push(batch))
+        finding, found = clocked(lambda standing=standing: standing.find(second))
+        standing.check_found(recent, second, found)
+        spent[way] = pushing + finding
+        if way == "slices":
+            looking, numbers = clocked(lambda standing=standing: standing.answers(second))
+            standing.compare(numbers, standing.expected(recent, second))
+            closing, tables = clocked(lambda standing=standing: standing.closed(second))
+            standing.check_closed(recent, second, tables)
+            spent |= {"numbers": pushing + looking, "tables": pushing + closing}
+    return spent
+
+
+def clocked(action: Callable[[], T]) -> tuple[float, T]:
+    """CPU seconds of an action, and what it gives."""
     before = process_time()
-    standing.push(batch)
-    found = answer(second)
+    found = action()
     return process_time() - before, found
 
 

@@ -11,6 +11,7 @@ from benchmarks.figures.patroumpas_sellis.connections import CREATE, SECOND, Bat
 from benchmarks.figures.patroumpas_sellis.window_classes import in_seconds
 from muntin import Engine
 from muntin.plan.window_chain import Spec
+from muntin.synopsis.synopsis import Asked
 
 _NEVER = 2**62
 
@@ -67,6 +68,41 @@ class Standing:
         """What the windows have that closed since this was last asked, up to the start of a timestamp."""
         answers = self.engine.advance(until=second * SECOND)
         return {name: table["total"].fill_null(0).to_numpy() for name, table in answers.items()}
+
+    def find(self, second: int) -> Ints:
+        """What the structures have of every different window that slides at the start of a timestamp, before it
+        becomes answers; in the order of `slid_windows`."""
+        at, found = np.array([second * SECOND]), {}
+        for number, synopsis in self._shard.synopses.items():
+            needs = self._shard.manager.groups[number].needs.windows
+            asked = {
+                window: Asked(at, tuple(needs[window]))
+                for window in needs
+                if second * SECOND % window.slide == 0
+            }
+            found[number] = synopsis.lookup_all(asked, 1) if asked else {}
+        sums = {
+            (window.size // SECOND, window.slide // SECOND): int(each.partials[need][0][0])
+            for some in found.values()
+            for window, each in some.items()
+            for need in each.partials
+            if need.component == "sum"
+        }
+        return np.array([sums[window] for window in self.slid_windows(second)], np.int64)
+
+    def slid_windows(self, second: int) -> list[Spec]:
+        """The different windows that slide at the start of a timestamp."""
+        return [window for window in dict.fromkeys(self.windows) if second % window[1] == 0]
+
+    def check_found(self, batches: Sequence[Batch], second: int, found: Ints) -> None:
+        """Compare what was found with NumPy."""
+        right = dict(zip(self.windows, self.expected(batches, second), strict=True))
+        wrong = [
+            window
+            for window, total in zip(self.slid_windows(second), found, strict=True)
+            if right[window] != total
+        ]
+        assert not wrong, f"{wrong[0]} is not what NumPy has"
 
     def expected(self, batches: Sequence[Batch], second: int) -> Ints:
         """The same as `answers`, from prefix sums of NumPy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from muntin.engine import Engine
+from muntin.query import Query
 
 _GROUP = re.compile(
     r"^group \d+: (?P<what>[^\n]*)$.*?^  queries  (?P<queries>[\d,]+)", re.MULTILINE | re.DOTALL
@@ -15,7 +16,7 @@ SHOWN = 4
 def plan_lines(engine: Engine) -> list[str]:
     """The head line, then the groups that serve most queries."""
     queries = engine.queries.values()
-    windows = {call.window for query in queries for call in query.calls}
+    windows = {call.window for query in queries if isinstance(query, Query) for call in query.calls}
     groups = [
         (int(found["queries"].replace(",", "")), found["what"]) for found in _GROUP.finditer(engine.explain())
     ]

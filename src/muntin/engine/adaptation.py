@@ -143,7 +143,7 @@ class Adaptation:
             kept = len(shard.synopses[number].store)
             there = rebuild_cost(name, kept, adapting.structures, name in adapting.compiled)
             back = rebuild_cost(adapting.choice.current, kept, adapting.structures)
-            return there + back + PREPARE * len(shard.readers)
+            return there + back + PREPARE * len(shard.prepared.readers)
 
         chosen = adapting.choice.foresee(costs, price, 2 * SWITCH)
         if chosen is not None:

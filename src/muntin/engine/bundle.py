@@ -51,6 +51,7 @@ class Bundle:
         readers = [_reader(shard, name) for name in names]
         self._shard = shard
         self.names = pa.array(names, pa.string())
+        self.members = frozenset(names)
         alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}
         reading_of = {}
         needs_of: dict[tuple[object, ...], list[list[Need]]] = {}

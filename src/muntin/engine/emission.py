@@ -79,21 +79,23 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     Nothing is marked as given out before all of it is there to be given.
     """
     first = shard.clock.first
-    if first is None or until <= first:
+    if first is None:
         return {}
     held = _Held(shard)
-    dues = []
+    dues, quiet = [], []
     for name, registration in shard.registrations.items():
-        after = first if registration.emitted_to is None else max(first, registration.emitted_to)
-        if registration.emitted_to is not None and until <= after:
+        after = registration.owes_after(first)
+        if until <= after:
             continue
         slide = registration.slide
         if slide and until // slide == after // slide:  # most queries, most of the time
-            registration.emitted_to = until
+            quiet.append(registration)
         else:
             dues.append(_due(shard, name, registration, after, until, held))
     _answer_in_stretches(shard, [due for due in dues if len(due.instants)])
     answers = {}
+    for registration in quiet:
+        registration.emitted_to = until
     for due in dues:
         due.registration.emitted_to = until
         if due.inside is not None:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from muntin.engine.backfill import Backfill
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
+from muntin.engine.history import history_batches
 from muntin.engine.instant import to_microseconds
+from muntin.engine.join_feed import feed
+from muntin.engine.join_operator import JoinOperator
+from muntin.engine.join_stats import explain_joins, join_stats
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_group, explain_query, explain_stream
-from muntin.plan.manager import check_demands
+from muntin.plan.explain_join import explain_join
+from muntin.plan.request import Request, request_of
 from muntin.query import Query
 from muntin.sql import (
     CreateStream,
@@ -32,7 +41,12 @@ from muntin.sql import (
 from muntin.stream import Stream
 from muntin.window import span
 
+Asked = Request | JoinQuery
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+_AT_ONCE = 64  # queries that are registered before others get their turn
+_ROUNDS = 3  # in which a backfill catches up with the stream, before the last in which the stream waits
+_TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
 
 
 class Engine:
@@ -58,7 +72,9 @@ class Engine:
         self._lock = threading.RLock()
         self._backlog_bytes = backlog_bytes
         self._operators: dict[str, Operator] = {}
-        self._stream_of: dict[str, str] = {}  # by query name
+        self._stream_of: dict[str, str] = {}  # by query name; of a join, the left one
+        self._reserved: set[str] = set()  # names of queries that are on their way
+        self._joins = JoinOperator(lambda stream: self._operators[stream].shard.clock, backlog_bytes)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -67,27 +83,64 @@ class Engine:
 
         A script is checked as a whole before its first statement runs.
         """
+        streams = self.streams
+        statements = parse_statements(sql, streams)  # while others go on
         with self._lock:
-            statements = parse_statements(sql, self.streams)
-            self._check_names(statements)
-            result = None
-            for statement in statements:
-                result = self._run(statement)
-            return result
+            self._check_names(statements)  # before any history is read
+        with ExitStack() as histories:
+            filled = [
+                histories.enter_context(self._filling({each.name: _asked(each.query)}, each.backfill))
+                if isinstance(each, RegisterQuery) and each.backfill is not None
+                else None
+                for each in statements
+            ]
+            with self._lock:
+                if self.streams != streams:
+                    if any(filled):
+                        raise MuntinError(
+                            "streams came or went while the history was read; run the script again"
+                        )
+                    statements = parse_statements(sql, self.streams)
+                self._check_names(statements)
+                return [self._run(*each) for each in zip(statements, filled, strict=True)][-1]
 
-    def register(self, sql: str, name: str) -> None:
-        """Add a standing query; it answers at once from the state that is there."""
-        self.register_many({name: sql})
+    def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
+        """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
+        self.register_many({name: sql}, backfill=backfill)
 
-    def register_many(self, queries: Mapping[str, str]) -> None:
-        """Add queries by name, all or none."""
+    def register_many(self, queries: Mapping[str, str], *, backfill: Any = None) -> None:
+        """Add queries by name, all or none. Others get their turn while it lasts, so events may come in between.
+
+        `backfill` is the history of their stream: a path of a Parquet, Arrow, CSV or JSON lines file or a folder
+        of them, a pyarrow RecordBatchReader, or anything that `push` takes. It counts as far as it lies before
+        the latest event that the stream has seen; what is pushed from now on follows.
+        """
+        streams = self.streams
+        for name, sql in queries.items():
+            _check_texts(name, sql)
+        # what takes longest is done while others go on: all that can be told of a text by itself
+        asked = {name: _asked(parse_query(sql, streams)) for name, sql in queries.items()}
+        added: list[str] = []
         with self._lock:
-            for name, sql in queries.items():
-                _check_texts(name, sql)
-            parsed = {name: parse_query(sql, self.streams) for name, sql in queries.items()}
-            for name in parsed:
-                self._refuse_taken(name, self._stream_of)
-            self._add(parsed)
+            self._reserve(asked)
+        try:
+            if backfill is not None and asked:
+                with self._filling(asked, backfill) as filled, self._lock:
+                    self._join(filled)
+                return
+            for names in _chunks(list(asked), _AT_ONCE):
+                if added:
+                    time.sleep(_TURN)  # a lock that is taken again at once is never anyone else's
+                with self._lock:
+                    self._add({name: asked[name] for name in names})
+                added += names
+        except BaseException:
+            for name in added:
+                self.drop(name)
+            raise
+        finally:
+            with self._lock:
+                self._reserved -= asked.keys()
 
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
@@ -103,7 +156,11 @@ class Engine:
         Events later than the stream's DELAY allows are left out and counted in `stats()`.
         """
         with self._lock:
-            self._operator(stream).insert(batch)
+            operator = self._operator(stream)
+            if self._joins.reads(stream):
+                feed(self._joins, operator.shard, batch)
+            else:
+                operator.insert(batch)
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -135,6 +192,8 @@ class Engine:
             streams = {self._stream_of[name] for name in chosen if name in self._stream_of}
             for name in chosen:
                 self._require(name, self._stream_of, "query")
+            if joined := tuple(name for name in chosen if name in self._joins.group_of):
+                return self._joins.lookup_many(joined)
             if len(streams) != 1:
                 raise MuntinError("lookup_many takes the names of queries over one stream")
             instant = None if at is None else to_microseconds(at)
@@ -150,6 +209,7 @@ class Engine:
             answers: dict[str, pa.Table] = {}
             for operator in self._operators.values():
                 answers |= operator.advance(instant)
+            answers |= self._joins.advance(instant)
             return {name: answers[name] for name in self._stream_of if name in answers}
 
     # -- what is there -----------------------------------------------------------------------------
@@ -161,7 +221,7 @@ class Engine:
             return MappingProxyType({name: each.shard.stream for name, each in self._operators.items()})
 
     @property
-    def queries(self) -> Mapping[str, Query]:
+    def queries(self) -> Mapping[str, AnyQuery]:
         """Registered queries by name, in order of registration."""
         with self._lock:
             return MappingProxyType({name: self._registration(name).query for name in self._stream_of})
@@ -170,27 +230,30 @@ class Engine:
         """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
         query or of all."""
         with self._lock:
+            if name in self._joins.group_of:
+                return explain_joins(self._joins, self._joins.group_of[name].signature)
             if name is not None:
-                shard = self._operator_of(name).shard
+                self._require(name, self._stream_of, "query")
+                shard = self._operators[self._stream_of[name]].shard
                 groups = sorted(shard.manager.placements[name].groups())
                 return "\n\n".join(
                     explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
                 )
-            return (
-                "\n\n".join(self._explain_stream(each) for each in self._operators.values()) or "no streams"
-            )
+            parts = [self._explain_stream(each) for each in self._operators.values()]
+            return "\n\n".join([*parts, *filter(None, [explain_joins(self._joins)])]) or "no streams"
 
     def stats(self) -> dict[str, Any]:
         """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
         with self._lock:
             queries = {
-                name: {"stream": self._stream_of[name], "emitted": each.emitted, "missed": each.missed}
+                name: {"stream": _streams_read(each.query), "emitted": each.emitted, "missed": each.missed}
                 for name in self._stream_of
                 for each in [self._registration(name)]
             }
             return {
                 "streams": {name: stream_stats(each.shard) for name, each in self._operators.items()},
                 "queries": queries,
+                "joins": join_stats(self._joins),
             }
 
     def check(self) -> None:
@@ -198,6 +261,7 @@ class Engine:
         with self._lock:
             for operator in self._operators.values():
                 operator.check()
+            self._joins.check()
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -213,6 +277,8 @@ class Engine:
                 )
                 arrays[f"{number}/schema"] = pa.array([stream.schema.serialize().to_pybytes()], pa.binary())
                 arrays |= {f"{number}/{name}": array for name, array in named.items()}
+            description["joins"], joined = self._joins.snapshot()
+            arrays |= {f"joins/{name}": array for name, array in joined.items()}
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
@@ -227,34 +293,50 @@ class Engine:
             stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
             operator = engine._operators[stream.name] = Operator(stream, backlog_bytes, adaptive)
             texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
-            queries = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
+            parsed = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
+            queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
             operator.restore(saved["state"], named, queries)
             engine._stream_of |= dict.fromkeys(queries, stream.name)
+        if "joins" in description:
+            engine._restore_joins(description["joins"], arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
+    def _restore_joins(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+        texts = {name: each["text"] for name, each in description["registrations"].items()}
+        parsed = {name: parse_query(text, self.streams) for name, text in texts.items()}
+        joins = {name: query for name, query in parsed.items() if isinstance(query, JoinQuery)}
+        prefix = "joins/"
+        named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+        self._joins.restore(description, named, joins)
+        self._stream_of |= {name: query.left.stream.name for name, query in joins.items()}
+
     # -- within ------------------------------------------------------------------------------------
 
-    def _run(self, statement: Statement) -> Any:
+    def _run(self, statement: Statement, filled: Backfill | None) -> Any:
         match statement:
             case CreateStream(stream):
                 self._operators[stream.name] = Operator(stream, self._backlog_bytes, self._adaptive)
             case DropStream(name):
                 del self._operators[name]
+            case RegisterQuery() if filled is not None:
+                self._join(filled)
             case RegisterQuery(name, query):
-                self._add({name: query})
+                self._add({name: _asked(query)})
             case DropQuery(name):
                 self.drop(name)
             case Explain(name, query):
+                if isinstance(query, JoinQuery):
+                    return explain_join(query.signature, {"this query": query}, None)
                 return self.explain(name) if query is None else explain_query(query)
             case Select(query):
                 return self._try(query, lambda passing: self.lookup(passing))
         return None
 
-    def _try(self, query: Query, use: Callable[[str], Any]) -> Any:
+    def _try(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
         name = "\0"  # no query's own
-        self._add({name: query})
+        self._add({name: _asked(query)})
         try:
             return use(name)
         finally:
@@ -263,6 +345,7 @@ class Engine:
     def _check_names(self, statements: list[Statement]) -> None:
         """Refuse a script of which a later statement would find its name taken or missing."""
         streams, queries = set(self._operators), dict(self._stream_of)
+        joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -270,35 +353,96 @@ class Engine:
                     streams.add(stream.name)
                 case DropStream(name):
                     self._require(name, streams, "stream")
-                    if users := [query for query, of in queries.items() if of == name]:
+                    if users := [q for q, of in queries.items() if name in (of, joined.get(q))]:
                         raise MuntinError(
                             f"stream '{name}' is read by query '{users[0]}'; drop its queries first"
                         )
                     streams.remove(name)
-                case RegisterQuery(name, query):
+                case RegisterQuery(name, query, _):
                     self._refuse_taken(name, queries)
-                    check_demands(query)
-                    queries[name] = query.stream.name
+                    self._refuse_taken(name, self._reserved)
+                    if isinstance(query, JoinQuery):
+                        joined[name] = query.right.stream.name
+                    _asked(query)
+                    queries[name] = query.streams[0].name
                 case DropQuery(name):
                     self._require(name, queries, "query")
                     del queries[name]
                 case Explain(str(name), None):
                     self._require(name, queries, "query")
 
-    def _add(self, queries: Mapping[str, Query]) -> None:
-        by_stream: dict[str, dict[str, Query]] = {}
-        for name, query in queries.items():
-            by_stream.setdefault(query.stream.name, {})[name] = query
-        added: list[str] = []
+    @contextmanager
+    def _filling(self, asked: Mapping[str, Asked], history: Any) -> Iterator[Backfill]:
+        """Queries of one stream with their history filled in, ready to be joined; until the block ends they follow
+        what is pushed."""
+        if joins := [name for name, each in asked.items() if isinstance(each, JoinQuery)]:
+            raise MuntinError(f"a backfill is the history of one stream; query '{joins[0]}' joins two")
+        requests = {name: each for name, each in asked.items() if not isinstance(each, JoinQuery)}
+        streams = {request.query.stream.name: request.query.stream for request in requests.values()}
+        if len(streams) != 1:
+            names = ", ".join(streams) or "none"
+            raise MuntinError(f"a backfill is the history of one stream; these queries read {names}")
+        (stream,) = streams.values()
+        with self._lock:
+            operator = self._operators.get(stream.name)
+            if (
+                operator is None or operator.shard.stream is not stream
+            ):  # a script that creates it is about to run
+                operator = Operator(stream, self._backlog_bytes, self._adaptive)
+            backfill = operator.begin_backfill(requests)
         try:
-            for stream, some in by_stream.items():
-                self._operators[stream].register(some)
-                added += some
+            backfill.fill(history_batches(stream, history))
+            for _ in range(_ROUNDS):  # what was pushed meanwhile, ever less of it
+                with self._lock:
+                    live = backfill.take_held()
+                backfill.catch_up(live)
+            yield backfill
+        finally:
+            with self._lock:
+                operator.end_backfill(backfill)
+
+    def _join(self, backfill: Backfill) -> None:
+        """Have the queries of a backfill from now on."""
+        operator = self._operator_still(backfill.stream)
+        backfill.catch_up(backfill.take_held())
+        operator.join(backfill)
+        self._stream_of |= dict.fromkeys(backfill.shard.registrations, backfill.stream.name)
+
+    def _operator_still(self, stream: Stream) -> Operator:
+        """The operator of a stream that was there a moment ago."""
+        operator = self._operators.get(stream.name)
+        if operator is None or operator.shard.stream != stream:
+            raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
+        return operator
+
+    def _reserve(self, names: Iterable[str]) -> None:
+        """Take names for queries that will have them in a moment."""
+        for name in names:
+            self._refuse_taken(name, self._stream_of)
+            self._refuse_taken(name, self._reserved)
+        self._reserved.update(names)
+
+    def _add(self, asked: Mapping[str, Asked]) -> None:
+        by_stream: dict[str, dict[str, Request]] = {}
+        joins: dict[str, JoinQuery] = {}
+        for name, each in asked.items():
+            for stream in _streams_of(each):
+                self._operator_still(stream)
+            if isinstance(each, JoinQuery):
+                joins[name] = each
+            else:
+                by_stream.setdefault(each.query.stream.name, {})[name] = each
+        added: list[tuple[str, str]] = []
+        try:
+            for of, some in by_stream.items():
+                self._operators[of].register(some)
+                added += [(of, name) for name in some]
+            self._joins.register(joins)
         except BaseException:
-            for name in added:
-                self._operators[queries[name].stream.name].drop(name)
+            for of, name in added:
+                self._operators[of].drop(name)
             raise
-        self._stream_of |= {name: query.stream.name for name, query in queries.items()}
+        self._stream_of |= {name: _streams_of(each)[0].name for name, each in asked.items()}
 
     def _refuse_taken(self, name: str, names: Any, kind: str = "query") -> None:
         if name in names:
@@ -312,7 +456,9 @@ class Engine:
         self._require(stream, self._operators, "stream")
         return self._operators[stream]
 
-    def _operator_of(self, name: str) -> Operator:
+    def _operator_of(self, name: str) -> Operator | JoinOperator:
+        if name in self._joins.group_of:
+            return self._joins
         try:
             return self._operators[self._stream_of[name]]
         except KeyError:
@@ -320,7 +466,7 @@ class Engine:
             raise
 
     def _registration(self, name: str) -> Any:
-        return self._operator_of(name).shard.registrations[name]
+        return self._operator_of(name).registrations[name]
 
     def _explain_stream(self, operator: Operator) -> str:
         shard = operator.shard
@@ -331,9 +477,26 @@ class Engine:
         return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings), nestings)
 
 
+def _streams_read(query: AnyQuery) -> str:
+    return " JOIN ".join(stream.name for stream in query.streams)
+
+
+def _asked(query: AnyQuery) -> Asked:
+    """A query with all that can be told without a plan; an error if it cannot be served."""
+    return query if isinstance(query, JoinQuery) else request_of(query)
+
+
+def _streams_of(asked: Asked) -> tuple[Stream, ...]:
+    return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams
+
+
 def _check_backlog(given: Any) -> None:
     if not isinstance(given, int) or given < 0:
         raise MuntinError(f"backlog_bytes is a number of bytes, not {given!r}")
+
+
+def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
 
 
 def _check_texts(name: Any, sql: Any) -> None:

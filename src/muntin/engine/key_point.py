@@ -38,8 +38,8 @@ class _Place(NamedTuple):
 class KeyPointReader:
     """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
 
-    def __init__(self, shard: Shard, reading: Reading, call: CallReading):
-        self._clock = shard.clock
+    def __init__(self, shard: Shard, name: str, reading: Reading, call: CallReading):
+        self._clock, self._history = shard.clock, shard.registrations[name].history
         assert reading.keys is not None
         self._keys = reading.keys
         self._slide = reading.query.slide
@@ -80,11 +80,13 @@ class KeyPointReader:
         synopsis = shard.synopses[reading.places[parts[0].place].number]
         if not is_one_place or not isinstance(synopsis, Slices) or not is_plain(call.type):
             return None
-        return KeyPointReader(shard, reading, call)
+        return KeyPointReader(shard, name, reading, call)
 
     def value(self, key: Any, at: int | None) -> Any:
         """The first output for a key; None if it is NULL, or the key has no answer."""
         instant = self._clock.now if at is None else at
+        if instant is None and self._history is not None:
+            instant = self._history.end
         if instant is None:
             return None
         if self._slide:
@@ -144,7 +146,7 @@ _UNSURE = -2  # of a key that `find_one` does not know how to look for
 
 def key_reader_of(shard: Shard, name: str) -> KeyPointReader | None:
     """The reader of a query, if it has one; kept until the plan changes."""
-    if name not in shard.key_readers:
-        shard.key_readers[name] = KeyPointReader.of(shard, name)
-    reader: KeyPointReader | None = shard.key_readers[name]
+    if name not in shard.prepared.key_readers:
+        shard.prepared.key_readers[name] = KeyPointReader.of(shard, name)
+    reader: KeyPointReader | None = shard.prepared.key_readers[name]
     return reader

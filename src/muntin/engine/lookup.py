@@ -33,7 +33,7 @@ def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> p
         return timed_single(shard, name, lambda reader: reader.table(at))
     query = shard.registrations[name].query
     ids = None if key is None else _ids_of(shard, query, key)
-    instant = at if at is not None else shard.clock.now
+    instant = at if at is not None else shard.now_of(name)
     if instant is None:
         return (
             query.answer_schema().empty_table()

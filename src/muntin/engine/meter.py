@@ -8,7 +8,7 @@ stands for those since the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any
 
@@ -29,11 +29,6 @@ class Meter:
         self.singles = 0  # single look-ups since the last one that was timed
         self.next_timed = 1  # the single look-up, counted so, that will be
         self._soon = _SOON  # it will be after an insertion, at the latest
-
-    def fit(self, groups: Iterable[int], stores: Iterable[StoreId]) -> None:
-        """Have counters for exactly these."""
-        self.groups = {each: self.groups.get(each) or Observed() for each in groups}
-        self.stores = {each: self.stores.get(each) or Observed() for each in stores}
 
     def insert(self, stores: Mapping[StoreId, Any], batch: Any) -> None:
         """Insert a batch into every store."""

@@ -8,11 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engine import snapshot
+from muntin.engine.backfill import Backfill
 from muntin.engine.bundle import Bundle
 from muntin.engine.emission import emit
 from muntin.engine.lookup import lookup, value
+from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
 from muntin.engine.timed import timed_many
+from muntin.plan import Request
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
@@ -26,9 +29,29 @@ class Operator:
     def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
         self.shard = Shard(stream, backlog_bytes, adaptive)
 
-    def register(self, queries: Mapping[str, Query]) -> None:
+    @property
+    def registrations(self) -> dict[str, Registration]:
+        """Queries by name, in order of registration."""
+        return self.shard.registrations
+
+    def register(self, queries: Mapping[str, Request]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""
         self.shard.register(queries)
+
+    def begin_backfill(self, queries: Mapping[str, Request]) -> Backfill:
+        """Queries that will be joined when their history has been filled in; it follows what is pushed from now on."""
+        backfill = Backfill(self.shard, queries)
+        self.shard.backfills.append(backfill)
+        return backfill
+
+    def end_backfill(self, backfill: Backfill) -> None:
+        """It is over, or given up."""
+        self.shard.backfills.remove(backfill)
+
+    def join(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill, which has all of its history."""
+        backfill.finish()
+        self.shard.graft(backfill)
 
     def drop(self, name: str) -> None:
         """Remove a query and free what only it needed; no other answer changes."""
@@ -48,11 +71,13 @@ class Operator:
 
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""
-        instant = self.shard.clock.now if at is None else at
+        seams = [self.shard.now_of(name) for name in names] if self.shard.clock.now is None else []
+        known = [seam for seam in seams if seam is not None]
+        instant = max(known, default=self.shard.clock.now) if at is None else at
         return timed_many(self.shard, names, lambda: self._bundle(names).table(instant))
 
     def _bundle(self, names: tuple[str, ...]) -> Bundle:
-        bundles = self.shard.bundles
+        bundles = self.shard.prepared.bundles
         if names not in bundles:
             if len(bundles) >= _BUNDLES:
                 bundles.clear()

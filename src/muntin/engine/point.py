@@ -86,7 +86,7 @@ class PointReader:
     def __init__(self, shard: Shard, name: str):
         query, placement = shard.registrations[name].query, shard.manager.placements[name]
         self.query = query
-        self._clock = shard.clock
+        self._clock, self._history = shard.clock, shard.registrations[name].history
         self._slide = query.slide
         self._places: dict[tuple[int, Window], PointPlace] = {}
         self._readings = [
@@ -137,6 +137,8 @@ class PointReader:
 
     def _instant(self, at: int | None) -> int | None:
         instant = self._clock.now if at is None else at
+        if instant is None and self._history is not None:
+            instant = self._history.end
         return instant - instant % self._slide if instant is not None and self._slide else instant
 
     def _reading(self, shard: Shard, aggregate: Aggregate, placed: Sequence[Placed]) -> PointCall:
@@ -150,9 +152,11 @@ class PointReader:
 def reader_of(shard: Shard, name: str) -> PointReader | None:
     """The reader of a query, if it can be read so; kept until the plan changes."""
     try:
-        reader: PointReader | None = shard.readers[name]
+        reader: PointReader | None = shard.prepared.readers[name]
     except KeyError:
-        reader = shard.readers[name] = PointReader(shard, name) if PointReader.serves(shard, name) else None
+        reader = shard.prepared.readers[name] = (
+            PointReader(shard, name) if PointReader.serves(shard, name) else None
+        )
     return reader
 
 

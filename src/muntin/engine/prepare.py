@@ -40,8 +40,7 @@ def prepare(
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     parts = {part for some in wanted.keys for part in some}
     evaluated = {
-        expression: _evaluate(expression, given)
-        for expression in wanted.arguments | wanted.predicates | parts
+        expression: evaluate(expression, given) for expression in wanted.arguments | wanted.predicates | parts
     }
     order = None if ascends else np.argsort(at, kind="stable")
 
@@ -91,7 +90,8 @@ def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:
     return [each for each in arguments if is_text(each.type)]
 
 
-def _evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:
+def evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """The values of an expression for a batch, or an error that says why there are none."""
     try:
         array = expression.evaluate(columns)
     except MuntinError:

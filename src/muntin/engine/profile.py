@@ -24,11 +24,11 @@ Profile = tuple[Part, ...]
 
 def profile_of(shard: Shard, names: tuple[str, ...]) -> Profile:
     """Of looking some queries up, once; made once for the same names, until the plan changes."""
-    if names not in shard.profiles:
-        if len(shard.profiles) >= _MOST:
-            shard.profiles.clear()
-        shard.profiles[names] = _profile(shard, names)
-    profile: Profile = shard.profiles[names]
+    if names not in shard.prepared.profiles:
+        if len(shard.prepared.profiles) >= _MOST:
+            shard.prepared.profiles.clear()
+        shard.prepared.profiles[names] = _profile(shard, names)
+    profile: Profile = shard.prepared.profiles[names]
     return profile
 
 

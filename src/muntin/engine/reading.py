@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -79,11 +78,11 @@ class Reading:
         self.compared = compared if compared is not None and is_plain(self.calls[compared].type) else None
         self.is_by_time = all(call.window.is_time for call in query.calls)
         # numbers that queries have in common which look at the same, or are the same but for their name
-        self.same_places = _number(shard, self.places)
+        self.same_places = shard.prepared.number(self.places)
         calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
         outputs = tuple(output.expression.sql for output in query.outputs)
         asked = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
-        self.same_answers = _number(shard, (self.places, query.window, query.having, *asked))
+        self.same_answers = shard.prepared.number((self.places, query.window, query.having, *asked))
 
     @property
     def width(self) -> int:
@@ -105,14 +104,9 @@ class Reading:
         return Part(list(self._needs).index(where), demand.need)
 
 
-def _number(shard: Shard, what: Hashable) -> int:
-    """A number for equal things, until the plan changes: to compare them, or look for them, costs nothing."""
-    return shard.numbers.setdefault(what, len(shard.numbers))
-
-
 def reading_of(shard: Shard, name: str) -> Reading:
     """The reading of a query; kept until the plan changes."""
-    readings: dict[str, Any] = shard.readings
+    readings: dict[str, Any] = shard.prepared.readings
     if name not in readings:
         readings[name] = Reading(shard, name)
     reading: Reading = readings[name]

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from muntin.query import Query
 from muntin.synopsis.contract import Ints
+
+
+class History(NamedTuple):
+    """From the earliest event of a history to just after the latest."""
+
+    start: int
+    end: int
 
 
 @dataclass
@@ -20,6 +28,12 @@ class Registration:
     inside: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # EMIT CHANGES: keys that are in
     slide: int = field(init=False)  # of its instants, 0 if it has none of its own
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
+    history: History | None = None  # that it was filled from
 
     def __post_init__(self) -> None:
         self.slide = self.query.slide
+
+    def owes_after(self, first: int) -> int:
+        """Windows that end up to here are not owed, the first event of the stream being at `first`."""
+        begin = first if self.history is None else min(first, self.history.start)
+        return begin if self.emitted_to is None else max(begin, self.emitted_to)

@@ -7,31 +7,36 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.engine.adaptation import Adaptation
+from muntin.engine.admitted import Admitted
 from muntin.engine.clock import Clock
 from muntin.engine.keys import Dictionary, KeyDictionary
 from muntin.engine.meter import Meter
+from muntin.engine.owed import Owed
 from muntin.engine.prepare import Wanted, arguments_of_text, prepare
+from muntin.engine.prepared import Prepared
 from muntin.engine.registration import Registration
 from muntin.engine.source import to_record_batch, to_times
 from muntin.engine.sweep import Sweeper
 from muntin.expression import Expression
-from muntin.plan import WindowGroup, WindowManager
+from muntin.plan import Changes, Request, WindowGroup, WindowManager
 from muntin.plan.manager import Placed
+from muntin.plan.observed import Observed
 from muntin.plan.store import STREAM_RING, StoreId
-from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints, Need
 
-_FOREVER = 2**63 - 1
+if TYPE_CHECKING:
+    from muntin.engine.backfill import Backfill
+
 Keys = tuple[Expression, ...]
 
 
@@ -48,82 +53,112 @@ class Shard:
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
         self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
-        self._wanted = Wanted(frozenset(), frozenset(), frozenset())
+        self.wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
-        self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
-        self.key_readers: dict[str, Any] = {}  # of single keys, by query; see key_point.py
-        self.numbers: dict[Hashable, int] = {}  # of things that readings have in common
-        self.readings: dict[str, Any] = {}  # of all answers, by query; see reading.py
-        self.bundles: dict[tuple[str, ...], Any] = {}  # of many, by their queries; see bundle.py
-        self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see profile.py
+        self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
+        self.prepared = Prepared()
         self.meter = Meter()
         self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
-        self._oldest_owed: tuple[int, bool] | None = None  # what `_owed_since` depends on; None: stale
+        self._owed = Owed([])
+        self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
 
     # -- queries -----------------------------------------------------------------------------------
 
-    def register(self, queries: Mapping[str, Query]) -> None:
-        """Place queries in groups and fit what serves them; they answer at once from what is there.
-
-        All or none: a query that cannot be served takes back those before it.
-        """
-        touched: set[int] = set()
-        demands: list[Placed] = []
+    def register(self, queries: Mapping[str, Request]) -> None:
+        """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
+        changes, demands = Changes(), list[Placed]()
         placed: list[str] = []
         try:
-            for name, query in queries.items():
-                placement = self.manager.register(name, query, self.clock.events > 0)
-                touched |= placement.groups()
-                demands += placement.all()
+            for name, request in queries.items():
                 placed.append(name)
+                demands += self.manager.register(name, request, changes, self.clock.events > 0).all()
         except BaseException:
-            for name in placed:
-                self.manager.drop(name)
+            for name in placed[:-1]:
+                self.manager.drop(name, changes)
             raise
-        for name, query in queries.items():
-            self.registrations[name] = Registration(query, self.clock.watermark)
-        self._oldest_owed = None
+        for name, request in queries.items():
+            self.registrations[name] = Registration(request.query, self.clock.watermark)
+            self._owed.add(self.clock.watermark)
         if self.adaptation is not None:
             self.adaptation.welcome(demands)
-        self.fit(touched)
+        self.fit(changes)
 
     def drop(self, name: str) -> None:
         """Take a query out and free what only it needed."""
-        hint = self.registrations.pop(name).query.hint
-        self._oldest_owed = None
-        groups = self.manager.drop(name).groups()
+        registration = self.registrations.pop(name)
+        self._owed.remove(registration.emitted_to)
+        changes = Changes()
+        groups = self.manager.drop(name, changes).groups()
         if self.adaptation is not None:
-            self.adaptation.part(groups, hint is not None)
-        self.fit(groups)
+            self.adaptation.part(groups, registration.query.hint is not None)
+        self.prepared.forget_query(name)
+        self.fit(changes)
 
-    def fit(self, numbers: set[int]) -> None:
-        """Bring stores, synopses and dictionaries in line with the groups that changed."""
-        groups = self.manager.groups
-        self._forget_prepared()
-        for number in numbers - groups.keys():
-            self.synopses.pop(number, None)
-        self._fit_stores()
-        for number in sorted(numbers & groups.keys()):
-            group, old = groups[number], self.synopses.get(number)
-            if old is None or old.name != group.synopsis:
-                self.synopses[number] = self._build(group, old)
-            self.synopses[number].fit(group.needs)
-            # a new query may stand further back than those before it, though not everything is there
-            self.synopses[number].kept_from = min(
-                self.synopses[number].kept_from, group.earliest_lookup(self.forgotten_to)
-            )
+    def graft(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill with all their state, which is one of its own. O(keys and cells) to
+        number keys as they are numbered here."""
+        other = backfill.shard
+        changes, numbers, generation = self.manager.graft(other.manager)
         self._fit_dictionaries()
-        self.meter.fit(groups, self.stores)
+        key_ids = {
+            keys: self.keys[keys].encode(dictionary.take(np.arange(len(dictionary))))
+            for keys, dictionary in other.keys.items()
+        }
+        codes = {
+            text: self.texts[text].encode(each.values) for text, each in other.texts.items() if len(each)
+        }
+        for place, store in other.stores.items():
+            for keys, ids in key_ids.items():
+                store.renumber_keys(keys, ids)
+            for text, code in codes.items():
+                store.renumber_texts(text, code)
+            self.stores[place._replace(generation=generation)] = store
+            self.meter.stores[place._replace(generation=generation)] = Observed()
+        for number, synopsis in other.synopses.items():
+            synopsis.move(self._text_order, key_ids.get(synopsis.keys))
+            if codes:
+                synopsis.rebuild()
+            self.synopses[numbers[number]] = synopsis
+            self.meter.groups[numbers[number]] = Observed()
+        for name, each in other.registrations.items():
+            self.registrations[name] = Registration(each.query, backfill.emitted_to, history=backfill.history)
+            self._owed.add(backfill.emitted_to)
+        self.fit(changes)
+
+    def fit(self, changes: Changes) -> None:
+        """Bring stores, synopses and dictionaries in line with what changed in the plan; O(what changed)."""
+        for store, needs in changes.stores.items():
+            self._fit_store(store, needs)
+        for number, needs in sorted(changes.groups.items()):
+            self._fit_group(number, needs)
+        self._fit_dictionaries()
+
+    def _fit_group(self, number: int, changed: set[Need]) -> None:
+        group, old = self.manager.groups.get(number), self.synopses.get(number)
+        if group is None:
+            self.synopses.pop(number, None)
+            self.meter.groups.pop(number, None)
+            return
+        if old is None:
+            self.synopses[number] = self._build(group, None)
+            self.meter.groups[number] = Observed()
+        elif old.name != group.synopsis:
+            self.synopses[number] = self._build(group, old)
+            self.prepared.forget_readers(group.queries)
+        elif old.fit(group.needs, changed):
+            self.prepared.forget_readers(group.queries)
+        # a new query may stand further back than those before it, though not everything is there
+        synopsis = self.synopses[number]
+        synopsis.kept_from = min(synopsis.kept_from, group.earliest_lookup(self.forgotten_to))
 
     def switch(self, number: int, synopsis: str, why: str = "") -> None:
         """Have another synopsis serve a group, built from its store; no answer changes. O(elements kept)."""
         group, old = self.manager.groups[number], self.synopses[number]
         group.switch(synopsis, why)
         self.synopses[number] = new = self._build(group, old)
-        new.fit(group.needs)
-        self._forget_prepared()
+        self.prepared.forget_readers(group.queries)
         self.meter.begin_again(number, any(each.adapted for each in self.manager.groups.values()))
         if self.adaptation is not None:
             self.adaptation.switched(number, synopsis)
@@ -136,35 +171,25 @@ class Shard:
         new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
         if old is not None:
             new.kept_from = old.kept_from
+        new.fit(group.needs)
         return new
 
-    def _forget_prepared(self) -> None:
-        self.readers.clear()
-        self.readings.clear()
-        self.numbers.clear()
-        self.key_readers.clear()
-        self.bundles.clear()
-        self.profiles.clear()
-
-    def _fit_stores(self) -> None:
-        """Every store keeps what its groups read, and only that."""
-        now = self.clock.now
-        readers: dict[StoreId, list[WindowGroup]] = {}
-        for group in self.manager.groups.values():
-            readers.setdefault(group.store, []).append(group)
-        self.stores = {
-            store: self.stores[store] if store in self.stores else self._make_store(store)
-            for store in readers
-        }
-        for store_id, groups in readers.items():
-            store = self.stores[store_id]
-            if isinstance(store, SliceStore):
-                components = {need for group in groups for need in group.needs.components}
-                store.fit(components, gcd(*(group.needs.step for group in groups)), now)
-                continue
-            arguments, predicates = _columns_of(groups)
-            keys = sorted({group.keys for group in groups if group.keys}, key=str)
-            store.keep(sorted(arguments, key=str), sorted(predicates, key=str), keys, now)
+    def _fit_store(self, store_id: StoreId, changed: set[Need]) -> None:
+        """Have a store keep what its groups read, and only that."""
+        asked, now = self.manager.stores.get(store_id), self.clock.now
+        if asked is None:
+            self.stores.pop(store_id, None)
+            self.meter.stores.pop(store_id, None)
+            return
+        if store_id not in self.stores:
+            self.stores[store_id] = self._make_store(store_id)
+            self.meter.stores[store_id] = Observed()
+        store = self.stores[store_id]
+        if isinstance(store, SliceStore):
+            store.fit({need: need in asked.components for need in changed}, asked.step, now)
+        elif store.fitted_to != asked.columns.version:
+            store.fitted_to = asked.columns.version
+            store.keep(asked.columns.arguments, asked.columns.predicates, asked.columns.keys, now)
 
     def _make_store(self, store_id: StoreId) -> EventRing | SliceStore:
         if store_id.kind == "slices":
@@ -176,18 +201,20 @@ class Shard:
         return ring
 
     def _fit_dictionaries(self) -> None:
-        groups = self.manager.groups.values()
-        arguments, predicates = _columns_of(groups)
-        keys = frozenset(group.keys for group in groups if group.keys)
-        predicates |= {group.where for group in groups if group.where is not None}
-        self._wanted = Wanted(frozenset(arguments), frozenset(predicates), keys)
+        columns = self.manager.columns
+        if columns.version == self._fitted_to:
+            return
+        self._fitted_to = columns.version
+        self.wanted = Wanted(
+            frozenset(columns.arguments), frozenset(columns.predicates), frozenset(columns.keys)
+        )
         self.keys = {
             some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
-            for some in sorted(keys, key=str)
+            for some in sorted(columns.keys, key=str)
         }
         self.texts = {
             argument: self.texts[argument] if argument in self.texts else Dictionary(argument.type)
-            for argument in sorted(arguments_of_text(arguments), key=str)
+            for argument in sorted(arguments_of_text(columns.arguments), key=str)
         }
 
     def _text_order(self, argument: Expression) -> tuple[Ints, Ints]:
@@ -195,16 +222,26 @@ class Shard:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def insert(self, batch: Any) -> int:
-        """Take in a batch; returns how many of its events were late. All or nothing."""
+    def admit(self, batch: Any) -> Admitted:
+        """The events of a batch that are not late; nothing changes yet."""
         events = to_record_batch(self.stream, batch)
         at = to_times(self.stream, events)
         ascends, late = self.clock.scan(at)
-        late_events = 0 if late is None else int(late.sum())
-        if late is not None:
-            kept = ~late
-            events, at = events.filter(pa.array(kept)), at[kept]
-        prepared = prepare(events, at, ascends, self._wanted, self.texts, self.keys)
+        if late is None:
+            return Admitted(events, at, ascends, 0)
+        kept = ~late
+        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, int(late.sum()))
+
+    def insert(self, batch: Any) -> int:
+        """Take in a batch; returns how many of its events were late. All or nothing."""
+        return self.take_in(self.admit(batch))
+
+    def take_in(self, admitted: Admitted) -> int:
+        """Take in events that were admitted just now; all or nothing."""
+        events, at, ascends, late_events = admitted
+        prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
+        for backfill in self.backfills:
+            backfill.held.append(events)
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, ascends, late_events)
         self.meter.insert(self.stores, prepared)
@@ -214,35 +251,33 @@ class Shard:
         self.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
 
+    def now_of(self, name: str) -> int | None:
+        """Where a query is looked up by default: just after the latest event, or else after its history."""
+        if self.clock.now is not None or name not in self.registrations:
+            return self.clock.now
+        history = self.registrations[name].history
+        return None if history is None else history.end
+
     def note_emitted(self) -> None:
-        """Queries have given out answers: what is still owed must be computed anew."""
-        self._oldest_owed = None
+        """Queries have given out answers: what is still owed is counted anew."""
+        self._owed = Owed(each.emitted_to for each in self.registrations.values())
 
     def forget(self) -> None:
         """Drop events that no window needs, and the backlog of closed windows if it is too large."""
         watermark = self.clock.watermark
         if watermark is None:
             return
-        oldest = min(self._owed_since(), watermark)
+        oldest = min(self._owed.since(self.clock.first), watermark)
         if oldest < watermark and self.held_bytes() > self.needed_bytes + self._backlog_bytes:
             oldest = watermark
         # time may have been promised beyond the events, but look-ups stand just after the last one
         now = watermark if self.clock.now is None else self.clock.now
-        self._advance(min(oldest, watermark, now))
+        self.forget_before(min(oldest, watermark, now))
         if oldest >= watermark:
             self.needed_bytes = self.held_bytes()
 
-    def _owed_since(self) -> int:
-        """The instant from which on some query still owes windows."""
-        if self._oldest_owed is None:
-            owed = [each.emitted_to for each in self.registrations.values()]
-            since = [_FOREVER if instant is None else instant for instant in owed]
-            self._oldest_owed = min(since, default=_FOREVER), None in owed
-        since_emitted, owes_all = self._oldest_owed
-        first = self.clock.first if owes_all and self.clock.first is not None else _FOREVER
-        return min(since_emitted, first)
-
-    def _advance(self, instant: int) -> None:
+    def forget_before(self, instant: int) -> None:
+        """Forget what no window needs that is looked up at an instant or later; it never moves back."""
         self.forgotten_to = instant = max(instant, self.forgotten_to)
         readers: dict[StoreId, list[Synopsis[Any]]] = {}
         for number, group in self.manager.groups.items():
@@ -291,7 +326,7 @@ class Shard:
             synopsis.renumber_keys(new_id)
         for each in self._followers(keys):
             each.inside = new_id[each.inside]
-        self._forget_prepared()  # readers remember ids
+        self.prepared.forget_all()  # readers remember ids
 
     def _followers(self, keys: Keys) -> list[Registration]:
         """Queries that remember some keys."""
@@ -311,7 +346,7 @@ class Shard:
         for number, group in self.manager.groups.items():
             if any(need.input.argument == argument for need in group.needs.components):
                 self.synopses[number].rebuild()
-        self._forget_prepared()  # it refers to what was rebuilt
+        self.prepared.forget_all()  # it refers to what was rebuilt
 
     # -- upkeep ------------------------------------------------------------------------------------
 
@@ -340,14 +375,8 @@ class Shard:
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
-
-
-def _columns_of(groups: Iterable[WindowGroup]) -> tuple[set[Expression], set[Expression]]:
-    """Arguments and predicates that groups read of events."""
-    arguments: set[Expression] = set()
-    predicates: set[Expression] = set()
-    for group in groups:
-        some, others = group.columns()
-        arguments |= some
-        predicates |= others
-    return arguments, predicates
+        # and all that is counted as queries come and go is what a new count gives
+        assert self._owed == Owed(each.emitted_to for each in self.registrations.values())
+        assert self._fitted_to == self.manager.columns.version
+        assert self.meter.groups.keys() == self.synopses.keys()
+        assert self.meter.stores.keys() == self.stores.keys()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.engine.registration import Registration
+from muntin.engine.registration import History, Registration
 from muntin.engine.shard import Shard
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.store import STREAM_RING, StoreId
@@ -22,6 +22,7 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
             "emitted_to": each.emitted_to,
             "emitted": each.emitted,
             "missed": each.missed,
+            "history": each.history,
             "groups": [number for number, _ in shard.manager.placements[name].all()],
         }
         for name, each in shard.registrations.items()
@@ -34,8 +35,9 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
             "rule": group.rule,
             "adapted": group.adapted,
             "store": group.store.kind,
-            "is_stream_ring": group.store == STREAM_RING,
+            "is_stream_ring": group.store._replace(generation=0) == STREAM_RING,
             "grid": group.store.grid,
+            "generation": group.store.generation,
         }
         for group in shard.manager.groups.values()
     ]
@@ -67,7 +69,7 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
     for name, each in registrations.items():
         for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
             first_demand.setdefault(number, demand)
-    shard.manager.adopt(
+    changes = shard.manager.adopt(
         [
             _group(saved, first_demand[saved["number"]], shard.adaptation is not None)
             for saved in description["groups"]
@@ -75,14 +77,16 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         {name: (queries[name], each["groups"]) for name, each in registrations.items()},
     )
     shard.registrations = {
-        name: Registration(queries[name], each["emitted_to"], each["emitted"], missed=each["missed"])
+        name: Registration(
+            queries[name], each["emitted_to"], each["emitted"], missed=each["missed"], history=_history(each)
+        )
         for name, each in registrations.items()
     }
     for name, each in shard.registrations.items():
         if each.query.emits_changes:
             each.inside = arrays[f"inside {name}"].astype(np.int64)
     shard.note_emitted()
-    shard.fit(set(shard.manager.groups))
+    shard.fit(changes)
     shard.clock.restore(description["clock"])
     shard.forgotten_to, shard.needed_bytes = description["forgotten_to"], description["needed_bytes"]
     for prefix, holder in _holders(shard):
@@ -99,6 +103,7 @@ def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup
     it is served as its rule has it: structures are built from the stores anyway."""
     where, keys = member.where, member.keys
     store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
+    store = store._replace(generation=saved.get("generation", 0))
     planned = saved.get("planned", saved["synopsis"])
     group = WindowGroup(saved["number"], planned, saved["rule"], where, keys, store)
     if adaptive:
@@ -110,10 +115,19 @@ def _holders(shard: Shard) -> list[tuple[str, Any]]:
     """Everything that can snapshot itself, under a name that a restored shard gives it too; stores
     first, since synopses are rebuilt from them."""
     stores = [
-        (f"{each.kind} {each.grid} {each.where or ''} by {_text(each.keys)}", store)
+        (f"{each.kind} {each.grid}{_generation(each)} {each.where or ''} by {_text(each.keys)}", store)
         for each, store in shard.stores.items()
     ]
     return stores + [(f"group {number}", synopsis) for number, synopsis in shard.synopses.items()]
+
+
+def _history(saved: dict[str, Any]) -> History | None:
+    found = saved.get("history")
+    return None if found is None else History(*found)
+
+
+def _generation(store: StoreId) -> str:
+    return f" of history {store.generation}" if store.generation else ""
 
 
 def _under(arrays: Arrays, prefix: str) -> dict[str, Any]:

@@ -19,6 +19,10 @@ _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
 _BANDS = (
     "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
 )
+_JOIN = (
+    "SELECT one.n, other.x FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] AS one JOIN s [RANGE 3 SECONDS] AS other "
+    "ON one.k = other.k"
+)
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -39,6 +43,7 @@ def warm_up() -> float:
             engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
         engine.register(_BANDS.format(column), f"bands {column}")
     engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
+    engine.register(_JOIN, "join")
     at = np.arange(64) * 250_000
     for turn in range(4):
         engine.push("s", {"ts": at + turn * 16_000_000 - (turn == 3) * 1_000_000, "k": ["a", "b"] * 32,

@@ -1,23 +1,16 @@
 """Queries to window groups to a synopsis for each; and the plan in words."""
 
+from muntin.plan.changes import Changes
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import Placement, WindowManager
 from muntin.plan.nesting import Nesting
 from muntin.plan.nestings import Nestings, Signature
+from muntin.plan.request import Request, request_of
 from muntin.plan.rules import RULES, Rule
 from muntin.plan.window_chain import WindowChain
 
 __all__ = [
-    "RULES",
-    "Demand",
-    "Nesting",
-    "Nestings",
-    "Placement",
-    "Rule",
-    "Signature",
-    "WindowChain",
-    "WindowGroup",
-    "WindowManager",
-    "demands_of",
-]
+    "RULES", "Changes", "Demand", "Nesting", "Nestings", "Placement", "Request", "Rule", "Signature", "WindowChain",
+    "WindowGroup", "WindowManager", "demands_of", "request_of",
+]  # fmt: skip

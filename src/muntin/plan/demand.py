@@ -54,9 +54,12 @@ def demands_of(query: Query) -> Demands:
     `SUM(x) FILTER (WHERE p)`, beside `SUM(x)` of all events.
     """
     windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
+    keys = query.key_expressions
     return Demands(
-        tuple(tuple(_demand(query, call.window, need) for need in needs_of(call)) for call in query.calls),
-        tuple(_demand(query, window, PRESENCE) for window in windows),
+        tuple(
+            tuple(_demand(query, keys, call.window, need) for need in needs_of(call)) for call in query.calls
+        ),
+        tuple(_demand(query, keys, window, PRESENCE) for window in windows),
     )
 
 
@@ -66,8 +69,8 @@ def needs_of(call: Call) -> tuple[Need, ...]:
     return tuple(Need(call.input, component, call.parameters) for component in components)
 
 
-def _demand(query: Query, window: Window, need: Need) -> Demand:
-    keys, where = query.key_expressions, query.where
+def _demand(query: Query, keys: tuple[Expression, ...], window: Window, need: Need) -> Demand:
+    where = query.where
     if where is not None and not keys and window.is_time:
         if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
             need = need._replace(input=Input(need.input.argument, both(where, need.input.filter)))

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from muntin.plan.changes import Changes
 from muntin.plan.combines import combines, combines_formula, elements_merged
 from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
 from muntin.plan.nestings import Nestings
 from muntin.plan.observed import Observed
+from muntin.plan.request import request_of
 from muntin.plan.width import elements_in
+from muntin.plan.wording import count as _count
+from muntin.plan.wording import number as _number
+from muntin.plan.wording import size as _size
+from muntin.plan.wording import some as _some
 from muntin.query import Query
 from muntin.synopsis import Synopsis
-
-_SHOWN = 6  # names of a kind before "… and n more"
 
 
 class Running(NamedTuple):
@@ -107,35 +111,5 @@ def explain_stream(
 def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
-    manager.register("this query", query)
+    manager.register("this query", request_of(query), Changes())
     return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def _some(names: list[str]) -> str:
-    more = f", … and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-def _number(number: float) -> str:
-    """
-    >>> _number(0.012345), _number(12.345), _number(12345.6)
-    ('0.0123', '12.3', '12,346')
-    """
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _size(count: int) -> str:
-    """
-    >>> _size(1536), _size(10)
-    ('1.5 KiB', '10 bytes')
-    """
-    size, unit = float(count), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.4g} {unit}"

@@ -10,6 +10,8 @@ from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
 from muntin.synopsis import RangeTree
+from muntin.synopsis.bands import place_of
+from muntin.synopsis.contract import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import columns_of
 
@@ -34,14 +36,15 @@ class WindowGroup:
     def __post_init__(self) -> None:
         self.planned = self.planned or self.synopsis
 
-    def add(self, name: str, demand: Demand) -> None:
+    def add(self, name: str, demand: Demand) -> bool:
+        """One more demand; whether its component is new here."""
         self.queries[name] += 1
         self.slides[demand.query_slide] += 1
-        self.needs.add(demand.window, demand.need)
         self.hinted += demand.hint == self.planned
+        return self.needs.add(demand.window, demand.need)
 
-    def remove(self, name: str, demand: Demand) -> None:
-        self.needs.remove(demand.window, demand.need)
+    def remove(self, name: str, demand: Demand) -> bool:
+        """One demand less; whether nobody needs its component here any more."""
         self.hinted -= demand.hint == self.planned
         counts: Counter[Any]
         what: Any
@@ -49,13 +52,13 @@ class WindowGroup:
             counts[what] -= 1
             if not counts[what]:
                 del counts[what]
+        return self.needs.remove(demand.window, demand.need)
 
-    def columns(self) -> tuple[set[Expression], set[Expression]]:
-        """Arguments and predicates that it reads of the events in its store."""
-        if self.synopsis == RangeTree.name:  # filters there are bands, which come with look-ups
-            return {each for place in self.needs.bands for each in place if each is not None}, set()
-        is_filtered = self.store.where is not None  # by the store already
-        return columns_of(self.needs.components, None if is_filtered else self.where)
+    def columns_of(self, need: Need) -> tuple[set[Expression], set[Expression]]:
+        """Arguments and predicates that it reads of events for a component."""
+        if self.planned == RangeTree.name:  # filters there are bands, which come with look-ups
+            return {each for each in place_of(need) if each is not None}, set()
+        return columns_of([need], None)
 
     def switch(self, synopsis: str, why: str) -> None:
         """Another synopsis takes the place of the one that the rule chose, or that one is back."""

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import count
 from math import gcd
 
 from muntin.band import Band
-from muntin.errors import MuntinError
 from muntin.expression import Expression
-from muntin.plan.demand import Demand, Demands, demands_of
+from muntin.plan.changes import Changes
+from muntin.plan.columns_read import ColumnsRead
+from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.nestings import Nestings
+from muntin.plan.request import Request
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.store import StoreId, ring_of
-from muntin.plan.threshold import INDEXES, threshold_of
+from muntin.plan.store_needs import StoreNeeds
 from muntin.query import Query
 from muntin.synopsis import READ_EVENTS
+from muntin.synopsis.contract import Need
 from muntin.synopsis.grid import window_step
+from muntin.synopsis.needs import Needs
 
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
+Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
 
 
 @dataclass(frozen=True)
@@ -37,92 +43,182 @@ class Placement:
 
 
 class WindowManager:
-    """Groups of one stream, by number; numbers are never used again."""
+    """Groups of one stream, by number; numbers are never used again.
+
+    What a query costs to place or to take out depends on it, and on the groups with its filter and keys; not
+    on how many queries there are.
+    """
 
     def __init__(self) -> None:
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
         self.nestings = Nestings()
+        self.stores: dict[StoreId, StoreNeeds] = {}
+        self.columns = ColumnsRead()  # by all groups
         self._next = 1
+        self._alike: dict[Filtered, dict[int, WindowGroup]] = {}  # groups by filter and keys
         self._bands: dict[Expression, Counter[Band]] = {}  # by attribute: how many demands ask for each
 
-    def register(self, name: str, query: Query, is_running: bool = False) -> Placement:
-        """Place a query; O(its calls * groups). Nothing changes if a demand cannot be served.
+    def register(self, name: str, request: Request, changes: Changes, is_running: bool = False) -> Placement:
+        """Place a query.
 
         In a running stream the components of a call go where all of them are kept already, or none:
         a sum that began later than the count beside it would make an average of neither.
         """
-        demands = check_demands(query)
-        calls = tuple(self._place_call(name, call, is_running) for call in demands.calls)
-        presence = tuple(self._place_call(name, (each,), is_running)[0] for each in demands.presence)
+        calls = tuple(self._place_call(name, call, changes, is_running) for call in request.calls)
+        presence = tuple(self._place_call(name, (each,), changes, is_running)[0] for each in request.presence)
         self.placements[name] = Placement(calls, presence)
-        self.nestings.register(demands.all())
+        self._nest(name)
         return self.placements[name]
 
-    def drop(self, name: str) -> Placement:
+    def drop(self, name: str, changes: Changes) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
         placement = self.placements.pop(name)
         for number, demand in placement.all():
-            self.groups[number].remove(name, demand)
-            self._count(demand, -1)
+            self._leave(name, self.groups[number], demand, changes)
         self.nestings.revoke(demand for _, demand in placement.all())
-        for number in placement.groups():
-            if not self.groups[number].queries:
-                del self.groups[number]
         return placement
 
-    def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> None:
+    def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> Changes:
         """Take over a plan made earlier instead of planning anew: `placed` has, for each query, the
         groups of its demands in the order of `Placement.all`."""
-        self.groups = {group.number: group for group in groups}
+        changes = Changes()
+        for group in groups:
+            self._open(group)
         self._next = max(self.groups, default=0) + 1
         for name, (query, numbers) in placed.items():
             demands, rest = demands_of(query), iter(numbers)
             calls = tuple(tuple((next(rest), demand) for demand in call) for call in demands.calls)
             self.placements[name] = Placement(calls, tuple((next(rest), each) for each in demands.presence))
             for number, demand in self.placements[name].all():
-                self.groups[number].add(name, demand)
-                self._count(demand, 1)
-            self.nestings.register(demands.all())
+                self._join(name, self.groups[number], demand, changes)
+            self._nest(name)
+        return changes
+
+    def graft(self, other: WindowManager) -> tuple[Changes, dict[int, int], int]:
+        """Take over the queries of another plan, with groups and stores of their own, whose generation is new.
+
+        Gives what changed, the new number of each group, and the generation.
+        """
+        changes, numbers = Changes(), dict[int, int]()
+        generation = 1 + max((store.generation for store in self.stores), default=0)
+        for old in other.groups.values():
+            store = old.store._replace(generation=generation)
+            numbers[old.number] = self._next
+            self._open(WindowGroup(self._next, old.planned, old.rule, old.where, old.keys, store))
+            self._next += 1
+        for name, placement in other.placements.items():
+            calls = tuple(tuple((numbers[n], each) for n, each in call) for call in placement.calls)
+            presence = tuple((numbers[n], each) for n, each in placement.presence)
+            self.placements[name] = Placement(calls, presence)
+            for number, demand in self.placements[name].all():
+                self._join(name, self.groups[number], demand, changes)
+            self._nest(name)
+        return changes, numbers, generation
 
     def check(self) -> None:
-        """Assert every invariant of what is counted."""
+        """Assert that what is kept up to date is what the placements make it."""
+        fresh = WindowManager()
+        for group in self.groups.values():
+            fresh._open(replace(group, needs=Needs(), queries=Counter(), slides=Counter(), hinted=0))
+        for name, placement in self.placements.items():
+            for number, demand in placement.all():
+                fresh._join(name, fresh.groups[number], demand, Changes())
+        assert fresh.groups == self.groups
+        assert fresh.stores == self.stores
+        assert fresh.columns == self.columns
+        assert fresh._alike == self._alike
+        assert fresh._bands == {attribute: bands for attribute, bands in self._bands.items() if bands}
         self.nestings.check([demand for _, demand in each.all()] for each in self.placements.values())
 
-    def _place_call(self, name: str, call: tuple[Demand, ...], is_running: bool) -> tuple[Placed, ...]:
+    def _nest(self, name: str) -> None:
+        self.nestings.register(demand for _, demand in self.placements[name].all())
+
+    def _place_call(
+        self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool
+    ) -> tuple[Placed, ...]:
+        demands = tuple(demand for demand, _ in call)
         rules = self._rules(call)
         stores = [
-            self._slices_for(demand, call, is_running) if _reads_slices(demand, rule) else ring_of(demand)
-            for demand, rule in zip(call, rules, strict=True)
+            self._slices_for(demand, demands, is_running) if _reads_slices(demand, rule) else ring_of(demand)
+            for demand, rule in zip(demands, rules, strict=True)
         ]
-        return tuple(map(self._place, [name] * len(call), call, rules, stores))
+        return tuple(
+            self._place(name, demand, rule, store, changes)
+            for demand, rule, store in zip(demands, rules, stores, strict=True)
+        )
 
-    def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId) -> Placed:
-        group = next((each for each in self.groups.values() if _serves(each, demand, rule, store)), None)
+    def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId, changes: Changes) -> Placed:
+        asked = (rule.synopsis, store)
+        alike = self._alike.get((demand.where, demand.keys), {}).values()
+        group = next((each for each in alike if (each.planned, each.store) == asked), None)
         if group is None:
             group = WindowGroup(self._next, rule.synopsis, rule.because, demand.where, demand.keys, store)
-            self.groups[group.number] = group
+            self._open(group)
             self._next += 1
-        group.add(name, demand)
-        self._count(demand, 1)
+        self._join(name, group, demand, changes)
         return group.number, demand
 
-    def _rules(self, call: tuple[Demand, ...]) -> list[Rule]:
+    def _open(self, group: WindowGroup) -> None:
+        self.groups[group.number] = group
+        self._alike.setdefault((group.where, group.keys), {})[group.number] = group
+        self.stores.setdefault(group.store, StoreNeeds()).add_group(group)
+        self.columns.count_group(group.where, group.keys, 1)
+
+    def _close(self, group: WindowGroup) -> None:
+        del self.groups[group.number]
+        alike = self._alike[group.where, group.keys]
+        del alike[group.number]
+        if not alike:
+            del self._alike[group.where, group.keys]
+        self.stores[group.store].remove_group(group)
+        if not self.stores[group.store].groups:
+            del self.stores[group.store]
+        self.columns.count_group(group.where, group.keys, -1)
+
+    def _join(self, name: str, group: WindowGroup, demand: Demand, changes: Changes) -> None:
+        is_new = group.add(name, demand)
+        if is_new:
+            self._count_component(group, demand.need, 1)
+        self._count(demand, 1)
+        changes.note(group, demand.need, is_new)
+
+    def _leave(self, name: str, group: WindowGroup, demand: Demand, changes: Changes) -> None:
+        is_gone = group.remove(name, demand)
+        if is_gone:
+            self._count_component(group, demand.need, -1)
+        self._count(demand, -1)
+        changes.note(group, demand.need, is_gone)
+        if not group.queries:
+            self._close(group)
+
+    def _count_component(self, group: WindowGroup, need: Need, step: int) -> None:
+        self.stores[group.store].count_component(group, need, step)
+        self.columns.count_component(group, need, step)
+
+    def _rules(self, call: tuple[tuple[Demand, Rule], ...]) -> list[Rule]:
         """A synopsis for each component of a call; a filter that is kept already stays where it is."""
-        alone = [choose_synopsis(demand) for demand in call]
-        if call[0].band is None:
+        alone = [rule for _, rule in call]
+        first = call[0][0]
+        if first.band is None:
             return alone
-        kept = [
-            any(_keeps(group, demand, rule) for group in self.groups.values())
-            for demand, rule in zip(call, alone, strict=True)
-        ]
-        if all(kept):
+        if all(self._keeps(demand, rule) for demand, rule in call):
             return alone
-        bands = self._bands.get(call[0].band.attribute, Counter())
-        many = len(bands) + (call[0].band not in bands)
-        rules = [choose_synopsis(replace(demand, bands=many)) for demand in call]
+        bands = self._bands.get(first.band.attribute, Counter())
+        many = len(bands) + (first.band not in bands)
+        rules = [choose_synopsis(replace(demand, bands=many)) for demand, _ in call]
         # a tree may know more of the past than a filter: no call may read one component of each
         return rules if len({rule.synopsis for rule in rules}) == 1 else alone
+
+    def _keeps(self, demand: Demand, rule: Rule) -> bool:
+        """Whether a group that a rule sends a demand to has what it needs already."""
+        kind = "slices" if _reads_slices(demand, rule) else "ring"
+        return any(
+            group.planned == rule.synopsis
+            and group.store.kind == kind
+            and demand.need in group.needs.components
+            for group in self._alike.get((demand.where, demand.keys), {}).values()
+        )
 
     def _count(self, demand: Demand, step: int) -> None:
         """One demand more or less for a band."""
@@ -136,44 +232,17 @@ class WindowManager:
     def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool) -> StoreId:
         """A store whose grid, made finer for this demand, stays coarse enough for its longest window."""
         step, needs = window_step(demand.window), {each.need for each in call}
-        grid = 0
-        while True:
+        for grid in count():
             store = StoreId("slices", demand.where, demand.keys, grid)
-            groups = [group for group in self.groups.values() if group.store == store]
-            longest = max([demand.window.size, *(group.needs.reach("time") for group in groups)])
-            kept = {need for need in needs if any(need in group.needs.components for group in groups)}
-            is_coarse = longest <= MOST_SLICES * gcd(step, *(group.needs.step for group in groups))
-            if is_coarse and not (is_running and kept and kept != needs):
+            asked = self.stores.get(store)
+            if asked is None:
                 return store
-            grid += 1
-
-
-def check_demands(query: Query) -> Demands:
-    """What a query asks for; an error if any of it cannot be served."""
-    demands = demands_of(query)
-    for demand in (*(demand for call in demands.calls for demand in call), *demands.presence):
-        choose_synopsis(demand)
-    is_asked_for = query.hint in INDEXES or query.tolerance is not None
-    if is_asked_for and isinstance(reason := threshold_of(query), str):
-        index = query.hint if query.hint in INDEXES else "index that APPROX reads"
-        raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
-    return demands
+            is_coarse = max(demand.window.size, asked.reach) <= MOST_SLICES * gcd(step, asked.step)
+            kept = sum(need in asked.components for need in needs)
+            if is_coarse and not (is_running and 0 < kept < len(needs)):
+                return store
+        raise AssertionError("there is always another number")
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:
     return is_on_slices(demand) and rule.synopsis not in READ_EVENTS
-
-
-def _keeps(group: WindowGroup, demand: Demand, rule: Rule) -> bool:
-    """Whether a group that a rule sends a demand to has what it needs already."""
-    is_of_slices = group.store.kind == "slices"
-    return (
-        group.planned == rule.synopsis
-        and is_of_slices == _reads_slices(demand, rule)
-        and demand.need in group.needs.components
-    )
-
-
-def _serves(group: WindowGroup, demand: Demand, rule: Rule, store: StoreId) -> bool:
-    asked = (rule.synopsis, demand.where, demand.keys, store)
-    return (group.planned, group.where, group.keys, group.store) == asked

@@ -18,6 +18,7 @@ class StoreId(NamedTuple):
     where: Expression | None = None
     keys: tuple[Expression, ...] = ()
     grid: int = 0  # of slices: those whose edges share one grid have one number
+    generation: int = 0  # 0 for what began with the stream, or while it ran; one for each history filled in
 
 
 STREAM_RING = StoreId("ring")

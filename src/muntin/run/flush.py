@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from muntin.engine import Engine
-from muntin.query import Query
+from muntin.join_query import AnyQuery, JoinQuery
 
 
-def flush(engine: Engine, queries: Mapping[str, Query], last: int) -> Iterator[dict[str, pa.Table]]:
+def flush(engine: Engine, queries: Mapping[str, AnyQuery], last: int) -> Iterator[dict[str, pa.Table]]:
     """Emit and drop the queries in the order they end, `last` being the greatest event time."""
     ends = {name: last_instant(query, last) for name, query in queries.items()}
     for instant in sorted(set(ends.values())):
@@ -25,13 +25,16 @@ def flush(engine: Engine, queries: Mapping[str, Query], last: int) -> Iterator[d
                 engine.drop(name)
 
 
-def last_instant(query: Query, last: int) -> int:
+def last_instant(query: AnyQuery, last: int) -> int:
     """The last instant at which a window of `query` can hold the event at `last`.
 
     A query that does not move by time has no window left to close: it is looked at just after `last`.
     """
     if not query.slide:
         return last + 1
+    if isinstance(query, JoinQuery):  # a pair goes with the first of its events
+        shorter = min(side.window.size for side in query.sides)
+        return (last + shorter) // query.slide * query.slide
     sizes = [call.window.size for call in query.calls if call.window.is_time]
     reach = max([query.window.size] if query.window else sizes)
     return (last + reach) // query.slide * query.slide

@@ -17,9 +17,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.engine.event_file import SUFFIXES, format_of
 from muntin.errors import MuntinError
-from muntin.query import CHANGE, Query
-from muntin.run.reader import SUFFIXES, format_of
+from muntin.join_query import AnyQuery
 from muntin.run.writer import AnswerFile, json_text
 
 LONG = pa.schema(
@@ -32,7 +32,7 @@ LONG = pa.schema(
 class Layout:
     """The files of one run and which answers go to which."""
 
-    def __init__(self, out: Path, queries: Mapping[str, Query], format: str = "parquet"):
+    def __init__(self, out: Path, queries: Mapping[str, AnyQuery], format: str = "parquet"):
         self.queries = queries
         self.files: dict[str, AnswerFile] = {}  # by query; under "" for all of them
         if is_directory(out):
@@ -41,8 +41,10 @@ class Layout:
                 self.files[name] = AnswerFile(path, query.emission_schema(), format)
             return
         format, compression = format_of(out)
-        if compression:
-            raise MuntinError(f"answers are not compressed by name: use one of {', '.join(SUFFIXES)}")
+        written = [suffix for suffix, each in SUFFIXES.items() if each != "arrow"]
+        if compression or format == "arrow":
+            what = "compressed by name" if compression else "written as Arrow files"
+            raise MuntinError(f"answers are not {what}: use one of {', '.join(written)}")
         if len(queries) == 1:
             (name,) = queries
             self.files[name] = AnswerFile(out, queries[name].emission_schema(), format)
@@ -60,7 +62,7 @@ class Layout:
 
 
 @contextmanager
-def open_layout(out: Path, queries: Mapping[str, Query], format: str) -> Iterator[Layout]:
+def open_layout(out: Path, queries: Mapping[str, AnyQuery], format: str) -> Iterator[Layout]:
     """A layout whose files appear when the block ends well, and not at all when it does not."""
     layout = Layout(out, queries, format)
     directory = out if is_directory(out) else out.parent
@@ -85,14 +87,18 @@ def is_directory(out: Path) -> bool:
     return out.is_dir() or not out.suffix
 
 
-def long_table(name: str, query: Query, table: pa.Table) -> pa.Table:
-    """Answers as one row a value: numbers in `value`, anything else in `text`."""
+def long_table(name: str, query: AnyQuery, table: pa.Table) -> pa.Table:
+    """Answers as one row a value: numbers in `value`, anything else in `text`; a row without a value for an
+    answer that has none."""
     rows = table.num_rows
     head = [pa.repeat(pa.scalar(name), rows), key_text(query, table)]
     window = [table["window_start"], table["window_end"], table["complete"]]
+    if table.num_columns == len(query.keys) + len(window):  # nothing but keys, as DISTINCT gives
+        nothing = [pa.nulls(rows, LONG.field(name).type) for name in ("column", "value", "text")]
+        return pa.table([*head, *window, *nothing], schema=LONG)
     parts = []
-    names = [output.name for output in query.outputs] + ([CHANGE] if query.emits_changes else [])
-    for each in names:
+    beside = {key.name for key in query.keys} | {"window_start", "window_end", "complete"}
+    for each in (name for name in table.column_names if name not in beside):
         column = table[each]
         value, text = pa.nulls(rows, pa.float64()), pa.nulls(rows, pa.string())
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
@@ -103,10 +109,10 @@ def long_table(name: str, query: Query, table: pa.Table) -> pa.Table:
             text = column.cast(pa.string())
         label = pa.repeat(pa.scalar(each), rows)
         parts.append(pa.table([*head, *window, label, value, text], schema=LONG))
-    return pa.concat_tables(parts) if parts else LONG.empty_table()
+    return pa.concat_tables(parts)
 
 
-def key_text(query: Query, table: pa.Table) -> pa.Array:
+def key_text(query: AnyQuery, table: pa.Table) -> pa.Array:
     """The key of each answer as a JSON object, NULL for a query without GROUP BY."""
     if not query.keys:
         return pa.nulls(table.num_rows, pa.string())

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from muntin.errors import MuntinError
 from muntin.run.flush import flush as flush_windows
+from muntin.run.inputs import Events, latest, open_inputs, side_by_side
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress
-from muntin.run.reader import EventFile
 from muntin.run.script import Script, read_script
-from muntin.stream import Stream
 
 
 @dataclass
@@ -38,29 +35,27 @@ class Report:
 
 
 def run_file(
-    script: Path, input: Path, out: Path, *, stream: str | None, batch_rows: int, flush: bool, format: str,
+    script: Path, inputs: Sequence[str], out: Path, *, stream: str | None, batch_rows: int, flush: bool, format: str,
     progress: RunProgress,
 ) -> Report:  # fmt: skip
-    """Answer the queries of a script over one file of events.
+    """Answer the queries of a script over a file of events, or one for each of several streams.
 
     With `flush` the windows still open at the end of the file are emitted too, as far as they hold an
     event; without it, only those the watermark has passed.
     """
     started = time.perf_counter()
-    if out.exists() and out.resolve() in (input.resolve(), script.resolve()):
-        raise MuntinError(f"--out '{out}' is a file that is read; choose another")
     try:
         read = read_script(script)
-        target = read.stream_of_input(stream)
-        chosen = read.only(target)
+        files = open_inputs(read, inputs, stream)
+        if out.exists() and out.resolve() in (script.resolve(), *(file.path.resolve() for file in files)):
+            raise MuntinError(f"--out '{out}' is a file that is read; choose another")
+        chosen = read.only([file.stream for file in files])
         if skipped := len(read.queries) - len(chosen.queries):
-            progress.note(
-                f"note: {skipped:,} queries read other streams than '{target.name}' and are left out"
-            )
-        events = EventFile(input, target)
+            names = ", ".join(f"'{file.stream.name}'" for file in files)
+            progress.note(f"note: {skipped:,} queries read other streams than {names} and are left out")
         with open_layout(out, chosen.queries, format) as layout:
             report = Report(len(chosen.queries), out)
-            _answer(chosen, target, events, layout, batch_rows, flush, progress, report)
+            _answer(chosen, files, layout, batch_rows, flush, progress, report)
     finally:
         progress.close()
     report.seconds = time.perf_counter() - started
@@ -69,31 +64,28 @@ def run_file(
 
 def explain_file(script: Path) -> str:
     """The plan for all queries of a script."""
-    return read_script(script).start_engine().explain()
+    return read_script(script).start_engine(is_filled=False).explain()
 
 
 def _answer(
-    script: Script, stream: Stream, events: EventFile, layout: Layout, batch_rows: int, flush: bool,
+    script: Script, files: Sequence[Events], layout: Layout, batch_rows: int, flush: bool,
     progress: RunProgress, report: Report,
 ) -> None:  # fmt: skip
     engine = script.start_engine()
     last: int | None = None
-    for batch in events.batches(batch_rows):
+    total = max(1, sum(file.bytes for file in files))
+    for file, batch in side_by_side(files, batch_rows):
+        stream = file.stream
         engine.push(stream.name, batch)
         report.events += batch.num_rows
         report.answers += layout.write(engine.advance())
-        latest = _latest(batch, stream.time)
-        last = latest if last is None else max(last, latest)
-        progress.show(report.events, report.answers, events.fraction)
+        reached = latest(batch, stream.time)
+        last = reached if last is None else max(last, reached)
+        progress.show(
+            report.events, report.answers, sum(each.fraction * each.bytes for each in files) / total
+        )
     if flush and last is not None:
         for answers in flush_windows(engine, script.queries, last):
             report.answers += layout.write(answers)
-    report.late = engine.stats()["streams"][stream.name]["late"]
-
-
-def _latest(batch: pa.RecordBatch, time: str) -> int:
-    """The greatest event time of a batch, which the engine has accepted: microseconds, rounded down."""
-    column = batch[time]
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
-    return int(pc.max(column).as_py())
+    streams = engine.stats()["streams"]
+    report.late = sum(streams[file.stream.name]["late"] for file in files)

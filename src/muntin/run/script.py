@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from sqlglot import Token, TokenType
 
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
-from muntin.query import Query
+from muntin.join_query import AnyQuery
 from muntin.sql import CreateStream, Explain, RegisterQuery, Select, parse_statements
 from muntin.sql.dialect import Muntin
 from muntin.stream import Stream
@@ -22,8 +22,9 @@ class Script:
     """Streams and queries by name; a plain SELECT is called `query_1`, `query_2`, …"""
 
     streams: dict[str, Stream]
-    queries: dict[str, Query]
+    queries: dict[str, AnyQuery]
     creates: tuple[str, ...]  # texts of the CREATE STREAM statements
+    backfills: dict[str, str] = field(default_factory=dict)  # paths of the histories of some queries
 
     def stream_of_input(self, name: str | None) -> Stream:
         """The stream called `name`, or the only one there is."""
@@ -37,19 +38,27 @@ class Script:
             raise NotFound("the script has no CREATE STREAM, so the columns of the input are unknown")
         return next(iter(self.streams.values()))
 
-    def only(self, stream: Stream) -> Script:
-        """The same script with just the queries that read `stream`."""
-        queries = {name: query for name, query in self.queries.items() if query.stream == stream}
+    def only(self, streams: Sequence[Stream]) -> Script:
+        """The same script with just the queries that read these streams and no other."""
+        queries = {n: query for n, query in self.queries.items() if all(s in streams for s in query.streams)}
         if not queries:
-            raise NotFound(f"the script has no query that reads stream '{stream.name}'")
+            names = " and ".join(f"'{stream.name}'" for stream in streams)
+            missing = [s.name for query in self.queries.values() for s in query.streams if s not in streams]
+            hint = f"; give an input for '{missing[0]}' too: --input {missing[0]}=FILE" if missing else ""
+            raise NotFound(f"the script has no query that reads stream {names} alone{hint}")
         return replace(self, queries=queries)
 
-    def start_engine(self) -> Engine:
-        """An engine with the streams and queries of the script."""
+    def start_engine(self, is_filled: bool = True) -> Engine:
+        """An engine with the streams and queries of the script; histories are read if it is to be `filled`."""
         engine = Engine()
         for create in self.creates:
             engine.execute(create)
-        engine.register_many({name: query.text for name, query in self.queries.items()})
+        paths = self.backfills if is_filled else {}
+        for path in dict.fromkeys(
+            [None, *paths.values()]
+        ):  # queries with one history share what is made of it
+            some = {name: query.text for name, query in self.queries.items() if paths.get(name) == path}
+            engine.register_many(some, backfill=path)
         return engine
 
 
@@ -72,18 +81,21 @@ def parse_script(text: str) -> Script:
     (['s'], ['query_1'])
     """
     streams: dict[str, Stream] = {}
-    named: dict[str, Query] = {}
-    plain: list[Query] = []
+    named: dict[str, AnyQuery] = {}
+    plain: list[AnyQuery] = []
     creates: list[str] = []
+    backfills: dict[str, str] = {}
     for statement, words in zip(parse_statements(text, {}), statement_texts(text), strict=True):
         match statement:
             case CreateStream(stream):
                 _refuse_taken(stream.name, streams, "streams")
                 streams[stream.name] = stream
                 creates.append(words)
-            case RegisterQuery(name, query):
+            case RegisterQuery(name, query, backfill):
                 _refuse_taken(name, named, "queries")
                 named[name] = query
+                if backfill is not None:
+                    backfills[name] = backfill
             case Select(query):
                 plain.append(query)
             case Explain():
@@ -93,7 +105,7 @@ def parse_script(text: str) -> Script:
                     f"a script only declares streams and queries; it cannot {words.splitlines()[0]}"
                 )
     free = (name for number in count(1) if (name := f"query_{number}") not in named)
-    return Script(streams, named | dict(zip(free, plain, strict=False)), tuple(creates))
+    return Script(streams, named | dict(zip(free, plain, strict=False)), tuple(creates), backfills)
 
 
 def statement_texts(text: str) -> list[str]:

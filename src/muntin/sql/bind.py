@@ -17,6 +17,7 @@ from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
+from muntin.sql.distinct import check_distinct, distinct_values
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.function_name import unknown_function
 from muntin.sql.naming import Names, default_name, is_reserved
@@ -27,8 +28,27 @@ from muntin.window import Window
 
 
 def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
-    """The query a SELECT means over these streams, or a `Misfit`."""
-    return _Binder(select, find_stream(select.stream, streams)).query()
+    """The query a SELECT means over one of these streams, or a `Misfit`."""
+    stream = find_stream(select.stream, streams)
+    return bind_over(select, stream, scope_of(select, stream))
+
+
+def bind_over(select: SelectSyntax, stream: Stream, rows: Scope) -> Query:
+    """The query a SELECT means over a stream whose columns are called as in `rows`."""
+    return _Binder(select, stream, rows).query()
+
+
+def bind_apart(select: SelectSyntax, stream: Stream) -> tuple[Query, Scope]:
+    """The same query, its expressions compiled from its own text alone and none taken over from others;
+    and the scope of its answers."""
+    rows = scope_of(select, stream)
+    binder = _Binder(select, stream, Scope(rows.types, rows.owner, rows.qualifiers))
+    return binder.query(), binder.answer_scope()
+
+
+def scope_of(select: SelectSyntax, stream: Stream) -> Scope:
+    """The names that WHERE, GROUP BY and arguments of aggregates may use."""
+    return row_scope(stream, select.alias.text if select.alias else None)
 
 
 def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
@@ -50,10 +70,10 @@ def row_scope(stream: Stream, alias: str | None = None) -> Scope:
 
 
 class _Binder:
-    def __init__(self, select: SelectSyntax, stream: Stream):
+    def __init__(self, select: SelectSyntax, stream: Stream, rows: Scope):
         self.select = select
         self.stream = stream
-        self.rows = row_scope(stream, select.alias.text if select.alias else None)
+        self.rows = rows
         self.names = Names()
         self.calls: dict[Call, int] = {}
         self.call_nodes: list[exp.Expr] = []  # where each call stands first
@@ -66,7 +86,8 @@ class _Binder:
     def query(self) -> Query:
         select = self.select
         where = self._where()
-        self._bind_keys()
+        self._bind_keys(select.keys or distinct_values(select, self.rows))
+        check_distinct(select, self.keys.values(), len(self.key_items))
         outputs = self._outputs()
         having = self._having()
         calls = tuple(self.calls)
@@ -112,8 +133,8 @@ class _Binder:
 
     # Keys
 
-    def _bind_keys(self) -> None:
-        for tree in self.select.keys:
+    def _bind_keys(self, trees: tuple[exp.Expr, ...]) -> None:
+        for tree in trees:
             meant = self._aliased(tree) or tree
             forbid_calls(meant, "GROUP BY", "a key is computed from one event")
             expression = compile_expression(meant, self.rows)
@@ -144,7 +165,7 @@ class _Binder:
                 if item.alias:
                     return self.names.take(item.alias)
                 break
-        name = expression.columns[0] if expression.is_column else f"key_{len(self.keys) + 1}"
+        name = self.rows.short(expression.columns[0]) if expression.is_column else f"key_{len(self.keys) + 1}"
         if is_reserved(name):
             raise misfit(tree, f"'{name}' is a column of every answer; give the key another name with AS")
         return self.names.take_default(name)
@@ -179,7 +200,7 @@ class _Binder:
             if item.alias:
                 self.aliases.setdefault(item.alias.text.casefold(), tree)
             trees.append((named.get(position) or self.names.take_default(wanted), tree))
-        scope = self._answer_scope()
+        scope = self.answer_scope()
         return tuple(Output(name, self._compile_answer(tree, scope)) for name, tree in trees)
 
     def _having(self) -> Expression | None:
@@ -189,7 +210,7 @@ class _Binder:
         if isinstance(condition, exp.Anonymous) and condition.name.upper() == "APPROX":
             condition, self.tolerance = _approximate(condition)
         tree = self._over_answers(condition, aliases_too=True)
-        return self._compile_answer(tree, self._answer_scope(), "HAVING")
+        return self._compile_answer(tree, self.answer_scope(), "HAVING")
 
     def _compile_answer(self, tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:
         try:
@@ -199,7 +220,8 @@ class _Binder:
             shown = re.sub(r"\$(\d+)", lambda number: str(calls[int(number[1])]), fault.message)
             raise Misfit(shown, fault.span) from None
 
-    def _answer_scope(self) -> Scope:
+    def answer_scope(self) -> Scope:
+        """The names that SELECT and HAVING may use: keys, and answers of calls."""
         types = {key.name: key.expression.type for key in self.keys.values()}
         for call, number in self.calls.items():
             types[f"${number}"] = AGGREGATES[call.function].answer_type(
@@ -247,6 +269,9 @@ class _Binder:
         if not node.table and aliases_too and fold in self.aliases:
             return exp.Paren(this=self.aliases[fold].copy())
         name = self.rows.resolve(node)
+        if not self.keys and not any(any(calls_in(item.tree)) for item in self.select.items):
+            raise misfit(node, f"a query gives values of a window, not its events; write SELECT DISTINCT {name} "
+                               f"for the different ones, or LAST({name}) for the most recent")  # fmt: skip
         raise misfit(node, f"'{name}' is neither a key nor inside an aggregate; write LAST({name}) "
                            "or add it to GROUP BY")  # fmt: skip
 
@@ -258,7 +283,7 @@ class _Binder:
             raise self.select.stream.misfit("the query needs a window: FROM stream [RANGE 5 MINUTES]")
         first = calls[0].window if calls else None
         for call, node in zip(calls, self.call_nodes, strict=True):
-            if window is None and first is not None and _moves(call.window) != _moves(first):
+            if window is None and first is not None and moves(call.window) != moves(first):
                 raise misfit(node, f"the OVER windows {first} and {call.window} disagree on SLIDE; "
                                    "give all of them the same, or a window after FROM")  # fmt: skip
             if window is not None and window.slide and not window.is_time and call.window.is_time:
@@ -277,7 +302,8 @@ def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
     return condition, float(tolerance.name)
 
 
-def _moves(window: Window) -> tuple[int, str]:
+def moves(window: Window) -> tuple[int, str]:
+    """How a window moves: OVER windows without one after FROM must agree on it."""
     return window.slide, window.unit if window.slide else ""
 
 

@@ -8,7 +8,7 @@ nothing runs per row.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isinf
 from weakref import WeakValueDictionary
@@ -26,7 +26,7 @@ from muntin.sql.function_name import unknown_function
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
 from muntin.sql.refusal import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS
-from muntin.sql.term import Build, Builder, Term, column, literal, reason
+from muntin.sql.term import Build, Builder, Term, column, common, literal, reason
 from muntin.sql.text import TEXT
 from muntin.sql.times import TIMES
 
@@ -57,6 +57,14 @@ class Scope:
         alike = [] if is_quoted else self._by_fold.get(name.casefold(), [])
         return alike[0] if len(alike) == 1 else None
 
+    def text(self, name: str) -> str:
+        """A column as it stands in canonical text."""
+        return quoted(name)
+
+    def short(self, name: str) -> str:
+        """What to call a column in an answer."""
+        return name
+
     def resolve(self, node: exp.Column) -> str:
         """The column a node means, or a fault with the nearest name."""
         if node.table and (node.args.get("db") or node.table.casefold() not in self.qualifiers):
@@ -80,13 +88,23 @@ def compile_expression(tree: exp.Expr, scope: Scope, condition_of: str | None = 
     """
     tree = tree.unnest()
     if isinstance(tree, exp.Column) and not condition_of:
-        known = scope.compiled.get(quoted(scope.resolve(tree)))
+        known = scope.compiled.get(scope.text(scope.resolve(tree)))
         if known is not None:
             return known
     term = _compile(scope, tree)
     if condition_of:
         term = truth(tree, term, condition_of)
     return _expression(scope, term, tree)
+
+
+def compile_equal(node: exp.Expr, parts: Sequence[tuple[exp.Expr, Scope]]) -> list[Expression]:
+    """Trees, each over a scope of its own, in one type: their values are compared, as `=` would."""
+    terms = common(node, [_compile(scope, tree.unnest()) for tree, scope in parts])
+    # not kept in their scopes: there, the same text stands for the value in its own type
+    return [
+        Expression(term.sql, term.type, tuple(sorted(term.columns)), _evaluator(term), tree)  # type: ignore[arg-type]
+        for term, (tree, _) in zip(terms, parts, strict=True)
+    ]
 
 
 def _expression(scope: Scope, term: Term, tree: exp.Expr) -> Expression:
@@ -121,7 +139,7 @@ def _compile(scope: Scope, tree: exp.Expr) -> Term:
             node.this.set("this", name)  # in place, to keep its mark
             node.this.set("quoted", not _PLAIN_NAME.fullmatch(name))
             node.set("table", None)
-            return column(name, quoted(name), scope.types[name])
+            return column(name, scope.text(name), scope.types[name])
         builder = _BUILDERS.get(type(node))
         if builder is None:
             raise _refused(node)

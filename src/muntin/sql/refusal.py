@@ -14,13 +14,22 @@ STATEMENT_REFUSALS = {
     "(": "parentheses around a statement are not supported; begin with SELECT",
 }
 
-_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "ASOF", "SEMI", "ANTI")
+_INNER = "write JOIN b [RANGE …] ON a.k = b.k, which gives the pairs that match"
+
+# By the word that stands where JOIN could.
+JOIN_REFUSALS = {
+    **{
+        word: f"{word} JOIN is not supported; {_INNER}"
+        for word in ("LEFT", "RIGHT", "FULL", "OUTER", "ASOF", "SEMI", "ANTI")
+    },
+    "CROSS": "CROSS JOIN is not supported; write JOIN b [RANGE …] ON a.k = b.k: pairs must agree on something",
+    "NATURAL": "NATURAL JOIN is not supported; write JOIN b [RANGE …] USING (k)",
+    ",": "a comma in FROM is not supported; write JOIN b [RANGE …] ON a.k = b.k",
+}
 
 # By the word (or token text) that stands where a clause of SELECT could begin.
 CLAUSE_REFUSALS = {
-    **dict.fromkeys(_JOINS, "JOIN is not supported yet; a query reads one stream"),
     ".": "a stream has no schema; write its name alone",
-    ",": "a query reads one stream; joins are not supported yet",
     "ORDER BY": "ORDER BY is not supported: answers are ordered by the first appearance of their key",
     "SORT BY": "SORT BY is not supported: answers are ordered by the first appearance of their key",
     "LIMIT": "LIMIT is not supported; keep fewer keys with HAVING, or slice the answer table",
@@ -53,7 +62,7 @@ ARGUMENT_REFUSALS = {
 # By the class name of a sqlglot node in an expression.
 EXPRESSION_REFUSALS = {
     "Star": "* stands only in COUNT(*); name the columns",
-    "Distinct": "DISTINCT stands only in COUNT(DISTINCT x)",
+    "Distinct": "DISTINCT stands only after SELECT and in COUNT(DISTINCT x)",
     "BitwiseXor": "^ is not supported; write POWER(a, b)",
     "BitwiseAnd": "operations on bits are not supported",
     "BitwiseOr": "operations on bits are not supported",

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from muntin.errors import SchemaError, nearest
 from muntin.expression import Expression
-from muntin.query import Query
+from muntin.join_query import AnyQuery
 from muntin.sql.bind import bind_select
+from muntin.sql.bind_join import bind_join
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.place import Misfit, pointing_into
@@ -24,6 +25,7 @@ from muntin.sql.syntax import (
     SelectSyntax,
     StatementSyntax,
 )
+from muntin.sql.templates import Templates
 from muntin.sql.type_name import arrow_type
 from muntin.stream import Stream
 
@@ -44,10 +46,11 @@ class DropStream:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """`REGISTER QUERY busy AS SELECT …`."""
+    """`REGISTER QUERY busy AS SELECT … BACKFILL 'path'`."""
 
     name: str
-    query: Query
+    query: AnyQuery
+    backfill: str | None = None  # the path of its history
 
 
 @dataclass(frozen=True)
@@ -62,20 +65,20 @@ class Explain:
     """Of one registered query, of a query not registered, or (both None) of everything."""
 
     name: str | None = None
-    query: Query | None = None
+    query: AnyQuery | None = None
 
 
 @dataclass(frozen=True)
 class Select:
     """A query to answer once, without a name."""
 
-    query: Query
+    query: AnyQuery
 
 
 Statement = CreateStream | DropStream | RegisterQuery | DropQuery | Explain | Select
 
 
-def parse_query(text: str, streams: Mapping[str, Stream]) -> Query:
+def parse_query(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
     """The query of one SELECT, or an `SqlError` at the word that is wrong.
 
     >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("shares", pa.int64())]), "ts")
@@ -84,14 +87,19 @@ def parse_query(text: str, streams: Mapping[str, Stream]) -> Query:
     ('SUM(shares) OVER [RANGE 5 MINUTES]', 'sum_shares')
     """
     with pointing_into(text):
-        statements = _read(text)
-        if not isinstance(statements[0], SelectSyntax):
-            raise Misfit("expected one SELECT; statements of other kinds go to engine.execute", _first(text))
-        if len(statements) > 1:
-            raise Misfit(
-                "expected one SELECT, found several statements; they go to engine.execute", _first(text)
-            )
-        return bind_select(statements[0], streams)
+        return _TEMPLATES.query(text, streams)
+
+
+def _read_select(text: str) -> SelectSyntax:
+    statements = _read(text)
+    if not isinstance(statements[0], SelectSyntax):
+        raise Misfit("expected one SELECT; statements of other kinds go to engine.execute", _first(text))
+    if len(statements) > 1:
+        raise Misfit("expected one SELECT, found several statements; they go to engine.execute", _first(text))
+    return statements[0]
+
+
+_TEMPLATES = Templates(_read_select, lambda select, streams: _query(select, streams))
 
 
 def parse_statements(text: str, streams: Mapping[str, Stream]) -> list[Statement]:
@@ -127,11 +135,11 @@ def _first(text: str) -> tuple[int, int]:
 def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
     match syntax:
         case SelectSyntax():
-            return Select(bind_select(syntax, streams))
-        case RegisterSyntax(name, select):
-            return RegisterQuery(name.text, bind_select(select, streams))
+            return Select(_query(syntax, streams))
+        case RegisterSyntax(name, select, backfill):
+            return RegisterQuery(name.text, _query(select, streams), backfill)
         case ExplainSyntax(name, select):
-            return Explain(name.text if name else None, bind_select(select, streams) if select else None)
+            return Explain(name.text if name else None, _query(select, streams) if select else None)
         case CreateStreamSyntax():
             stream = _create(syntax)
             streams[stream.name] = stream
@@ -141,6 +149,10 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
         case DropSyntax(_, name):
             streams.pop(name.text, None)
             return DropStream(name.text)
+
+
+def _query(select: SelectSyntax, streams: Mapping[str, Stream]) -> AnyQuery:
+    return bind_select(select, streams) if select.join is None else bind_join(select, select.join, streams)
 
 
 def _create(syntax: CreateStreamSyntax) -> Stream:

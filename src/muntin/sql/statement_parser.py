@@ -11,28 +11,26 @@ import re
 from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
-from muntin.sql.expression_parser import ExpressionParser
 from muntin.sql.place import Span
 from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
+from muntin.sql.source_parser import SourceParser
 from muntin.sql.syntax import (
     ColumnSyntax,
     CreateStreamSyntax,
     DropSyntax,
     ExplainSyntax,
     Item,
-    Name,
     RegisterSyntax,
     SelectSyntax,
     StatementSyntax,
 )
 from muntin.sql.type_name import unknown_type
-from muntin.window import Window
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
-_CLAUSES = ("WHERE", "GROUP BY", "HAVING")
+_CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
 
-class StatementParser(ExpressionParser):
+class StatementParser(SourceParser):
     """Reads a script, statement by statement."""
 
     def script(self, tokens: list[Token], text: str) -> list[StatementSyntax]:
@@ -50,6 +48,10 @@ class StatementParser(ExpressionParser):
         while self._chunk_index < len(self._chunks):
             self._advance_chunk()
             statements.append(self._statement())
+            if self._at_word("BACKFILL"):
+                self.fault(
+                    "BACKFILL belongs to REGISTER QUERY name AS SELECT …; in Python, give register(backfill=…)"
+                )
             if self._curr:
                 self.fault(f"unexpected {self.found()} after the end of the statement")
         return statements
@@ -129,7 +131,18 @@ class StatementParser(ExpressionParser):
         name = self.name("a query name")
         if not self.word("AS"):
             self.fault(f"expected AS and a SELECT after the query's name, found {self.found()}")
-        return RegisterSyntax(name, self._select())
+        return RegisterSyntax(name, self._select(), self._backfill())
+
+    def _backfill(self) -> str | None:
+        """The path after BACKFILL, if there is one."""
+        if not self.word("BACKFILL"):
+            return None
+        path = self._curr
+        if not self._match(TokenType.STRING):
+            self.fault(f"expected a path in quotes after BACKFILL, found {self.found()}")
+        if not path.text:
+            self.fault("the path after BACKFILL is empty", path)
+        return path.text
 
     def _explain(self) -> ExplainSyntax:
         if not self._curr:
@@ -145,15 +158,14 @@ class StatementParser(ExpressionParser):
         if not self._match(TokenType.SELECT):
             self.fault(f"expected SELECT, found {self.found()}")
         hint = self._hint()
-        if self._curr.token_type == TokenType.DISTINCT:
-            self.fault("SELECT DISTINCT is not supported; list the columns in GROUP BY")
+        distinct = self._distinct()
         items = [self._item()]
         while self._match(TokenType.COMMA):
             items.append(self._item())
         if self._curr.token_type != TokenType.FROM:
             self._refuse_misspelling("FROM")
         self._expect(TokenType.FROM, "',' or FROM")
-        stream, window, alias = self._source()
+        source, join = self.source(), self.join()
         where = keys = having = None
         if self._match(TokenType.WHERE):
             where = self.condition()
@@ -166,8 +178,19 @@ class StatementParser(ExpressionParser):
         changes = self._changes()
         self._end_of_select()
         text = self.sql[start.start : self._prev.end + 1]
-        return SelectSyntax(text, (start.start, start.end + 1), tuple(items), stream, alias, window,
-                            where, tuple(keys or ()), having, hint, changes)  # fmt: skip
+        return SelectSyntax(text, (start.start, start.end + 1), tuple(items), source.stream,
+                            source.alias, source.window, where, tuple(keys or ()), having, hint, changes,
+                            distinct, join)  # fmt: skip
+
+    def _distinct(self) -> Span | None:
+        """Where DISTINCT stands, if it does."""
+        if not self._match(TokenType.DISTINCT):
+            return None
+        if self._curr.token_type == TokenType.ON:
+            self.fault(
+                "DISTINCT ON is not supported; write GROUP BY with LAST(x), the most recent of each key"
+            )
+        return self._prev.start, self._prev.end + 1
 
     def _changes(self) -> Span | None:
         """Where EMIT CHANGES stands, if it does."""
@@ -195,20 +218,8 @@ class StatementParser(ExpressionParser):
         is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
         return Item(tree, self.name("a name") if is_name else None)
 
-    def _source(self) -> tuple[Name, Window | None, Name | None]:
-        if self._curr.token_type == TokenType.L_PAREN:
-            self.fault(
-                "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream"
-            )
-        stream = self.name("a stream name")
-        window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
-        has_as = self._match(TokenType.ALIAS)
-        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and not self._at_word("EMIT")
-        alias = self.name("a name after AS") if has_as or is_name else None
-        return stream, window, alias
-
     def _end_of_select(self) -> None:
-        if not self._curr:
+        if not self._curr or self._at_word("BACKFILL"):
             return
         word = " ".join(self._curr.text.upper().split())
         if word in CLAUSE_REFUSALS:
@@ -216,7 +227,9 @@ class StatementParser(ExpressionParser):
         if self._curr.token_type == TokenType.L_BRACKET:
             self.fault("the window stands directly after the stream: FROM stream [RANGE …]")
         if word in _CLAUSES:
-            self.fault(f"{word} is out of order; the order is FROM, WHERE, GROUP BY, HAVING, EMIT CHANGES")
+            self.fault(
+                f"{word} is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING, EMIT CHANGES"
+            )
         self._refuse_misspelling("WHERE", "GROUP", "HAVING", "EMIT")
         self.fault(f"unexpected {self.found()}")
 
@@ -225,23 +238,3 @@ class StatementParser(ExpressionParser):
         for token in (self._curr, self._prev):
             if token.token_type == TokenType.VAR and "mean" in (hint := nearest(token.text.upper(), words)):
                 self.fault(f"unexpected '{token.text}'{hint}", token)
-
-    def name(self, wanted: str) -> Name:
-        """A name, quoted or not; reserved words must be quoted."""
-        token = self._curr
-        if token.token_type != TokenType.IDENTIFIER and token.token_type not in self.ID_VAR_TOKENS:
-            hint = (
-                f'; to use it as a name, quote it: "{token.text}"'
-                if token and token.text.isidentifier()
-                else ""
-            )
-            self.fault(f"expected {wanted}, found {self.found()}{hint}")
-        self._advance()
-        is_quoted = token.token_type == TokenType.IDENTIFIER
-        if not token.text:
-            self.fault("a name cannot be empty", token)
-        return Name(token.text, is_quoted, (token.start, token.end + 1))
-
-    def _expect(self, kind: TokenType, wanted: str) -> None:
-        if not self._match(kind):
-            self.fault(f"expected {wanted}, found {self.found()}")

@@ -32,6 +32,30 @@ class Item:
 
 
 @dataclass(frozen=True)
+class SourceSyntax:
+    """A stream in FROM, as it is named and windowed."""
+
+    stream: Name
+    alias: Name | None
+    window: Window | None
+
+    @property
+    def name(self) -> Name:
+        """By which the query calls it."""
+        return self.alias or self.stream
+
+
+@dataclass(frozen=True)
+class JoinSyntax:
+    """`JOIN b [RANGE …] ON condition`, or with `USING (column, …)`."""
+
+    source: SourceSyntax
+    on: exp.Expr | None
+    using: tuple[Name, ...]
+    place: Span  # of the word JOIN
+
+
+@dataclass(frozen=True)
 class SelectSyntax:
     """A SELECT, clause by clause."""
 
@@ -46,6 +70,12 @@ class SelectSyntax:
     having: exp.Expr | None
     hint: str | None
     changes: Span | None  # where EMIT CHANGES stands
+    distinct: Span | None = None  # where DISTINCT stands
+    join: JoinSyntax | None = None
+
+    @property
+    def source(self) -> SourceSyntax:
+        return SourceSyntax(self.stream, self.alias, self.window)
 
 
 @dataclass(frozen=True)
@@ -68,10 +98,11 @@ class CreateStreamSyntax:
 
 @dataclass(frozen=True)
 class RegisterSyntax:
-    """REGISTER QUERY name AS SELECT …"""
+    """REGISTER QUERY name AS SELECT … BACKFILL 'path'"""
 
     name: Name
     select: SelectSyntax
+    backfill: str | None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ Kind = Literal["number", "text", "boolean", "time", "span", "null", "other"]
 # How tightly an operator binds, for canonical text with no more parentheses than needed.
 OR, AND, NOT, COMPARE, CONCAT, ADD, MULTIPLY, SIGN, ATOM = range(1, 10)
 
+_DOUBLE = pa.float64()
 _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -133,6 +134,10 @@ def convert(term: Term, kind: pa.DataType) -> Term:
     if term.type == kind:
         return term
     if term.constant is not None:
+        if (
+            kind == _DOUBLE and pa.types.is_integer(term.type) and term.constant.is_valid
+        ):  # most, and quicker so
+            return literal(term.sql, pa.scalar(float(term.constant.as_py()), kind), term.strength)
         return literal(term.sql, pc.cast(term.constant, kind, safe=False), term.strength)
     run = term.run
     # rounding a BIGINT to the nearest DOUBLE is meant, wrapping an integer is not

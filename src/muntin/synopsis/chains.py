@@ -66,7 +66,7 @@ class Chains:
         """Key ids are different from now on, -1 for keys without elements."""
         last = self.last
         kept = np.flatnonzero(new_id[: len(last)] >= 0)
-        self._last = np.full(max(64, len(new_id)), NONE)
+        self._last = np.full(max(64, int(new_id.max(initial=-1)) + 1), NONE)
         self._last[new_id[kept]] = last[kept]
         self._keys = int(new_id.max(initial=-1)) + 1
 

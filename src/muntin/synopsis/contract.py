@@ -80,6 +80,10 @@ class Batch:
     def mask(self, predicate: Expression) -> Bools:
         return self._masks[predicate]
 
+    def since(self, instant: int) -> Batch:
+        """The events that are not before an instant."""
+        return _Part(self, self.at >= instant)
+
     def passing(self, where: Expression | None) -> Batch:
         """The events that pass a predicate; computed once per predicate."""
         if where is None:

@@ -123,9 +123,13 @@ class Finders:
         for account in self._accounts.values():
             account.finder.follow()
 
-    def keep(self, needs: set[Need]) -> None:
-        """Nothing else is asked for any more."""
-        self._accounts = {place: each for place, each in self._accounts.items() if place[0] in needs}
+    def needs(self) -> set[Need]:
+        """What has been looked for."""
+        return {need for need, *_ in self._accounts}
+
+    def drop(self, need: Need) -> None:
+        """It is not asked for any more."""
+        self._accounts = {place: each for place, each in self._accounts.items() if place[0] != need}
 
     def renumber(self, new_id: Ints) -> None:
         for account in self._accounts.values():

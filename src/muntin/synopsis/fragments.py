@@ -7,7 +7,7 @@ share a cut.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from muntin.synopsis.contract import Arrays, Found, Ints, Need
 from muntin.synopsis.needs import Needs
@@ -27,9 +27,8 @@ class Fragments(RingSynopsis):
     def cut(cls, windows: Iterable[Window]) -> dict[Window, tuple[Progression, ...]]:
         """The edges between which the events of each window are folded; equal ones are shared."""
 
-    def fit(self, needs: Needs) -> None:
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
         """Cut the events again where edges or needs are new; O(events) for each such slicing."""
-        super().fit(needs)
         before = getattr(self, "slicings", {})
         self._edges_of = self.cut(needs.windows)
         wanted: dict[tuple[Progression, ...], set[Need]] = {}
@@ -41,6 +40,7 @@ class Fragments(RingSynopsis):
             else Slicing(edges, self.store, self.where, some)
             for edges, some in wanted.items()
         }
+        return super().fit(needs, changed)
 
     def insert(self) -> None:
         """O(1) per event and slicing, and per event of the fragment that one out of order falls in."""

@@ -1,13 +1,15 @@
-"""A grid: where slices begin, which may become finer as time goes on.
+"""A grid: where slices begin, which may become finer or coarser as time goes on.
 
 The edges of every window on a grid fall on multiples of its step. When a new window needs a finer
 step, slices so far stay as they are, the last of them cut short, and later ones are finer: windows on
-the old grid notice nothing, the new one is complete once its range lies where the grid has its edges.
+the old grid notice nothing, the new one is complete once its range lies where the grid has its edges. When
+that window goes, slices get wide again, from the next edge of those that are left.
 """
 
 from __future__ import annotations
 
 from math import gcd
+from typing import Any
 
 import numpy as np
 
@@ -18,27 +20,35 @@ from muntin.window import Window
 class Grid:
     """
     >>> grid = Grid(10)
-    >>> grid.refine(4, now=25)  # from 26 on, in steps of 2
+    >>> grid.fit(2, now=25)  # from 26 on, in steps of 2
     >>> grid.start_of(np.array([25, 33])).tolist(), grid.end_of(np.array([20, 32])).tolist()
     ([20, 32], [26, 34])
+    >>> grid.fit(10, now=31)  # from 40 on, in steps of 10 again
+    >>> grid.start_of(np.array([33, 45])).tolist(), grid.end_of(np.array([38, 40])).tolist()
+    ([32, 40], [40, 50])
     """
 
     def __init__(self, step: int):
         self._have(np.array([LONG_AGO]), np.array([step]))
 
     def _have(self, since: Ints, step: Ints) -> None:
-        self._from = since  # the step in force from each instant on, newest last …
-        self._step = step  # … every one divides the one before
+        self._from = since  # the step in force from each instant on, newest last; slices are cut short there
+        self._step = step
         self.step = int(step[-1])  # in force now
         self.is_uniform = len(step) == 1  # whether all slices kept have one width
 
-    def refine(self, step: int, now: int | None) -> None:
-        """Have edges at multiples of `step` too, from the next one on; all events so far are before `now`."""
+    def fit(self, step: int, now: int | None) -> None:
+        """Have edges at multiples of `step` and no others, from the next one on; all events so far are before
+        `now`. What was to come into force later is undone: nobody has met it."""
         if now is None:
-            self._have(self._from, np.append(self._step[:-1], step))  # nothing lies on the grid yet
-        elif step % self.step:
-            finer = gcd(step, self.step)
-            self._have(np.append(self._from, -(-now // finer) * finer), np.append(self._step, finer))
+            self._have(self._from[:1], np.array([step]))  # nothing lies on the grid yet
+            return
+        met = max(1, int(np.searchsorted(self._from, now)))
+        since, steps = self._from[:met], self._step[:met]
+        if steps[-1] != step:
+            since, steps = np.append(since, -(-now // step) * step), np.append(steps, step)
+        if len(steps) != len(self._step) or steps[-1] != self.step:
+            self._have(since, steps)
 
     def step_at(self, at: Ints) -> Ints:
         """Width of the slice that an instant falls in."""
@@ -57,11 +67,15 @@ class Grid:
         cut: Ints = np.minimum(ends, later[np.searchsorted(self._from, start, side="right") - 1])
         return cut
 
+    def last_whole(self, end: Any) -> Any:
+        """Slices are over by an instant, or by many, iff they begin before this."""
+        current = np.searchsorted(self._from, end, side="right") - 1
+        return np.maximum(self._from[current], end - self._step[current] + 1)
+
     def has_edges_from(self, window: Window) -> int:
         """The instant from which on the grid has all edges of `window`."""
-        if self.is_uniform:
-            return int(self._from[0])
-        return int(self._from[np.argmax(window_step(window) % self._step == 0)])
+        lacks = np.flatnonzero(window_step(window) % self._step)
+        return int(self._from[lacks[-1] + 1 if len(lacks) else 0])
 
     def is_uniform_from(self, instant: int) -> bool:
         """Whether one step is in force from `instant` on."""

@@ -11,6 +11,7 @@ from math import gcd
 
 from muntin.synopsis.bands import BandPlace, band_of, place_of
 from muntin.synopsis.contract import Need
+from muntin.synopsis.greatest import Greatest
 from muntin.synopsis.grid import window_step
 from muntin.window import Unit, Window
 
@@ -20,6 +21,7 @@ class Needs:
     >>> from muntin.query import Input
     >>> needs, minute = Needs(), Window("time", 60, slide=20)
     >>> needs.add(minute, Need(Input(None), "count"))
+    True
     >>> needs.reach("time"), needs.step
     (80, 20)
     """
@@ -28,33 +30,57 @@ class Needs:
         self.windows: dict[Window, Counter[Need]] = {}
         self.components: Counter[Need] = Counter()
         self.bands: Counter[BandPlace] = Counter()  # demands whose filter is a band, by what it is of
-        self.step = 0  # of the coarsest grid with all edges of the windows there ever were
-        self._reach: dict[Unit, int] = {}
+        self.step = 0  # of the coarsest grid with all edges of the windows
+        self._steps: Counter[int] = Counter()  # of each window
+        self._reach: dict[Unit, Greatest] = {"time": Greatest(), "rows": Greatest()}
 
-    def add(self, window: Window, need: Need) -> None:
-        """One more demand; O(1)."""
-        self.windows.setdefault(window, Counter())[need] += 1
+    def add(self, window: Window, need: Need) -> bool:
+        """One more demand; whether its component is new. O(log windows)."""
+        if window not in self.windows:
+            self.windows[window] = Counter()
+            self._reach[window.unit].add(window.size + window.slide)
+            self._steps[window_step(window)] += 1
+            self.step = gcd(self.step, window_step(window))
+        self.windows[window][need] += 1
         self.components[need] += 1
         if band_of(need) is not None:
             self.bands[place_of(need)] += 1
-        self.step = gcd(self.step, window_step(window))
-        self._reach[window.unit] = max(self.reach(window.unit), window.size + window.slide)
+        return self.components[need] == 1
 
-    def remove(self, window: Window, need: Need) -> None:
-        """One demand less; O(1), or O(windows) when the longest window goes."""
-        for counts in (self.windows[window], self.components):
-            counts[need] -= 1
-            if not counts[need]:
-                del counts[need]
+    def remove(self, window: Window, need: Need) -> bool:
+        """One demand less; whether nobody needs its component any more. O(log windows), or O(different
+        steps of windows) when a step goes."""
+        _take(self.windows[window], need)
         if band_of(need) is not None:
-            self.bands[place_of(need)] -= 1
-            self.bands += Counter()  # without those that are 0
+            _take(self.bands, place_of(need))
         if not self.windows[window]:
             del self.windows[window]
-            if window.size + window.slide == self.reach(window.unit):
-                left = (each for each in self.windows if each.unit == window.unit)
-                self._reach[window.unit] = max((each.size + each.slide for each in left), default=0)
+            self._reach[window.unit].remove(window.size + window.slide)
+            if not _take(self._steps, window_step(window)):
+                self.step = gcd(*self._steps)
+        return not _take(self.components, need)
 
     def reach(self, unit: Unit) -> int:
         """How far back from an instant, or a count, the longest window and its slide go."""
-        return self._reach.get(unit, 0)
+        return self._reach[unit].value or 0
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is asked for, however it came to that."""
+        return isinstance(other, Needs) and all(
+            mine == theirs
+            for mine, theirs in (
+                (self.windows, other.windows), (self.components, other.components), (self.bands, other.bands),
+                (self.step, other.step), (self._reach, other._reach),
+            )
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _take(counts: Counter, what: object) -> int:  # type: ignore[type-arg]
+    """Count one thing less; how many are left."""
+    counts[what] -= 1
+    left: int = counts[what]
+    if not left:
+        del counts[what]
+    return left

@@ -17,7 +17,7 @@ fallback that is always right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -107,9 +107,12 @@ class Rescan(RingSynopsis):
         super().__init__(store, where, keys, text_order)
         self._finders = Finders(store, where, keys)
 
-    def fit(self, needs: Needs) -> None:
-        super().fit(needs)
-        self._finders.keep(set(needs.components))
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """O(components that changed)."""
+        for need in self._finders.needs() if changed is None else changed:
+            if need not in needs.components:
+                self._finders.drop(need)
+        return super().fit(needs, changed)
 
     def insert(self) -> None:
         self._finders.follow()

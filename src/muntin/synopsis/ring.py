@@ -35,6 +35,7 @@ class EventRing(Sequence):
         self.where = where
         self.known_from: dict[str, int] = {"at": LONG_AGO}
         self.version = 0  # changes whenever events come or go
+        self.fitted_to = -1  # the version of the columns wanted that `keep` was last given
         self._columns = Columns({"at": _TIME})
         self._source: dict[str, tuple[str, Any]] = {"at": ("at", None)}  # where a batch has a column
 
@@ -104,7 +105,7 @@ class EventRing(Sequence):
         keys: Iterable[tuple[Expression, ...]],
         now: int | None,
     ) -> None:
-        """Have exactly these columns; a new one is known from `now` on."""
+        """Have exactly these columns; a new one is known from `now` on. O(columns)."""
         source: dict[str, tuple[str, Any]] = {"at": ("at", None)}
         dtypes: dict[str, np.dtype[Any]] = {"at": _TIME}
         for argument in arguments:
@@ -130,7 +131,7 @@ class EventRing(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Append a batch, merging what is out of order; O(batch + events later than its first)."""
-        batch = batch.passing(self.where)
+        batch = self.placeable(batch.passing(self.where))
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return

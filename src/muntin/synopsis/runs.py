@@ -7,7 +7,7 @@ or over slices alike (Arasu & Widom, section 3; time-based windows by the search
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 import numpy as np
 
@@ -51,18 +51,49 @@ class RunSynopsis(Synopsis[Elements]):
         self._make_track = make_track
         self._place_of = place_of  # needs of one place are served by one track
         self._tracks: dict[Hashable, Track] = {}
+        self._members: dict[Hashable, dict[str, set[Need]]] = {}  # of each track, by component
+        self._minding: set[Hashable] = set()  # tracks that must know of every change of the windows
 
-    def fit(self, needs: Needs) -> None:
-        """Build structures for new components from the store, at once; O(elements) each."""
-        super().fit(needs)
-        wanted: dict[Hashable, list[Need]] = {}
-        for need in needs.components:
-            wanted.setdefault(self._place_of(need), []).append(need)
-        self._tracks = {place: track for place, track in self._tracks.items() if place in wanted}
-        for place, members in wanted.items():
-            if place not in self._tracks:
-                self._tracks[place] = self._make_track(self.store, self.where, members[0])
-            self._tracks[place].fit(needs, {need.component for need in members})
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """Build structures for new components from the store, at once: O(elements) each. O(1) for a component
+        that a structure serves already."""
+        super().fit(needs, changed)
+        touched = set(self._minding)
+        if changed is None:
+            self._members = {}
+            touched |= self._tracks.keys()
+        touched |= {self._take(need) for need in (needs.components if changed is None else changed)}
+        return sum(self._fit_track(place) for place in touched) > 0
+
+    def _fit_track(self, place: Hashable) -> bool:
+        """Bring a track in line with what is needed of it; whether it has another structure since."""
+        members, track = self._members.get(place), self._tracks.pop(place, None)
+        self._minding.discard(place)
+        if members is None:
+            return False
+        before = track.structure if track else None
+        if track is None:
+            track = self._make_track(self.store, self.where, next(iter(next(iter(members.values())))))
+        track.fit(self.needs, members.keys())
+        self._tracks[place] = track
+        if track.minds_windows:
+            self._minding.add(place)
+        return before is not None and before is not track.structure
+
+    def _take(self, need: Need) -> Hashable:
+        """Note that a component is needed, or not any more; where."""
+        place = self._place_of(need)
+        members = self._members.setdefault(place, {})
+        some = members.setdefault(need.component, set())
+        if need in self.needs.components:
+            some.add(need)
+        else:
+            some.discard(need)
+        if not some:
+            del members[need.component]
+        if not members:
+            del self._members[place]
+        return place
 
     def insert(self) -> None:
         """O(1) amortised per element, and per element that had to be taken back for one out of order."""

@@ -87,7 +87,14 @@ class Sequence(ABC):
 
     @abstractmethod
     def insert(self, batch: Batch) -> None:
-        """Take in a batch; sets `changed_from`."""
+        """Take in a batch; sets `changed_from`. Events older than what has been forgotten are left out: only a
+        stream that begins before a history that was filled in can have such."""
+
+    def placeable(self, batch: Batch) -> Batch:
+        """The events of a batch that are not older than what has been forgotten."""
+        if not len(batch) or batch.at[0] >= self.forgotten_before:
+            return batch
+        return batch.since(self.forgotten_before)
 
     @abstractmethod
     def nbytes(self) -> int: ...

@@ -14,6 +14,7 @@ A window of all keys is a run of cells; a window of one key is a part of its cha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,24 +102,29 @@ class SliceStore(Sequence):
         """The state arrays of a component, for some cells."""
         return tuple(self._cells[name][part] for name in self._names[need])
 
-    def fit(self, wanted: set[Need], step: int, now: int | None) -> None:
-        """Keep these components, on a grid with edges at multiples of `step`; O(cells) if any is new."""
+    def fit(self, changed: Mapping[Need, bool], step: int, now: int | None) -> None:
+        """Have edges at multiples of `step` from now on; keep the components that are True in `changed`, and no
+        longer those that are False. O(cells) for each that is new."""
         self.version += 1
         if self._grid is None:
             self._grid = Grid(step)
             self.began_at = LONG_AGO if now is None else now
         else:
-            self._grid.refine(step, now)
-        for need in self._names.keys() - wanted:
-            for name in self._names.pop(need):
-                self._cells.remove(name)
-            del self._known_from[need]
-        for need in sorted(wanted - self._names.keys(), key=str):
-            identity = COMPONENTS[need.component].identity(dtype_of(need))
-            self._names[need] = tuple(f"{i} {need}" for i in range(len(identity)))
-            for name, (dtype, value) in zip(self._names[need], identity, strict=True):
-                self._cells.add(name, dtype, value)
-            self._known_from[need] = LONG_AGO if now is None else now
+            self._grid.fit(step, now)
+        for need in sorted(changed, key=str):
+            if changed[need] and need not in self._names:
+                self._add(need, LONG_AGO if now is None else now)
+            elif not changed[need] and need in self._names:
+                for name in self._names.pop(need):
+                    self._cells.remove(name)
+                del self._known_from[need]
+
+    def _add(self, need: Need, known_from: int) -> None:
+        identity = COMPONENTS[need.component].identity(dtype_of(need))
+        self._names[need] = tuple(f"{i} {need}" for i in range(len(identity)))
+        for name, (dtype, value) in zip(self._names[need], identity, strict=True):
+            self._cells.add(name, dtype, value)
+        self._known_from[need] = known_from
 
     def known_since(
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
@@ -127,7 +133,7 @@ class SliceStore(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Fold a batch into its cells; only slices from the first one it touches on are rewritten."""
-        batch = batch.passing(self.where)
+        batch = self.placeable(batch.passing(self.where))
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return
@@ -293,18 +299,14 @@ class SliceStore(Sequence):
         """Slices that lie wholly within [start, end)."""
         starts = self._slices["start"]
         lo = starts.searchsorted(start)
-        if self.grid.is_uniform:
-            hi = starts.searchsorted(end - self.grid.step, side="right")
-        else:
-            hi = self.grid.end_of(starts).searchsorted(end, side="right")
-        return lo, np.maximum(lo, hi)
+        return lo, np.maximum(lo, starts.searchsorted(self.grid.last_whole(end)))
 
     def run(self, start: int, end: int) -> tuple[int, int]:
         if self.grid.is_uniform:
             # whole within [start, end): those that begin before the last that would end too late
             return self._slices.find_run("start", start, end - self.grid.step + 1)
-        lo, hi = self.runs(np.array([start]), np.array([end]))
-        return int(lo[0]) + self.dropped, int(hi[0]) + self.dropped
+        lo, hi = self._slices.find_run("start", start, int(self.grid.last_whole(end)))
+        return lo, max(lo, hi)
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         assert not self.keys, "slices hold one cell each only if nothing is keyed"

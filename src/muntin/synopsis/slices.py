@@ -18,7 +18,7 @@ as much as the rows will.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
 import numpy as np
@@ -53,10 +53,15 @@ class Slices(Synopsis[SliceStore]):
         self._rows: dict[Need, KeyRows] = {}
         self._finders = Finders(store, where, keys)
 
-    def fit(self, needs: Needs) -> None:
-        super().fit(needs)
-        self._rows = {need: self._rows.get(need) or KeyRows(self.store, need) for need in needs.components}
-        self._finders.keep(set(needs.components))
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """O(components that changed)."""
+        for need in {*self._rows, *needs.components} if changed is None else changed:
+            if need not in needs.components:
+                self._rows.pop(need, None)
+                self._finders.drop(need)
+            elif need not in self._rows:
+                self._rows[need] = KeyRows(self.store, need)
+        return super().fit(needs, changed)
 
     def insert(self) -> None:
         """The store has folded the events already; O(components)."""

@@ -9,7 +9,7 @@ all that must be saved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -60,9 +60,14 @@ class Synopsis(ABC, Generic[Store]):
         """What it has chosen to keep beside the store, for those who ask; nothing if there was no choice."""
         return ""
 
-    def fit(self, needs: Needs) -> None:
-        """Answer for `needs` from now on, and nothing else; its store has been fitted before."""
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """Answer for `needs` from now on, and nothing else; its store has been fitted before.
+
+        `changed` are the components that came or went since the last time, None if that is not known.
+        Whether what was prepared for look-ups has to be prepared anew.
+        """
         self.needs = needs
+        return False
 
     def insert(self) -> None:
         """Follow an insertion into the store, whose elements changed from `store.changed_from` on."""
@@ -70,6 +75,13 @@ class Synopsis(ABC, Generic[Store]):
     def advance(self, kept_from: int) -> None:
         """Windows will be looked up at `kept_from` or later only; it never moves back."""
         self.kept_from = max(self.kept_from, kept_from)
+
+    def move(self, text_order: TextOrder, key_ids: Ints | None) -> None:
+        """Another shard keeps it from now on, with another order of texts, and other ids of keys (None: it has
+        no keys); its store has been told."""
+        self._text_order = text_order
+        if key_ids is not None:
+            self.renumber_keys(key_ids)
 
     def settle(self) -> None:
         """Follow the store, which has forgotten its oldest elements."""

@@ -40,6 +40,7 @@ class Track(ABC):
     """Follows `store`; `structure` is anything that can extend, rewind, forget, check and count bytes."""
 
     structure: Any
+    minds_windows = False  # whether it must be fitted whenever the windows of its group change
 
     def __init__(self, store: Elements, where: Expression | None, need: Need):
         self.store = store
@@ -102,6 +103,7 @@ class IntervalTrack(Track):
         self.component = COMPONENTS[need.component]
         self._counts_all = where is None and need == _EVERY_EVENT and isinstance(store, EventRing)
         self._kind = kind = Positions if self._counts_all else kind
+        self.minds_windows = kind.takes_widths
         self._widths: list[tuple[int, int]] = []
         self.structure = kind(self.component, dtype_of(need), store.dropped)
 

@@ -1,4 +1,4 @@
-"""A file of events as batches of a stream: Parquet, CSV with a header, or JSON lines.
+"""Files of events as batches of a stream: Parquet, Arrow, CSV with a header, or JSON lines; one or a folder of them.
 
 Every batch but the last has exactly `batch_rows` events, whatever the file's own blocks are: a query
 without SLIDE answers once a batch, so its answers must not depend on the format.
@@ -15,10 +15,14 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from muntin.engine.source import to_record_batch
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.stream import Stream
 
-SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SUFFIXES = {
+    ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow",
+    ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 BLOCK_BYTES = 8 << 20  # of a text file, parsed at once
 
@@ -37,7 +41,9 @@ class EventFile:
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The events in the order of the file; an error names the file."""
-        read = {"parquet": self._read_parquet, "csv": self._read_csv, "jsonl": self._read_jsonl}
+        read = {
+            "parquet": self._read_parquet, "csv": self._read_csv, "jsonl": self._read_jsonl, "arrow": self._read_arrow,
+        }  # fmt: skip
         try:
             yield from even_batches(read[self.format](batch_rows), batch_rows)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError) as fault:
@@ -58,6 +64,20 @@ class EventFile:
             for batch in file.iter_batches(batch_rows, columns=self.stream.schema.names):
                 seen += batch.num_rows
                 self.bytes_read = self.bytes * seen // rows
+                yield batch.select(self.stream.schema.names)
+
+    def _read_arrow(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The random access format (Feather is one) or the streaming one."""
+        with pa.memory_map(str(self.path)) as source:
+            if bytes(source.read(6)) == b"ARROW1":
+                file = pa.ipc.open_file(source)
+                batches: Iterable[pa.RecordBatch] = map(file.get_batch, range(file.num_record_batches))
+            else:
+                source.seek(0)
+                batches = file = pa.ipc.open_stream(source)
+            self._check_names(file.schema.names)
+            for batch in batches:
+                self.bytes_read = source.tell()
                 yield batch.select(self.stream.schema.names)
 
     def _read_csv(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -102,6 +122,37 @@ class EventFile:
             for column, field in zip(batch.columns, self.stream.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.stream.schema)
+
+
+class EventFolder:
+    """All event files of a folder, in the order of their names; what begins with a dot or an underscore is none."""
+
+    def __init__(self, path: Path, stream: Stream):
+        shown = [each for each in sorted(path.iterdir()) if each.is_file() and each.name[0] not in "._"]
+        if not shown:
+            raise NotFound(f"there is no file in the folder '{path}'")
+        self.path = path
+        self.stream = stream
+        self.files = [EventFile(each, stream) for each in shown]
+        self.bytes = sum(file.bytes for file in self.files)
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The events of one file after the other; an error names the file."""
+        # in the stream's own types, so that what one file ends with and the next begins with make one batch
+        batches = (
+            to_record_batch(file.stream, batch) for file in self.files for batch in file.batches(batch_rows)
+        )
+        yield from even_batches(batches, batch_rows)
+
+    @property
+    def fraction(self) -> float:
+        """How much has been read, in bytes."""
+        return min(1.0, sum(file.bytes_read for file in self.files) / self.bytes) if self.bytes else 1.0
+
+
+def open_events(path: Path, stream: Stream) -> EventFile | EventFolder:
+    """The event file, or folder of them, at a path."""
+    return EventFolder(path, stream) if path.is_dir() else EventFile(path, stream)
 
 
 class _Counted:

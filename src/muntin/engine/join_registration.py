@@ -1,0 +1,50 @@
+"""A join query at work: what it knows of its streams, and how far its answers have been given out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muntin.join_query import JoinQuery
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints
+
+Both = tuple[int, int]  # of the left side, and of the right one
+
+
+@dataclass
+class JoinRegistration:
+    """`emitted_to`: windows that closed up to this instant are no longer owed (None: none closed)."""
+
+    query: JoinQuery
+    emitted_to: int | None
+    began_at: int | None  # `emitted_to` when it was registered
+    since: Both = (0, 0)  # events with smaller numbers are not for it: they lack some of its columns
+    known_from: Both = (LONG_AGO, LONG_AGO)  # all matches of events from these times on are kept
+    emitted: int = 0  # rows given out by advance
+    missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
+
+    def hosts(self, query: JoinQuery) -> bool:
+        """Whether all that another query needs is kept for this one anyway."""
+        return all(
+            mine.window.size >= its.window.size and set(mine.columns) >= set(its.columns)
+            for mine, its in zip(self.query.sides, query.sides, strict=True)
+        )
+
+    def complete(self, instants: Ints) -> Bools:
+        """At which instants both windows are known from their start."""
+        left, right = (side.window.size for side in self.query.sides)
+        known: Bools = (instants - left >= self.known_from[0]) & (instants - right >= self.known_from[1])
+        return known
+
+    def ranges(self, first: int, last: int) -> tuple[Both, Both]:
+        """Times [from, to) of the events that the windows hold at instants from `first` to `last`."""
+        left, right = (side.window for side in self.query.sides)
+        return (first - left.size, last - left.to), (first - right.size, last - right.to)
+
+    def visible(self, left_at: Ints, right_at: Ints) -> tuple[Ints, Ints]:
+        """The instants between which matches can be seen: after the first, and up to the second."""
+        left, right = (side.window for side in self.query.sides)
+        after = np.maximum(left_at + left.to, right_at + right.to)
+        until = np.minimum(left_at + left.size, right_at + right.size)
+        return after, until

@@ -1,0 +1,150 @@
+"""Matches: finding pairs of events with equal keys, and keeping them in order.
+
+A match is two events, by number and time. Matches are ordered by the later of the two times, then by
+the left event (time, then number), then by the right one: an order that does not depend on arrival.
+"""
+
+from muntin.kernels.jit import kernel
+
+FRESH = -2  # a cursor that has not entered its chain
+_BLOCK = 16  # matches that are sorted by insertion
+
+
+@kernel
+def _reverse(number, at, lo, hi):
+    hi -= 1
+    while lo < hi:
+        number[lo], number[hi] = number[hi], number[lo]
+        at[lo], at[hi] = at[hi], at[lo]
+        lo, hi = lo + 1, hi - 1
+
+
+@kernel
+def probe(at, key, first, begin, cursor, last, other_at, at_first, prior, prior_first, reach, other_reach,
+          other_delay, mine, theirs, mine_at, theirs_at):  # fmt: skip
+    """Match events, in order of time, with those of the other side that have their key; newest first.
+
+    The events are numbered from `first` on; `key` is -1 for those that match nothing. `last` and `prior`
+    are the other side's chains, `other_at` its times, from the numbers `prior_first` and `at_first` on.
+    Two events match if some window could hold both: each is less than its side's `reach` before the
+    other. Goes on from event `begin` and its `cursor` until the room for matches is full; returns their
+    count and where to go on. O(elements of the chains that are not too old).
+    """
+    count, i, c = 0, begin, cursor
+    while i < len(at):
+        t, run = at[i], count
+        if c == FRESH:
+            c = last[key[i]] if 0 <= key[i] < len(last) else -1
+        while c >= prior_first:
+            other = other_at[c - at_first]
+            # whatever stands before it in the chain came earlier, so is later by the delay at most
+            if other + other_delay + other_reach <= t:
+                break
+            if other < t + reach and t < other + other_reach:
+                if count == len(mine):
+                    _reverse(theirs, theirs_at, run, count)
+                    return count, i, c
+                mine[count], theirs[count] = first + i, c
+                mine_at[count], theirs_at[count] = t, other
+                count += 1
+            c = prior[c - prior_first]
+        _reverse(theirs, theirs_at, run, count)  # oldest first is the order that matches are kept in
+        i, c = i + 1, FRESH
+    return count, i, FRESH
+
+
+@kernel
+def _precedes(left, right, left_at, right_at, i, j):
+    one, other = max(left_at[i], right_at[i]), max(left_at[j], right_at[j])
+    if one != other:
+        return one < other
+    if left_at[i] != left_at[j]:
+        return left_at[i] < left_at[j]
+    if left[i] != left[j]:
+        return left[i] < left[j]
+    if right_at[i] != right_at[j]:
+        return right_at[i] < right_at[j]
+    return right[i] < right[j]
+
+
+@kernel
+def merge_runs(left, right, left_at, right_at, order, spare, lo, mid, hi):
+    """Merge the ordered runs [lo, mid) and [mid, hi) of `order`; what is in its place already is not touched,
+    so runs that follow each other cost one comparison."""
+    if lo == mid or mid == hi or not _precedes(left, right, left_at, right_at, order[mid], order[mid - 1]):
+        return
+    begin, end = lo, mid  # find the first of the left run that the right one goes before
+    while begin < end:
+        middle = (begin + end) // 2
+        if _precedes(left, right, left_at, right_at, order[mid], order[middle]):
+            end = middle
+        else:
+            begin = middle + 1
+    for k in range(begin, mid):
+        spare[k] = order[k]
+    i, j, k = begin, mid, begin
+    while i < mid:
+        if j < hi and _precedes(left, right, left_at, right_at, order[j], spare[i]):
+            order[k] = order[j]
+            j += 1
+        else:
+            order[k] = spare[i]
+            i += 1
+        k += 1
+
+
+@kernel
+def sort_matches(left, right, left_at, right_at, order, spare):
+    """Sort the indices in `order`; O(n) if they are sorted, O(n log n) at worst."""
+    n = len(order)
+    for lo in range(0, n, _BLOCK):  # by insertion, since calling for every two would cost more than comparing
+        for i in range(lo + 1, min(lo + _BLOCK, n)):
+            moved, j = order[i], i
+            while j > lo and _precedes(left, right, left_at, right_at, moved, order[j - 1]):
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = moved
+    width = _BLOCK
+    while width < n:
+        for lo in range(0, n - width, 2 * width):
+            merge_runs(left, right, left_at, right_at, order, spare, lo, lo + width, min(lo + 2 * width, n))
+        width *= 2
+
+
+@kernel
+def first_later(left_at, right_at, instant):
+    """The first match whose later time is at least `instant`; O(log n)."""
+    lo, hi = 0, len(left_at)
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if max(left_at[mid], right_at[mid]) < instant:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+@kernel
+def choose_matches(left, right, left_at, right_at, lo, hi, left_from, left_to, right_from, right_to,
+                   left_since, right_since, out):  # fmt: skip
+    """Matches among `lo .. hi - 1` with both times in their ranges and both numbers since some; their count."""
+    count = 0
+    for i in range(lo, hi):
+        if (
+            left_from <= left_at[i] < left_to
+            and right_from <= right_at[i] < right_to
+            and left[i] >= left_since
+            and right[i] >= right_since
+        ):
+            out[count] = i
+            count += 1
+    return count
+
+
+@kernel
+def first_kept(at, instant):
+    """The first event that is not before `instant`; O(events before it)."""
+    for i in range(len(at)):
+        if at[i] >= instant:
+            return i
+    return len(at)

@@ -1,0 +1,31 @@
+"""A request: a query to be placed, what it asks for, and the rule that serves each demand; all checked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from muntin.errors import MuntinError
+from muntin.plan.demand import Demand, Demands, demands_of
+from muntin.plan.rules import Rule, choose_synopsis
+from muntin.plan.threshold import INDEXES, threshold_of
+from muntin.query import Query
+
+
+class Request(NamedTuple):
+    """`calls` and `presence` are demands as in `Demands`, each with its rule."""
+
+    query: Query
+    calls: tuple[tuple[tuple[Demand, Rule], ...], ...]
+    presence: tuple[tuple[Demand, Rule], ...]
+
+
+def request_of(query: Query) -> Request:
+    """The request of a query; an error if any of it cannot be served. Needs no plan, and changes none."""
+    demands: Demands = demands_of(query)
+    calls = tuple(tuple((demand, choose_synopsis(demand)) for demand in call) for call in demands.calls)
+    presence = tuple((demand, choose_synopsis(demand)) for demand in demands.presence)
+    is_asked_for = query.hint in INDEXES or query.tolerance is not None
+    if is_asked_for and isinstance(reason := threshold_of(query), str):
+        index = query.hint if query.hint in INDEXES else "index that APPROX reads"
+        raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
+    return Request(query, calls, presence)

@@ -1,0 +1,249 @@
+"""From a parsed SELECT with a JOIN to a `JoinQuery`.
+
+ON is taken apart: equalities between the two streams are what pairs are found by, everything else is a
+condition on pairs, like WHERE. With aggregates, GROUP BY or DISTINCT, what is left of the SELECT is an
+ordinary query over the stream of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from muntin.errors import nearest
+from muntin.expression import Expression, both
+from muntin.join_query import LEAVES_AT, PAIR_NUMBER, PAIR_TIME, JoinQuery, JoinSide
+from muntin.query import CHANGE, Call, Output, Query
+from muntin.sql.bind import bind_over, find_stream, row_scope
+from muntin.sql.call import calls_in, forbid_calls
+from muntin.sql.expression_parser import Over
+from muntin.sql.expressions import Scope, compile_equal, compile_expression
+from muntin.sql.naming import Names, default_name
+from muntin.sql.pair_scope import PairScope, pair_scope
+from muntin.sql.place import Misfit, misfit
+from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
+from muntin.stream import Stream
+from muntin.window import Window
+
+_NOW = Window("time", 1)  # of the stream of pairs, which are all given the instant they are looked at
+
+
+def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stream]) -> JoinQuery:
+    """The join query a SELECT means over these streams, or a `Misfit`."""
+    sources = select.source, join.source
+    left, right = (find_stream(source.stream, streams) for source in sources)
+    names = [source.name.text.casefold() for source in sources]
+    if names[0] == names[1]:
+        raise join.source.name.misfit(
+            f"both sides are called '{join.source.name.text}'; give them different names with AS"
+        )
+    for source in sources:
+        if "." in source.name.text:  # columns of pairs are called name.column
+            raise source.name.misfit(f"give '{source.name.text}' a name without a dot with AS")
+    windows = _windows(select, join)
+    scopes = (row_scope(left, sources[0].name.text), row_scope(right, sources[1].name.text))
+    used = [(_column(name, scopes[0]), _column(name, scopes[1])) for name in join.using]
+    pairs = pair_scope(
+        (sources[0].name.text, sources[1].name.text), (left, right), frozenset(column for column, _ in used)
+    )
+    on, beyond = _equalities(join, used, pairs, scopes)
+    where = both(beyond, _condition(select.where, pairs, "WHERE"))
+    if select.hint is not None:
+        raise Misfit(f"SYNOPSIS({select.hint}) is not for joins; leave the hint out", select.start)
+    fold = _fold(select, pairs) if _is_folded(select) else None
+    outputs = _outputs(select, pairs) if fold is None else fold.outputs[:-1]
+    read = _columns_read(where, outputs, fold)
+    sides = [
+        JoinSide(pairs.names[side], stream, windows[side], _columns_of(side, read, pairs))
+        for side, stream in enumerate((left, right))
+    ]
+    query = JoinQuery(select.text, sides[0], sides[1], on, where, outputs, fold, select.changes is not None)
+    _check_changes(select, query)
+    return query
+
+
+def _windows(select: SelectSyntax, join: JoinSyntax) -> tuple[Window, Window]:
+    """The windows of both sides, with the slide that one of them has or both."""
+    found = []
+    for source in (select.source, join.source):
+        if source.window is None:
+            raise source.stream.misfit(
+                f"both streams of a join need a window: {source.stream.text} [RANGE 5 MINUTES]"
+            )
+        if not source.window.is_time:
+            raise source.stream.misfit(
+                f"a join takes time windows, such as {source.stream.text} [RANGE 5 MINUTES], "
+                f"not {source.window}"
+            )
+        found.append(source.window)
+    slides = {window.slide for window in found if window.slide}
+    if len(slides) > 1:
+        raise join.source.stream.misfit(
+            f"the windows {found[0]} and {found[1]} disagree on SLIDE; give both the same, or only one of them"
+        )
+    slide = slides.pop() if slides else 0
+    return replace(found[0], slide=slide), replace(found[1], slide=slide)
+
+
+# What pairs agree on
+
+
+def _equalities(
+    join: JoinSyntax, used: list[tuple[str, str]], pairs: PairScope, scopes: tuple[Scope, Scope]
+) -> tuple[tuple[tuple[Expression, Expression], ...], Expression | None]:
+    """What pairs are found by, and the condition that is left of ON."""
+    found: list[tuple[Expression, Expression]] = []
+    beyond: Expression | None = None
+    for name, columns in zip(join.using, used, strict=True):
+        trees = [exp.column(column, quoted=True) for column in columns]
+        try:
+            left, right = compile_equal(trees[0], list(zip(trees, scopes, strict=True)))
+        except Misfit as fault:
+            raise name.misfit(fault.message) from None
+        found.append((left, right))
+    for tree in _conjuncts(join.on) if join.on is not None else ():
+        forbid_calls(tree, "ON", "use HAVING to compare aggregates")
+        if (equality := _equality(tree, pairs, scopes)) is not None:
+            found.append(equality)
+        else:
+            beyond = both(beyond, compile_expression(tree, pairs, "ON"))
+    if not found:
+        left_name, right_name = pairs.names
+        raise Misfit(
+            "a join needs an equality between its streams, such as "
+            f"ON {left_name}.column = {right_name}.column; other conditions may stand beside it",
+            join.place,
+        )
+    return tuple(sorted(set(found), key=str)), beyond
+
+
+def _column(name: Name, scope: Scope) -> str:
+    column = scope.find(name.text, name.is_quoted)
+    if column is None:
+        raise name.misfit(f"{scope.owner} has no column '{name.text}'{nearest(name.text, scope.types)}")
+    return column
+
+
+def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    tree = tree.unnest()
+    if isinstance(tree, exp.And):
+        yield from _conjuncts(tree.left)
+        yield from _conjuncts(tree.right)
+    else:
+        yield tree
+
+
+def _equality(
+    tree: exp.Expr, pairs: PairScope, scopes: tuple[Scope, Scope]
+) -> tuple[Expression, Expression] | None:
+    """The values that must be equal, if that is what a condition says of the two streams."""
+    if not isinstance(tree, exp.EQ):
+        return None
+    sides = [pairs.sides_in(part) for part in (tree.left, tree.right)]
+    if sides == [{0}, {1}]:
+        parts = [(tree.left, scopes[0]), (tree.right, scopes[1])]
+    elif sides == [{1}, {0}]:
+        parts = [(tree.right, scopes[0]), (tree.left, scopes[1])]
+    else:
+        return None
+    left, right = compile_equal(tree, [(_unqualified(part, pairs), scope) for part, scope in parts])
+    return left, right
+
+
+def _unqualified(tree: exp.Expr, pairs: PairScope) -> exp.Expr:
+    """The tree over the columns of its one stream, whatever the query calls that."""
+    tree = tree.copy()
+    for node in list(tree.find_all(exp.Column)):
+        node.this.set("this", pairs.short(pairs.resolve(node)))
+        node.this.set("quoted", True)
+        node.set("table", None)
+    return tree
+
+
+def _condition(tree: exp.Expr | None, pairs: PairScope, clause: str) -> Expression | None:
+    if tree is None:
+        return None
+    forbid_calls(tree, clause, "use HAVING to compare aggregates")
+    return compile_expression(tree, pairs, clause)
+
+
+# What is made of pairs
+
+
+def _is_folded(select: SelectSyntax) -> bool:
+    has_calls = any(any(calls_in(item.tree)) for item in select.items)
+    return has_calls or bool(select.keys) or select.distinct is not None or select.having is not None
+
+
+def _outputs(select: SelectSyntax, pairs: PairScope) -> tuple[Output, ...]:
+    names = Names()
+    named = {at: names.take(item.alias) for at, item in enumerate(select.items) if item.alias}
+    found = []
+    for at, item in enumerate(select.items):
+        wanted = default_name(item.tree, at + 1)
+        expression = compile_expression(item.tree, pairs)
+        found.append(Output(named.get(at) or names.take_default(wanted), expression))
+    return tuple(found)
+
+
+def _fold(select: SelectSyntax, pairs: PairScope) -> Query:
+    """What is left of the SELECT, over the stream of pairs; its last output says which pair was the first."""
+    for node in _nodes(select):
+        if isinstance(node, Over) and node.args.get("window") is not None:
+            raise misfit(node, "OVER is not for joins: aggregates are of the pairs in the windows after FROM")
+    types = {**pairs.types, PAIR_TIME: pa.int64(), PAIR_NUMBER: pa.int64()}
+    stream = Stream(f"{pairs.names[0]} JOIN {pairs.names[1]}", pa.schema(list(types.items())), PAIR_TIME)
+    plain = replace(select, window=_NOW, where=None, changes=None, join=None)
+    query = bind_over(plain, stream, pairs)
+    number = compile_expression(exp.column(PAIR_NUMBER, quoted=True), Scope(types, stream.name))
+    first = f"${len(query.calls)}"
+    position = compile_expression(exp.column(first), Scope({first: pa.int64()}, "the answer"))
+    read = _columns_read(None, (), query)
+    schema = pa.schema([(name, types[name]) for name in [*sorted(read), PAIR_TIME, PAIR_NUMBER]])
+    return replace(
+        query,
+        stream=replace(stream, schema=schema),
+        calls=(*query.calls, Call("min", number, _NOW)),
+        outputs=(*query.outputs, Output(PAIR_NUMBER, position)),
+    )
+
+
+def _nodes(select: SelectSyntax) -> Iterator[exp.Expr]:
+    for tree in [*(item.tree for item in select.items), select.having]:
+        if tree is not None:
+            yield from tree.walk()
+
+
+def _columns_read(where: Expression | None, outputs: tuple[Output, ...], fold: Query | None) -> set[str]:
+    if fold is None:
+        expressions = [output.expression for output in outputs]
+    else:
+        expressions = [key.expression for key in fold.keys]
+        expressions += [
+            each for call in fold.calls for each in (call.argument, call.filter) if each is not None
+        ]
+    if where is not None:
+        expressions.append(where)
+    return {column for each in expressions for column in each.columns} - {PAIR_NUMBER}
+
+
+def _columns_of(side: int, read: set[str], pairs: PairScope) -> tuple[str, ...]:
+    return tuple(sorted(column for of, column in map(pairs.split, read) if of == side))
+
+
+def _check_changes(select: SelectSyntax, query: JoinQuery) -> None:
+    if select.changes is None:
+        return
+    if query.fold is not None:
+        raise Misfit(
+            "EMIT CHANGES of a join gives the pairs that come and go; leave out aggregates, GROUP BY and DISTINCT",
+            select.changes,
+        )
+    for output in query.outputs:
+        if output.name.casefold() in (CHANGE, LEAVES_AT):
+            raise Misfit(
+                f"EMIT CHANGES adds a column '{output.name}'; give yours another name with AS", select.changes
+            )

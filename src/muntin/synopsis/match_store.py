@@ -1,0 +1,124 @@
+"""The match store: every pair of events that some window of a join can hold, each found and kept once.
+
+    match       0     1     2     3         a window [s - 5, s) on the left, [s - 3, s) on the right
+    left        10    10    14    15        at s = 16 sees 2 and 3: visible since after the later time,
+    right       11    13    13    12        gone when the first of its events leaves its window
+    later       11    13    14    15        ascending
+
+A match is *visible* to a window pair at the instants after the later of its times and up to the earlier
+of `time + size`: both follow from the times and the sizes, so windows of any size are served by one store,
+and no match is looked for again (Patroumpas & Sellis, section 5; here windows are half-open).
+
+    keeps    four integers per match: its events by number and time
+    insert   O(matches) if they come in order; else also those that are as late as the first of them
+    look-up  O(matches between the window's start and end)
+    shared   by all windows over one pair of streams and one equality
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.kernels.match import choose_matches, first_later, merge_runs, sort_matches
+from muntin.synopsis.columns import Columns
+from muntin.synopsis.contract import Arrays, Ints
+
+_NAMES = ("left", "right", "left_at", "right_at")
+_FEW = 1024  # matches that are not worth looking for dead ones among them
+
+
+class Matches(NamedTuple):
+    """Pairs of events: their numbers and times, parallel arrays."""
+
+    left: Ints
+    right: Ints
+    left_at: Ints
+    right_at: Ints
+
+
+class MatchStore:
+    """Matches in order of the later time, then of the left event, then of the right one.
+
+    >>> store = MatchStore()
+    >>> store.insert(Matches(*np.array([[0, 0], [1, 0], [10, 10], [13, 11]])))
+    >>> store.choose((5, 16), (8, 13), (0, 0))
+    array([0])
+    """
+
+    def __init__(self) -> None:
+        self._columns = Columns(dict.fromkeys(_NAMES, np.dtype(np.int64)))
+        self.found = 0  # matches ever inserted
+        self._living = 0  # how many were left when dead ones were last looked for
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def all(self) -> Matches:
+        """Views of what is kept, in order."""
+        return Matches(*(self._columns[name] for name in _NAMES))
+
+    def insert(self, matches: Matches) -> None:
+        """Add matches in any order."""
+        count = len(matches.left)
+        if not count:
+            return
+        self.found += count
+        # by time first, which they nearly are: what is left to the kernel then are ties
+        order = np.argsort(np.maximum(matches.left_at, matches.right_at), kind="stable")
+        sort_matches(*matches, order, np.empty_like(order))
+        new = Matches(*(array[order] for array in matches))
+        all = self.all
+        cut = int(first_later(all.left_at, all.right_at, max(new.left_at[0], new.right_at[0])))
+        late = len(self) - cut  # of those that are here, which the new ones are mixed with
+        if late:
+            mixed = Matches(*(np.concatenate([old[cut:], more]) for old, more in zip(all, new, strict=True)))
+            order = np.arange(late + count)
+            merge_runs(*mixed, order, np.empty_like(order), 0, late, late + count)
+            new = Matches(*(array[order] for array in mixed))
+            self._columns.truncate(cut)
+        self._columns.extend(new._asdict())
+
+    def choose(self, left: tuple[int, int], right: tuple[int, int], since: tuple[int, int]) -> Ints:
+        """Which matches have both times in their ranges [from, to), and events numbered `since` or above."""
+        all = self.all
+        lo = first_later(all.left_at, all.right_at, max(left[0], right[0]))
+        hi = first_later(all.left_at, all.right_at, max(left[1], right[1]))
+        out = np.empty(max(0, hi - lo), np.int64)
+        return out[: choose_matches(*all, lo, hi, *left, *right, *since, out)]
+
+    def forget(self, left_before: int, right_before: int) -> None:
+        """Drop matches with an event before the instant given for its side; O(1) amortised per match.
+
+        Some may stay until the store has doubled: windows that reach back no further do not see them.
+        """
+        all = self.all
+        self._columns.drop_first(int(first_later(all.left_at, all.right_at, max(left_before, right_before))))
+        if len(self) > max(_FEW, 2 * self._living):
+            all = self.all
+            self._columns.retain((all.left_at >= left_before) & (all.right_at >= right_before))
+            self._living = len(self)
+
+    def snapshot(self) -> Arrays:
+        return {name: self._columns[name] for name in _NAMES}
+
+    def restore(self, arrays: Arrays, found: int) -> None:
+        self._columns.replace({name: arrays[name] for name in _NAMES})
+        self.found = found
+
+    def nbytes(self) -> int:
+        return self._columns.nbytes()
+
+    def held_bytes(self) -> int:
+        """Of its matches alone: `nbytes` without what is set aside for more."""
+        return self._columns.held_bytes()
+
+    def check(self) -> None:
+        self._columns.check()
+        left, right, left_at, right_at = self.all
+        # in order, and no match twice
+        order = np.lexsort((right, right_at, left, left_at, np.maximum(left_at, right_at)))
+        assert bool(np.all(order == np.arange(len(self))))
+        assert len(set(zip(left.tolist(), right.tolist(), strict=True))) == len(self)
