@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +56,14 @@ class Archive:
         self.touched = Touched()  # by the last update
 
     @classmethod
-    def create(cls, folder: str | Path, definition: Definition, indexing: str | Indexing) -> Archive:
-        """A new, empty archive in a folder of its own."""
+    def create(
+        cls,
+        folder: str | Path,
+        definition: Definition,
+        indexing: str | Indexing,
+        about: Mapping[str, str] | None = None,
+    ) -> Archive:
+        """A new, empty archive in a folder of its own; `about` is kept for its owner."""
         folder = Path(folder)
         shape = Indexing.parse(indexing) if isinstance(indexing, str) else indexing
         shape.check(definition)
@@ -68,7 +74,16 @@ class Archive:
         except OSError as error:
             raise ArchiveError(f"'{folder}' cannot be made: {error.strerror or error}") from None
         lock = _lock(folder)
-        epoch = Epoch(0, definition, None, (Index.empty(shape),), Invalidations(definition), None, Arrivals())
+        epoch = Epoch(
+            number=0,
+            definition=definition,
+            now=None,
+            indexes=(Index.empty(shape),),
+            invalidations=Invalidations(definition),
+            log=None,
+            arrivals=Arrivals(),
+            about=about or {},
+        )
         publish(folder, epoch)
         return cls(folder, epoch, lock)
 

@@ -98,6 +98,7 @@ def _open(folder: Path, description: dict[str, Any]) -> Epoch:
         log=log,
         arrivals=Arrivals.from_description(description["arrivals"]),
         batch=description["batch"],
+        about=description["about"],
     )
 
 

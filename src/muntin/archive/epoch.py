@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from muntin.archive.arrivals import Arrivals
@@ -45,6 +45,7 @@ class Epoch:
     log: Segment | None  # where these are on disk
     arrivals: Arrivals
     batch: int | None = None  # the last batch it holds, of those that were numbered
+    about: Mapping[str, str] = field(default_factory=dict)  # what its owner wrote into it
 
     @property
     def index(self) -> Index:
@@ -71,6 +72,7 @@ class Epoch:
             "definition": self.definition.describe(),
             "now": self.now,
             "batch": self.batch,
+            "about": dict(self.about),
             "arrivals": self.arrivals.describe(),
             "log": self.log.name if self.log else None,
             "indexes": [

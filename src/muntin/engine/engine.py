@@ -21,6 +21,7 @@ from muntin.engine.join_operator import JoinOperator
 from muntin.engine.join_stats import explain_joins, join_stats
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
+from muntin.engine.views import Views
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_group, explain_query, explain_stream
@@ -28,17 +29,24 @@ from muntin.plan.explain_join import explain_join
 from muntin.plan.request import Request, request_of
 from muntin.query import Query
 from muntin.sql import (
+    AlterView,
     CreateStream,
+    CreateView,
     DropQuery,
     DropStream,
+    DropView,
     Explain,
+    ExplainView,
     RegisterQuery,
     Select,
+    SelectView,
     Statement,
     parse_query,
     parse_statements,
+    parse_view,
 )
 from muntin.stream import Stream
+from muntin.view_query import ViewQuery
 from muntin.window import span
 
 Asked = Request | JoinQuery
@@ -63,10 +71,13 @@ class Engine:
 
     `backlog_bytes` bounds the state kept for windows that closed but were not asked for by
     `advance`; those who only look up need not care. `adaptive` lets window groups change to
-    another structure when the ratio of updates to look-ups changes; answers are the same.
+    another structure when the ratio of updates to look-ups changes; answers are the same. `archive` is
+    the folder of its materialised views; those that are there can be read at once.
     """
 
-    def __init__(self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True):
+    def __init__(
+        self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True, archive: str | Path | None = None
+    ):
         _check_backlog(backlog_bytes)
         self._adaptive = adaptive
         self._lock = threading.RLock()
@@ -75,6 +86,7 @@ class Engine:
         self._stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self._reserved: set[str] = set()  # names of queries that are on their way
         self._joins = JoinOperator(lambda stream: self._operators[stream].shard.clock, backlog_bytes)
+        self._views = Views(archive, self._joins)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -84,7 +96,7 @@ class Engine:
         A script is checked as a whole before its first statement runs.
         """
         streams = self.streams
-        statements = parse_statements(sql, streams)  # while others go on
+        statements = parse_statements(sql, streams, self._views.known())  # while others go on
         with self._lock:
             self._check_names(statements)  # before any history is read
         with ExitStack() as histories:
@@ -100,7 +112,7 @@ class Engine:
                         raise MuntinError(
                             "streams came or went while the history was read; run the script again"
                         )
-                    statements = parse_statements(sql, self.streams)
+                    statements = parse_statements(sql, self.streams, self._views.known())
                 self._check_names(statements)
                 return [self._run(*each) for each in zip(statements, filled, strict=True)][-1]
 
@@ -145,8 +157,9 @@ class Engine:
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
         with self._lock:
-            self._operator_of(name).drop(name)
-            del self._stream_of[name]
+            if name in self._views.at_work:
+                raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
+            self._drop(name)
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -171,6 +184,12 @@ class Engine:
         key or a list; a key of several columns is a tuple.
         """
         with self._lock:
+            if name in self._views.at_work or (name not in self._stream_of and name in self._views.known()):
+                if at is not None:
+                    raise MuntinError(
+                        f"'{name}' is a view: it answers as of its last update, at no other instant"
+                    )
+                return self._views.lookup(name, key)
             return self._operator_of(name).lookup(name, key, None if at is None else to_microseconds(at))
 
     def value(self, name: str, key: Any = None, at: Any = None) -> Any:
@@ -210,6 +229,7 @@ class Engine:
             for operator in self._operators.values():
                 answers |= operator.advance(instant)
             answers |= self._joins.advance(instant)
+            self._views.follow(answers)
             return {name: answers[name] for name in self._stream_of if name in answers}
 
     # -- what is there -----------------------------------------------------------------------------
@@ -240,7 +260,8 @@ class Engine:
                     explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
                 )
             parts = [self._explain_stream(each) for each in self._operators.values()]
-            return "\n\n".join([*parts, *filter(None, [explain_joins(self._joins)])]) or "no streams"
+            parts += filter(None, [explain_joins(self._joins)])
+            return "\n\n".join([*parts, *map(self._views.explain, self._views.at_work)]) or "no streams"
 
     def stats(self) -> dict[str, Any]:
         """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
@@ -254,7 +275,13 @@ class Engine:
                 "streams": {name: stream_stats(each.shard) for name, each in self._operators.items()},
                 "queries": queries,
                 "joins": join_stats(self._joins),
+                "views": self._views.stats(),
             }
+
+    def close(self) -> None:
+        """Let other processes write the archive; views stay readable."""
+        with self._lock:
+            self._views.close()
 
     def check(self) -> None:
         """Assert every invariant of the state; for tests and for the suspicious."""
@@ -262,12 +289,14 @@ class Engine:
             for operator in self._operators.values():
                 operator.check()
             self._joins.check()
+            self._views.check()
 
     # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint(self, path: str | Path) -> None:
         """Write all streams, queries and state to one file; the old file stays until it is whole."""
         with self._lock:
+            self._views.refuse_pending()
             description: dict[str, Any] = {"streams": [], "queries": list(self._stream_of)}
             arrays: dict[str, Any] = {}
             for number, operator in enumerate(self._operators.values()):
@@ -282,10 +311,17 @@ class Engine:
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
-    def restore(cls, path: str | Path, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True) -> Engine:
+    def restore(
+        cls,
+        path: str | Path,
+        *,
+        backlog_bytes: int = 256 * 2**20,
+        adaptive: bool = True,
+        archive: str | Path | None = None,
+    ) -> Engine:
         """An engine that goes on where a checkpoint was taken."""
         description, arrays = read_checkpoint(Path(path))
-        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive)
+        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive)
         for number, saved in enumerate(description["streams"]):
             prefix = f"{number}/"
             named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
@@ -304,12 +340,20 @@ class Engine:
 
     def _restore_joins(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         texts = {name: each["text"] for name, each in description["registrations"].items()}
-        parsed = {name: parse_query(text, self.streams) for name, text in texts.items()}
-        joins = {name: query for name, query in parsed.items() if isinstance(query, JoinQuery)}
+        views = {name: view for name, text in texts.items() if (view := parse_view(text, self.streams))}
+        joins = {name: view.join for name, view in views.items()}
+        for name in texts.keys() - views.keys():
+            query = parse_query(texts[name], self.streams)
+            assert isinstance(query, JoinQuery)
+            joins[name] = query
+        joins = {name: joins[name] for name in texts}
         prefix = "joins/"
         named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
         self._joins.restore(description, named, joins)
         self._stream_of |= {name: query.left.stream.name for name, query in joins.items()}
+        for view in views.values():
+            self._views.check_creation(view)
+            self._views.create(view)
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -331,7 +375,37 @@ class Engine:
                 return self.explain(name) if query is None else explain_query(query)
             case Select(query):
                 return self._try(query, lambda passing: self.lookup(passing))
+            case _:
+                return self._run_view(statement)
         return None
+
+    def _run_view(self, statement: Statement) -> Any:
+        match statement:
+            case CreateView(view):
+                self._create_view(view)
+            case DropView(name):
+                if name in self._views.at_work:
+                    self._drop(name)
+                self._views.drop(name)
+            case AlterView(name, indexing):
+                return self._views.alter(name, indexing)
+            case ExplainView(name):
+                return self._views.explain(name)
+            case SelectView(select):
+                return self._views.select(select)
+        return None
+
+    def _create_view(self, view: ViewQuery) -> None:
+        self._views.create(view)
+        try:
+            self._add({view.name: view.join})
+        except BaseException:
+            self._views.release(view.name)
+            raise
+
+    def _drop(self, name: str) -> None:
+        self._operator_of(name).drop(name)
+        del self._stream_of[name]
 
     def _try(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
@@ -340,12 +414,13 @@ class Engine:
         try:
             return use(name)
         finally:
-            self.drop(name)
+            self._drop(name)
 
     def _check_names(self, statements: list[Statement]) -> None:
         """Refuse a script of which a later statement would find its name taken or missing."""
         streams, queries = set(self._operators), dict(self._stream_of)
         joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
+        views = set(self._views.known())
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -365,7 +440,22 @@ class Engine:
                         joined[name] = query.right.stream.name
                     _asked(query)
                     queries[name] = query.streams[0].name
+                case CreateView(view):
+                    self._views.check_creation(view)
+                    self._refuse_taken(view.name, queries)
+                    self._refuse_taken(view.name, self._reserved)
+                    joined[view.name] = view.join.right.stream.name
+                    queries[view.name] = view.join.left.stream.name
+                    views.add(view.name)
+                case DropView(name):
+                    self._views.require(name, views)
+                    queries.pop(name, None)
+                    views.remove(name)
+                case AlterView(name, _) | ExplainView(name):
+                    self._views.require(name, views)
                 case DropQuery(name):
+                    if name in views:
+                        raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
                     self._require(name, queries, "query")
                     del queries[name]
                 case Explain(str(name), None):

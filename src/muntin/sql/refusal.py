@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-STATEMENTS = "CREATE STREAM, SELECT, REGISTER QUERY, EXPLAIN, DROP QUERY or DROP STREAM"
+STATEMENTS = (
+    "CREATE STREAM, CREATE MATERIALIZED VIEW, SELECT, REGISTER QUERY, EXPLAIN, DROP QUERY or DROP STREAM"
+)
 
 # By the first word of a statement.
 STATEMENT_REFUSALS = {
     "INSERT": "INSERT is not supported; events enter a stream with engine.push",
     "UPDATE": "UPDATE is not supported; the events of a stream do not change",
     "DELETE": "DELETE is not supported; events leave when no window needs them",
-    "ALTER": "ALTER is not supported; DROP and CREATE STREAM again",
     "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "(": "parentheses around a statement are not supported; begin with SELECT",
 }
