@@ -154,7 +154,7 @@ class StatementParser(SourceParser):
 
     def _alter(self) -> AlterViewSyntax:
         if not self.word("MATERIALIZED", "VIEW"):
-            self.fault("ALTER is not supported; DROP and CREATE STREAM again", self._prev)
+            self.fault("ALTER is not supported; DROP and CREATE STREAM again")
         name = self.name("a view name")
         if not self.word("INDEX"):
             self.fault(f"expected INDEX and an index such as 'rebuild 4x4', found {self.found()}")
