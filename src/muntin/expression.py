@@ -25,16 +25,21 @@ class Expression:
     type: pa.DataType
     columns: tuple[str, ...]  # the columns it reads, sorted
     evaluate: Callable[[Columns], pa.Array] = field(compare=False, repr=False)
-    tree: exp.Expression = field(compare=False, repr=False)  # for runtimes with their own evaluator
+    written: exp.Expression | Callable[[], exp.Expression] = field(compare=False, repr=False)  # see `tree`
     band: Band | None = field(default=None, compare=False, repr=False)  # of a predicate that is one
 
     def __hash__(self) -> int:
         return hash(self.sql)  # hashing the Arrow type each time would cost more than all else
 
     @property
+    def tree(self) -> exp.Expression:
+        """For runtimes with an evaluator of their own; made when it is first asked for, if it is not there."""
+        return self.written if isinstance(self.written, exp.Expression) else self.written()
+
+    @property
     def is_column(self) -> bool:
         """Whether it is nothing but a column's name."""
-        return isinstance(self.tree, exp.Column)
+        return isinstance(self.written, exp.Column)
 
     def __str__(self) -> str:
         return self.sql

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import muntin
@@ -127,7 +127,6 @@ class Late:
         )
 
 
-@settings(max_examples=settings().max_examples * 2)
 @given(st.integers(0, 10**9))
 def test_same_as_from_the_beginning(seed: int) -> None:
     """Look-ups and windows after the seam are those of a query that was there all the time."""
@@ -264,6 +263,8 @@ def test_nobody_else_is_touched() -> None:
     engine.register(KEYED, "q", backfill=past)
     assert engine.lookup("before").equals(expected)
     assert engine.lookup("q")["k"].to_pylist() == ["a", "z", "y"]  # the window ends at 5
+    assert "history" in engine.explain("q")
+    assert "history" not in engine.explain("before")
     engine.drop("q")
     assert engine.lookup("before").equals(expected)
     engine.check()
@@ -392,6 +393,22 @@ def test_names_and_streams() -> None:
     with pytest.raises(SqlError, match="a path in quotes"):
         engine.execute(f"REGISTER QUERY b AS {SUM} BACKFILL x")
     assert list(engine.queries) == ["q"]
+
+
+def test_a_stream_that_is_created_again_meanwhile() -> None:
+    """The history was that of another stream."""
+    schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
+    engine = make_engine(5)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        engine.execute(f"DROP STREAM s; {STREAM}")
+        yield from pa.table(events(1), schema=schema).to_batches()
+
+    with pytest.raises(NotFound, match="dropped"):
+        engine.register(SUM, "q", backfill=pa.RecordBatchReader.from_batches(schema, batches()))
+    assert not engine.queries
+    engine.register(SUM, "q")
+    engine.check()
 
 
 def test_a_script_that_creates_its_stream(tmp_path: Path) -> None:

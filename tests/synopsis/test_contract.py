@@ -36,6 +36,7 @@ SUBJECTS = {
     "rescan": Subject(TIME, f"{MERGED}, {VALUES}", KEYED),
     "rescan_rows": Subject(ROWS, f"{MERGED}, {VALUES}", KEYED),
     "slices": Subject(GRID, MERGED, KEYED),
+    "stairs": Subject((*GRID, "[RANGE 1 MINUTE SLIDE 12 SECONDS]"), MERGED, KEYED),
     "r_int": Subject(TIME + ROWS + GRID, "COUNT(*), COUNT(n), SUM(n), AVG(n)", UNKEYED),
     "b_int": Subject(TIME + ROWS + GRID, MERGED, UNKEYED),
     "l_int": Subject(ROWS + GRID, MERGED, UNKEYED),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine
-from muntin.synopsis import Slices, slices
+from muntin.synopsis import Slices, key_rows
 from muntin.synopsis.key_rows import KeyRows
 
 CALLS = "COUNT(*), COUNT(x), SUM(n), SUM(x), AVG(x), MIN(n), MAX(x), FIRST(x), LAST(n), VAR_POP(x)"
@@ -77,9 +77,9 @@ def test_rows_change_no_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
         for rows in rows_of(plain):
             rows.drop()
         if rng.random() < 0.5:
-            monkeypatch.setattr(slices, "_DENSE", 2.0)  # never dense
+            monkeypatch.setattr(key_rows, "_DENSE", 2.0)  # never dense
             expected = plain.advance()
-            monkeypatch.setattr(slices, "_DENSE", 0.0)
+            monkeypatch.setattr(key_rows, "_DENSE", 0.0)
             actual = rowed.advance()
             assert expected.keys() == actual.keys()
             for name in expected:

@@ -23,7 +23,8 @@ from muntin.engine.shard import Shard
 from muntin.engine.source import to_record_batch, to_times
 from muntin.errors import MuntinError
 from muntin.plan import Request
-from muntin.synopsis.contract import Ints
+from muntin.synopsis import StairStore
+from muntin.synopsis.contract import LONG_AGO, Ints
 
 _ANY_DELAY = 2**61  # no event of a history is late
 
@@ -52,7 +53,7 @@ class Backfill:
             if not len(at):
                 continue
             start, end = int(at.min()), int(at.max()) + 1
-            self._refuse_lost_count(start)
+            self._refuse_disorder(start)
             old = self.history or History(start, end)
             self.history = History(min(start, old.start), max(end, old.end))
             self._insert(events, at)
@@ -93,19 +94,25 @@ class Backfill:
         for synopsis in shard.synopses.values():
             synopsis.insert()
 
-    def _refuse_lost_count(self, earliest: int) -> None:
+    def _refuse_disorder(self, earliest: int) -> None:
         """An event so far out of order that no window can hold it any more is left out; where events are counted,
-        that would be wrong."""
+        that would be wrong. On stairs it may lie where granules are too coarse for it."""
         for place, store in self.shard.stores.items():
             groups = self.shard.manager.stores[place].groups.values()
-            if earliest < store.forgotten_before and any(group.needs.reach("rows") for group in groups):
+            is_lost = earliest < store.forgotten_before and any(each.needs.reach("rows") for each in groups)
+            if is_lost or (isinstance(store, StairStore) and earliest < store.settled):
+                kind = "ROWS windows" if is_lost else "long and short windows together"
                 raise MuntinError(
-                    f"the history is out of order by more than its ROWS windows can bear, at "
+                    f"the history is out of order by more than its {kind} can bear, at "
                     f"{np.datetime64(earliest, 'us')}: sort it by time"
                 )
 
     def _forget(self) -> None:
         """Let go of what no window needs from the latest event on, or from the windows that are owed."""
         latest = self.shard.clock.greatest
-        if latest is not None:
-            self.shard.forget_before(latest if self.owed_from is None else min(latest, self.owed_from))
+        if latest is None:
+            return
+        if self.owed_from is None:  # the stream has not begun: it may begin before the history ends
+            self.shard.forget_before(latest, settled=LONG_AGO)
+        else:
+            self.shard.forget_before(min(latest, self.owed_from))

@@ -255,9 +255,9 @@ class Engine:
             if name is not None:
                 self._require(name, self._stream_of, "query")
                 shard = self._operators[self._stream_of[name]].shard
-                groups = sorted(shard.manager.placements[name].groups())
+                numbers, groups = sorted(shard.manager.placements[name].groups()), shard.manager.groups
                 return "\n\n".join(
-                    explain_group(shard.manager.groups[each], running(shard, each)) for each in groups
+                    explain_group(groups[each], running(shard, each), groups.values()) for each in numbers
                 )
             parts = [self._explain_stream(each) for each in self._operators.values()]
             parts += filter(None, [explain_joins(self._joins)])
@@ -501,7 +501,7 @@ class Engine:
     def _operator_still(self, stream: Stream) -> Operator:
         """The operator of a stream that was there a moment ago."""
         operator = self._operators.get(stream.name)
-        if operator is None or operator.shard.stream != stream:
+        if operator is None or operator.shard.stream is not stream:
             raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
         return operator
 

@@ -2,7 +2,7 @@
 
 As in `point.py`, whatever depends on the plan alone is settled when the reader is made, and where a window
 lies in the cells when it is first read. What is left is the id of the key, and to follow its chain through
-the cells of the window.
+the cells of the window; on stairs, those of every level.
 """
 
 from __future__ import annotations
@@ -14,25 +14,33 @@ from muntin.answer import is_plain
 from muntin.band import Band, sort_key
 from muntin.engine.reading import CallReading, Part, Reading, reading_of
 from muntin.engine.shard import Shard
+from muntin.kernels.combine import combine_plain
 from muntin.kernels.slices import FOLLOWS
-from muntin.synopsis import Slices
+from muntin.synopsis import Slices, SliceStore, Stairs
 from muntin.synopsis.contract import Ints
+from muntin.synopsis.slices import identity_of
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
 
 
-class _Place(NamedTuple):
-    """Cells `lo .. hi - 1` (numbers) of a window, in a version of the store."""
+class _Run(NamedTuple):
+    """Cells `lo .. hi - 1` (numbers) of a window, in a level of its store."""
 
-    version: int
-    settled: int
     lo: int
     hi: int
     last: Ints
     prior: Ints
     dropped: int
     cells: list[Partial]
+
+
+class _Place(NamedTuple):
+    """Where a window lies in a version of its store; the youngest level first."""
+
+    version: int
+    settled: int
+    runs: list[_Run]
 
 
 class KeyPointReader:
@@ -48,17 +56,19 @@ class KeyPointReader:
         self._is_count = call.aggregate.name == "count"
         number, self._window, _ = reading.places[call.parts[0].place]
         synopsis = shard.synopses[number]
-        assert isinstance(synopsis, Slices)
+        assert isinstance(synopsis, Slices | Stairs)
         self._store = synopsis.store
+        youngest = self._levels()[0]
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
         needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
         self._parts = [
             (
-                self._store.names_of(need),
-                FOLLOWS[type(self._store.typed_cells(need))],
-                synopsis.identity_of(need),
+                youngest.names_of(need),
+                FOLLOWS[type(youngest.typed_cells(need))],
+                identity_of(need),
+                type(youngest.typed_cells(need)),
             )
             for need in needs
         ]
@@ -78,7 +88,7 @@ class KeyPointReader:
         parts: tuple[Part, ...] = (*reading.presence, *call.parts)
         is_one_place = len({part.place for part in parts}) == 1
         synopsis = shard.synopses[reading.places[parts[0].place].number]
-        if not is_one_place or not isinstance(synopsis, Slices) or not is_plain(call.type):
+        if not is_one_place or not isinstance(synopsis, Slices | Stairs) or not is_plain(call.type):
             return None
         return KeyPointReader(shard, name, reading, call)
 
@@ -95,20 +105,25 @@ class KeyPointReader:
         settled = window.settle(instant)
         place = self._place
         if place is None or place.version != self._store.version or place.settled != settled:
-            if settled - window.size < self._store.forgotten_before:
+            if settled - window.size < self._store.sharp_from(window):
                 return UNREAD  # rare: it may have to be refused
             place = self._place = self._find(settled)
         id = self._id_of(key)
-        if id < 0 or id >= len(place.last):
+        if id < 0:
             return UNREAD if id == _UNSURE else None
-        lo, hi, prior, dropped = place.lo, place.hi, place.prior, place.dropped
-        newest = int(place.last[id])
-        if newest < lo:
+        partials: list[Any] = []
+        for run in place.runs:
+            lo, hi, last, prior, dropped, run_cells = run
+            newest = int(last[id]) if id < len(last) else -1
+            if newest < lo:
+                continue
+            older = []
+            for (_, follow, identity, _), cells in zip(self._parts, run_cells, strict=True):
+                partial, count = follow(prior, dropped, newest, lo, hi, *cells)
+                older.append(partial if count else identity)
+            partials = self._combine(older, partials) if partials else older
+        if not partials:
             return None
-        partials = []
-        for (_, follow, identity), cells in zip(self._parts, place.cells, strict=True):
-            partial, count = follow(prior, dropped, newest, lo, hi, *cells)
-            partials.append(partial if count else identity)
         if self._counts and not partials.pop(0)[0]:
             return None  # the key has no event in the window
         value = self._lower(*partials)
@@ -120,15 +135,23 @@ class KeyPointReader:
             return None
         return value
 
+    def _levels(self) -> list[SliceStore]:
+        store = self._store
+        return [store] if isinstance(store, SliceStore) else store.levels
+
+    def _combine(self, older: list[Any], newer: list[Any]) -> list[Any]:
+        kinds = (kind for *_, kind in self._parts)
+        return [combine_plain(*each) for each in zip(kinds, older, newer, strict=True)]
+
     def _find(self, settled: int) -> _Place:
         """Where the window that ends at an instant lies."""
-        store, window = self._store, self._window
-        first, last = store.run(settled - window.size, settled - window.to)
-        cells = [store.cells_named(names) for names, _, _ in self._parts]
-        return _Place(
-            store.version, settled, store.cell_number(first), store.cell_number(last),
-            store.chains.last, store.cell_prior, store.dropped_cells, cells,
-        )  # fmt: skip
+        window = self._window
+        start, end, runs = settled - window.size, settled - window.to, []
+        for level in self._levels():
+            lo, hi = map(level.cell_number, level.run(start, end))
+            cells = [level.cells_named(names) for names, *_ in self._parts]
+            runs.append(_Run(lo, hi, level.chains.last, level.cell_prior, level.dropped_cells, cells))
+        return _Place(self._store.version, settled, runs)
 
     def _id_of(self, key: Any) -> int:
         id = self._ids.get(key, -1)

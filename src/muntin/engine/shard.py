@@ -27,17 +27,19 @@ from muntin.engine.source import to_record_batch, to_times
 from muntin.engine.sweep import Sweeper
 from muntin.expression import Expression
 from muntin.plan import Changes, Request, WindowGroup, WindowManager
-from muntin.plan.manager import Placed
 from muntin.plan.observed import Observed
+from muntin.plan.stair_choice import longest_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.stream import Stream
-from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
+from muntin.synopsis import EventRing, SliceStore, Stairs, StairStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints, Need
+from muntin.synopsis.stair_store import Reader
 
 if TYPE_CHECKING:
     from muntin.engine.backfill import Backfill
 
 Keys = tuple[Expression, ...]
+Store = EventRing | SliceStore | StairStore
 
 
 class Shard:
@@ -48,7 +50,7 @@ class Shard:
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
         self.registrations: dict[str, Registration] = {}
-        self.stores: dict[StoreId, EventRing | SliceStore] = {}
+        self.stores: dict[StoreId, Store] = {}
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
@@ -68,22 +70,36 @@ class Shard:
 
     def register(self, queries: Mapping[str, Request]) -> None:
         """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
-        changes, demands = Changes(), list[Placed]()
+        changes = Changes()
         placed: list[str] = []
         try:
             for name, request in queries.items():
                 placed.append(name)
-                demands += self.manager.register(name, request, changes, self.clock.events > 0).all()
+                self.manager.register(name, request, changes, self.clock.events > 0)
         except BaseException:
             for name in placed[:-1]:
                 self.manager.drop(name, changes)
             raise
+        self._raise_stairs(changes)
         for name, request in queries.items():
             self.registrations[name] = Registration(request.query, self.clock.watermark)
             self._owed.add(self.clock.watermark)
         if self.adaptation is not None:
-            self.adaptation.welcome(demands)
+            placements = self.manager.placements
+            self.adaptation.welcome([each for name in queries for each in placements[name].all()])
         self.fit(changes)
+
+    def _raise_stairs(self, changes: Changes) -> None:
+        """Move windows to stairs where these are better; a store that is filled becomes their youngest level."""
+        moved = self.manager.raise_stairs(changes, self.stores if self.clock.events else ())
+        for stairs, before in moved.items():
+            youngest = self.stores.get(before)
+            assert youngest is None or isinstance(youngest, SliceStore)
+            self._keep_store(stairs, StairStore(stairs.where, stairs.keys, youngest))
+        if moved:
+            self.prepared.forget_all()  # queries are elsewhere now
+            if self.adaptation is not None:
+                self.adaptation.part(changes.groups.keys() - self.manager.groups.keys(), False)
 
     def drop(self, name: str) -> None:
         """Take a query out and free what only it needed."""
@@ -171,6 +187,8 @@ class Shard:
         new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
         if old is not None:
             new.kept_from = old.kept_from
+        elif isinstance(new, Stairs):  # its store may be older, and have made coarser what lies before
+            new.kept_from = group.earliest_lookup(self.forgotten_to)
         new.fit(group.needs)
         return new
 
@@ -182,18 +200,25 @@ class Shard:
             self.meter.stores.pop(store_id, None)
             return
         if store_id not in self.stores:
-            self.stores[store_id] = self._make_store(store_id)
-            self.meter.stores[store_id] = Observed()
-        store = self.stores[store_id]
+            self._keep_store(store_id, self._make_store(store_id))
+        store, turned = self.stores[store_id], {need: need in asked.components for need in changed}
         if isinstance(store, SliceStore):
-            store.fit({need: need in asked.components for need in changed}, asked.step, now)
+            store.fit(turned, asked.step, now)
+        elif isinstance(store, StairStore):
+            store.fit(turned, longest_of(asked.groups.values()), now)
         elif store.fitted_to != asked.columns.version:
             store.fitted_to = asked.columns.version
             store.keep(asked.columns.arguments, asked.columns.predicates, asked.columns.keys, now)
 
-    def _make_store(self, store_id: StoreId) -> EventRing | SliceStore:
+    def _keep_store(self, store_id: StoreId, store: Store) -> None:
+        self.stores[store_id] = store
+        self.meter.stores[store_id] = Observed()
+
+    def _make_store(self, store_id: StoreId) -> Store:
         if store_id.kind == "slices":
             return SliceStore(store_id.where, store_id.keys)
+        if store_id.kind == "stairs":
+            return StairStore(store_id.where, store_id.keys)
         ring = EventRing(store_id.where)
         if self.clock.now is not None:
             # only the ring of the whole stream can know how many events it missed
@@ -276,8 +301,9 @@ class Shard:
         if oldest >= watermark:
             self.needed_bytes = self.held_bytes()
 
-    def forget_before(self, instant: int) -> None:
-        """Forget what no window needs that is looked up at an instant or later; it never moves back."""
+    def forget_before(self, instant: int, settled: int | None = None) -> None:
+        """Forget what no window needs that is looked up at an instant or later; it never moves back. No event
+        is expected any more before that instant, or before `settled` if that is given."""
         self.forgotten_to = instant = max(instant, self.forgotten_to)
         readers: dict[StoreId, list[Synopsis[Any]]] = {}
         for number, group in self.manager.groups.items():
@@ -289,6 +315,9 @@ class Shard:
             before = store.dropped
             if isinstance(store, SliceStore):
                 store.forget(min(each.kept_from - each.needs.reach("time") for each in synopses))
+            elif isinstance(store, StairStore):
+                readers_of = [Reader(each.kept_from, each.needs.longest()) for each in synopses]
+                store.forget(readers_of, instant if settled is None else settled)
             elif not store_id.keys:  # a ring per key is seen to by its only reader
                 store.drop_first(min(each.first_needed() for each in synopses))
             if store.dropped != before:

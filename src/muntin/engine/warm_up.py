@@ -23,6 +23,7 @@ _JOIN = (
     "SELECT one.n, other.x FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] AS one JOIN s [RANGE 3 SECONDS] AS other "
     "ON one.k = other.k"
 )
+_STAIRS = ("[RANGE 2 SECONDS SLIDE 1 SECOND]", "[RANGE 30 SECONDS SLIDE 5 SECONDS]")
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -42,6 +43,9 @@ def warm_up() -> float:
             engine.register(f"SELECT {calls} FROM s {window}", f"all {column} {number}")
             engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
         engine.register(_BANDS.format(column), f"bands {column}")
+        for number, window in enumerate(_STAIRS):
+            calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
+            engine.register(f"SELECT {calls} FROM s {window} GROUP BY k", f"stairs {column} {number}")
     engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
     engine.register(_JOIN, "join")
     at = np.arange(64) * 250_000

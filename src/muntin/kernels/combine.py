@@ -126,6 +126,16 @@ def combine(cells, left, right):
     return _COMBINE[type(cells)](cells, left, right)
 
 
+def combine_plain(kind: type, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`combine` of two partials of plain numbers; `kind` is the class of cells, whose integers have 64 bits.
+
+    >>> combine_plain(IntSums, (2**62, 0.0), (2**62, 0.0))[0] == -(2**63)
+    True
+    """
+    merged = _COMBINE[kind](None, left, right)
+    return ((merged[0] + 2**63) % 2**64 - 2**63, merged[1]) if kind is IntSums else merged
+
+
 @overload(combine)
 def _compile_combine(cells, left, right):
     return _COMBINE.get(getattr(cells, "instance_class", None))

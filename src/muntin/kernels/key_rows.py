@@ -28,9 +28,9 @@ def read_nested(
     """Windows that end together: runs `[lo[w], hi)` of slice numbers, `lo` descending; returns cells read.
 
     Each window is the one before it and a bit more, so what is older is merged on the left of what was
-    merged already, and a copy of it is window w's answer, from `slot[w]` of `out` on. `first_cell[s]`
-    is where slice number `first + s` begins in the cells. Level `i` (from 1) has a row for every
-    aligned run of `2 ** i` slices below number `made`, in a ring of `mask[i] + 1` rows from `base[i]` on.
+    merged already, and a copy of it is window w's answer, from `slot[w]` of `out` on, unless that is -1.
+    `first_cell[s]` is where slice number `first + s` begins in the cells. Level `i` (from 1) has a row for
+    every aligned run of `2 ** i` slices below number `made`, in a ring of `mask[i] + 1` rows from `base[i]` on.
     """
     visited = 0
     right = hi
@@ -55,6 +55,7 @@ def read_nested(
                 visited += end - begin
                 for c in range(begin, end):
                     put(acc, key[c], combine(cells, take(cells, c), take(acc, key[c])))
-        for k in range(width):
-            put(out, slot[w] + k, take(acc, k))
+        if slot[w] >= 0:
+            for k in range(width):
+                put(out, slot[w] + k, take(acc, k))
     return visited

@@ -58,6 +58,7 @@ _COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "materialize_none": (_by_scan, "W combines"),
     "psoup": (lambda elements: 2.0 * log2(max(elements, 2.0)), "about 2 log2 n combines"),
     "slices": (_by_scan, "W combines per key"),
+    "stairs": (_by_scan, "a combine per granule and key"),
     "rescan": (_by_scan, "W combines"),
     "rescan_rows": (_by_scan, "W combines per key"),
     "quantile_tree": (_by_rounds, "about log2 W searches in log2 W sorted pieces"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from muntin.plan.changes import Changes
@@ -13,6 +13,7 @@ from muntin.plan.manager import WindowManager
 from muntin.plan.nestings import Nestings
 from muntin.plan.observed import Observed
 from muntin.plan.request import request_of
+from muntin.plan.stair_text import explain_stairs
 from muntin.plan.width import elements_in
 from muntin.plan.wording import count as _count
 from muntin.plan.wording import number as _number
@@ -30,17 +31,20 @@ class Running(NamedTuple):
     store: Observed
 
 
-def explain_group(group: WindowGroup, running: Running | None) -> str:
-    """A paragraph on one group."""
+def explain_group(group: WindowGroup, running: Running | None, groups: Collection[WindowGroup]) -> str:
+    """A paragraph on one of the groups of a stream."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
+    history = ", filled from a history of its own" if group.store.generation else ""
     lines = [
-        f"group {group.number}: {group.synopsis}{keys}{where}",
+        f"group {group.number}: {group.synopsis}{keys}{where}{history}",
         f"  because  {_because(group)}",
         f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
         f"  windows  {_some([str(window) for window in sorted(group.needs.windows)])}",
         f"  keeps    {_some(sorted(map(str, group.needs.components)))}",
     ]
+    if group.store.kind == "stairs":
+        lines += explain_stairs([each for each in groups if each.store == group.store])
     if running is None:
         return "\n".join([*lines, f"  predicts {combines_formula(group.synopsis)} per look-up"])
     synopsis = running.synopsis
@@ -103,7 +107,7 @@ def explain_stream(
         f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
     )
     parts = [head + (f"; {rings}" if rings else "")]
-    parts += [explain_group(group, running.get(number)) for number, group in groups.items()]
+    parts += [explain_group(group, running.get(number), groups.values()) for number, group in groups.items()]
     parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
     return "\n\n".join(parts)
 
@@ -111,5 +115,8 @@ def explain_stream(
 def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
-    manager.register("this query", request_of(query), Changes())
-    return "\n\n".join(explain_group(group, None) for group in manager.groups.values())
+    changes = Changes()
+    manager.register("this query", request_of(query), changes)
+    manager.raise_stairs(changes, ())
+    groups = manager.groups.values()
+    return "\n\n".join(explain_group(group, None, groups) for group in groups)

@@ -32,6 +32,7 @@ class WindowGroup:
     planned: str = ""  # the synopsis that the rule chose; `synopsis` may have taken its place
     adapted: str = ""  # why it has
     hinted: int = 0  # demands that ask for `planned` by name
+    pinned: int = 0  # demands with any hint, which may depend on `planned`
 
     def __post_init__(self) -> None:
         self.planned = self.planned or self.synopsis
@@ -41,11 +42,13 @@ class WindowGroup:
         self.queries[name] += 1
         self.slides[demand.query_slide] += 1
         self.hinted += demand.hint == self.planned
+        self.pinned += demand.hint is not None
         return self.needs.add(demand.window, demand.need)
 
     def remove(self, name: str, demand: Demand) -> bool:
         """One demand less; whether nobody needs its component here any more."""
         self.hinted -= demand.hint == self.planned
+        self.pinned -= demand.hint is not None
         counts: Counter[Any]
         what: Any
         for counts, what in ((self.queries, name), (self.slides, demand.query_slide)):

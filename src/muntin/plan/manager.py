@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from itertools import count
 from math import gcd
@@ -16,13 +17,15 @@ from muntin.plan.group import WindowGroup
 from muntin.plan.nestings import Nestings
 from muntin.plan.request import Request
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
+from muntin.plan.stair_choice import BECAUSE, longest_of, stores_for_stairs
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.store_needs import StoreNeeds
 from muntin.query import Query
-from muntin.synopsis import READ_EVENTS
+from muntin.synopsis import READ_EVENTS, Slices, Stairs
 from muntin.synopsis.contract import Need
 from muntin.synopsis.grid import window_step
-from muntin.synopsis.needs import Needs
+from muntin.synopsis.needs import Needs, shape_of
+from muntin.synopsis.stair_levels import granules, levels_for
 
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
@@ -116,11 +119,56 @@ class WindowManager:
             self._nest(name)
         return changes, numbers, generation
 
+    def raise_stairs(self, changes: Changes, filled: Container[StoreId]) -> dict[StoreId, StoreId]:
+        """Move windows per key from grids to stairs where these are better, after the changes so far: the stairs,
+        each with the store that they take the place of. `filled` are the stores that have seen events.
+        O(queries) if any move, else O(groups with the filters and keys of those that changed)."""
+        moved: dict[StoreId, StoreId] = {}
+        touched = (self.groups.get(number) for number in sorted(changes.groups))
+        places = {(each.where, each.keys) for each in touched if each and each.planned == Slices.name}
+        for place in places:
+            stores = stores_for_stairs(self._alike[place].values(), filled)
+            if stores and not (stores[0] in filled and self._would_mix(stores[0], stores[1:])):
+                stairs = stores[0]._replace(kind="stairs")
+                self._move(stores, stairs, changes)
+                moved[stairs] = stores[0]
+        return moved
+
+    def _would_mix(self, old: StoreId, new: list[StoreId]) -> bool:
+        """Whether a call on new stores would find some of its components in an old one, but not all of them."""
+        there = self.stores[old].components
+        calls = (
+            [demand.need in there for number, demand in call if self.groups[number].store in new]
+            for placement in self.placements.values()
+            for call in placement.calls
+        )
+        return any(any(kept) and not all(kept) for kept in calls)
+
+    def _move(self, stores: list[StoreId], to: StoreId, changes: Changes) -> None:
+        """Place all demands on some stores anew."""
+        rule = Rule(lambda demand: True, Stairs.name, BECAUSE)
+        gone = {number for store in stores for number in self.stores[store].groups}
+
+        def move(name: str, placed: Placed) -> Placed:
+            number, demand = placed
+            if number not in gone:
+                return placed
+            self._leave(name, self.groups[number], demand, changes)
+            return self._place(name, demand, rule, to, changes)
+
+        for name, placement in self.placements.items():
+            if gone & placement.groups():
+                calls = tuple(tuple(move(name, each) for each in call) for call in placement.calls)
+                presence = tuple(move(name, each) for each in placement.presence)
+                self.placements[name] = Placement(calls, presence)
+
     def check(self) -> None:
         """Assert that what is kept up to date is what the placements make it."""
         fresh = WindowManager()
         for group in self.groups.values():
-            fresh._open(replace(group, needs=Needs(), queries=Counter(), slides=Counter(), hinted=0))
+            fresh._open(
+                replace(group, needs=Needs(), queries=Counter(), slides=Counter(), hinted=0, pinned=0)
+            )
         for name, placement in self.placements.items():
             for number, demand in placement.all():
                 fresh._join(name, fresh.groups[number], demand, Changes())
@@ -138,9 +186,11 @@ class WindowManager:
         self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool
     ) -> tuple[Placed, ...]:
         demands = tuple(demand for demand, _ in call)
-        rules = self._rules(call)
+        rules = [self._by_stairs_there(*each) for each in zip(demands, self._rules(call), strict=True)]
         stores = [
-            self._slices_for(demand, demands, is_running) if _reads_slices(demand, rule) else ring_of(demand)
+            self._slices_for(demand, demands, is_running, rule)
+            if _reads_slices(demand, rule)
+            else ring_of(demand)
             for demand, rule in zip(demands, rules, strict=True)
         ]
         return tuple(
@@ -151,7 +201,10 @@ class WindowManager:
     def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId, changes: Changes) -> Placed:
         asked = (rule.synopsis, store)
         alike = self._alike.get((demand.where, demand.keys), {}).values()
-        group = next((each for each in alike if (each.planned, each.store) == asked), None)
+        group = next(
+            (each for each in alike if (each.planned, each.store) == asked and _stands_there(each, demand)),
+            None,
+        )
         if group is None:
             group = WindowGroup(self._next, rule.synopsis, rule.because, demand.where, demand.keys, store)
             self._open(group)
@@ -210,12 +263,21 @@ class WindowManager:
         # a tree may know more of the past than a filter: no call may read one component of each
         return rules if len({rule.synopsis for rule in rules}) == 1 else alone
 
+    def _by_stairs_there(self, demand: Demand, rule: Rule) -> Rule:
+        """A demand without a hint that slices would serve goes to stairs of its filter and keys if there are some."""
+        if rule.synopsis != Slices.name or demand.hint is not None:
+            return rule
+        beside = [each.store for each in self._alike.get((demand.where, demand.keys), {}).values()]
+        if any(store.kind == "stairs" and not store.generation for store in beside):
+            return Rule(rule.applies, Stairs.name, BECAUSE)
+        return rule
+
     def _keeps(self, demand: Demand, rule: Rule) -> bool:
         """Whether a group that a rule sends a demand to has what it needs already."""
-        kind = "slices" if _reads_slices(demand, rule) else "ring"
+        on_ring = not _reads_slices(demand, rule)
         return any(
             group.planned == rule.synopsis
-            and group.store.kind == kind
+            and (group.store.kind == "ring") == on_ring
             and demand.need in group.needs.components
             for group in self._alike.get((demand.where, demand.keys), {}).values()
         )
@@ -229,19 +291,37 @@ class WindowManager:
         if not bands[demand.band]:
             del bands[demand.band]
 
-    def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool) -> StoreId:
-        """A store whose grid, made finer for this demand, stays coarse enough for its longest window."""
-        step, needs = window_step(demand.window), {each.need for each in call}
+    def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool, rule: Rule) -> StoreId:
+        """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window."""
+        needs, on_stairs = {each.need for each in call}, rule.synopsis == Stairs.name
         for grid in count():
-            store = StoreId("slices", demand.where, demand.keys, grid)
+            store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
             asked = self.stores.get(store)
             if asked is None:
                 return store
-            is_coarse = max(demand.window.size, asked.reach) <= MOST_SLICES * gcd(step, asked.step)
+            is_coarse = (_are_coarse_levels if on_stairs else _is_coarse_grid)(demand, asked)
             kept = sum(need in asked.components for need in needs)
             if is_coarse and not (is_running and 0 < kept < len(needs)):
                 return store
         raise AssertionError("there is always another number")
+
+
+def _is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:
+    step = gcd(window_step(demand.window), asked.step)
+    return max(demand.window.size, asked.reach) <= MOST_SLICES * step
+
+
+def _are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
+    longest, shape = longest_of(asked.groups.values()), shape_of(demand.window)
+    assert shape is not None
+    if demand.window.size <= longest.get(shape, 0):
+        return True
+    return granules(levels_for({**longest, shape: demand.window.size})) <= MOST_SLICES
+
+
+def _stands_there(group: WindowGroup, demand: Demand) -> bool:
+    """What stairs may make coarser depends on where their readers stand: those of one slide stand together."""
+    return group.store.kind != "stairs" or demand.query_slide in group.slides
 
 
 def _reads_slices(demand: Demand, rule: Rule) -> bool:

@@ -128,7 +128,7 @@ def choose_synopsis(demand: Demand) -> Rule:
 
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
-    if synopsis == "slices":
+    if synopsis in ("slices", "stairs"):
         return (
             None if is_on_slices(demand) else "it needs a time window with SLIDE and an aggregate that merges"
         )

@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 
-Kind = Literal["ring", "slices"]
+Kind = Literal["ring", "slices", "stairs"]
 
 
 class StoreId(NamedTuple):
     """The stream's ring has neither `where` nor `keys`: its readers filter and tell keys apart.
-    Rings of ROWS windows keep the last events that pass, of each key; slices are cells per key."""
+    Rings of ROWS windows keep the last events that pass, of each key; slices are cells per key, and stairs
+    are slices that get coarser with age."""
 
     kind: Kind
     where: Expression | None = None

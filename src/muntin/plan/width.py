@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from muntin.synopsis import EventRing, SliceStore
+from muntin.synopsis import EventRing, SliceStore, StairStore
 from muntin.synopsis.sequence import Sequence
+from muntin.synopsis.stair_levels import granules_within
 
 
 def elements_in(width: int, is_time: bool, store: Sequence) -> float:
@@ -13,6 +14,8 @@ def elements_in(width: int, is_time: bool, store: Sequence) -> float:
         return float(min(width, kept))
     if isinstance(store, SliceStore):
         return float(min(width // store.grid.step, kept))
+    if isinstance(store, StairStore):
+        return float(min(granules_within(store.plan, width), kept))
     assert isinstance(store, EventRing)
     if not kept:
         return 0.0

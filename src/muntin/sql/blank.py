@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from sqlglot import exp
 
 from muntin.expression import Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over
-from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.expressions import Scope, compile_expression, fill_expression, literal_term, term_of
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Value
 from muntin.sql.syntax import SelectSyntax
+from muntin.sql.term import Term
 
 # Nodes that compute with the values of their operands, whatever these are.
 _OPERATORS = (
@@ -22,32 +24,63 @@ _OPERATORS = (
 )  # fmt: skip
 
 
-class Blank(NamedTuple):
-    """What is filled in is compiled like any expression, so the result is the one that parsing gives."""
+class Blank:
+    """What is filled in is compiled like any expression, so the result is the one that parsing gives. Terms of the
+    parts without a hole are made once."""
 
-    expression: Expression  # as one text has it
-    tree: exp.Expr
-    hole_of: dict[int, int]  # by the id of a literal in the tree
-    scope: Scope
-    condition_of: str | None
+    def __init__(
+        self,
+        expression: Expression,
+        tree: exp.Expr,
+        hole_of: dict[int, int],
+        scope: Scope,
+        condition_of: str | None,
+    ):
+        self._type = expression.type
+        self._tree = tree
+        self._hole_of = hole_of  # by the id of a literal in the tree
+        self._scope = scope
+        self._condition_of = condition_of
+        self._with_holes = {
+            id(node) for node in tree.walk() if any(id(each) in hole_of for each in literals(node))
+        }
+        self._terms: dict[int, Term] = {}  # of parts without a hole, by the id of the node
 
     def fill(self, values: Sequence[Value]) -> Expression:
         """The expression with these values; a `Misfit` if it has none, or one of another type."""
-        made = compile_expression(self._copy(self.tree, values), self.scope, self.condition_of)
-        if made.type != self.expression.type:
+
+        def given(node: exp.Expr) -> Term | None:
+            number = self._hole_of.get(id(node))
+            if number is not None:
+                return literal_term(_literal(values[number]))
+            if id(node) in self._with_holes:
+                return None
+            if id(node) not in self._terms:
+                self._terms[id(node)] = term_of(node, self._scope)
+            return self._terms[id(node)]
+
+        written = partial(self._copy, self._tree, values)
+        made = fill_expression(self._tree, self._scope, self._condition_of, given, written)
+        if made is None:
+            made = compile_expression(written(), self._scope, self._condition_of)
+        if made.type != self._type:
             raise Misfit("the type depends on the value", None)
         return made
 
     def _copy(self, node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
-        hole = self.hole_of.get(id(node))
-        if hole is not None:
-            return exp.Literal(this=str(values[hole]), is_string=isinstance(values[hole], str))
+        number = self._hole_of.get(id(node))
+        if number is not None:
+            return _literal(values[number])
         return type(node)(**{name: self._copy_part(part, values) for name, part in node.args.items()})
 
     def _copy_part(self, part: Any, values: Sequence[Value]) -> Any:
         if isinstance(part, list):
             return [self._copy_part(each, values) for each in part]
         return self._copy(part, values) if isinstance(part, exp.Expr) else part
+
+
+def _literal(value: Value) -> exp.Literal:
+    return exp.Literal(this=str(value), is_string=isinstance(value, str))
 
 
 def literals(tree: exp.Expr) -> Iterator[exp.Literal]:

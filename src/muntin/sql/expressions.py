@@ -8,7 +8,7 @@ nothing runs per row.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isinf
 from weakref import WeakValueDictionary
@@ -107,7 +107,26 @@ def compile_equal(node: exp.Expr, parts: Sequence[tuple[exp.Expr, Scope]]) -> li
     ]
 
 
-def _expression(scope: Scope, term: Term, tree: exp.Expr) -> Expression:
+def fill_expression(
+    tree: exp.Expr,
+    scope: Scope,
+    condition_of: str | None,
+    given: Callable[[exp.Expr], Term | None],
+    written: Callable[[], exp.Expr],
+) -> Expression | None:
+    """`compile_expression` of a tree of which some terms are `given`, and which is only `written` if somebody asks.
+
+    None if it takes the tree as it is to tell: the attribute of a band must not be made of what was given.
+    """
+    term = _compile(scope, tree, given)
+    if condition_of:
+        term = truth(tree, term, condition_of)
+    if term.band is not None and given(term.band.tree) is None:
+        return None
+    return _expression(scope, term, written)
+
+
+def _expression(scope: Scope, term: Term, tree: exp.Expr | Callable[[], exp.Expr]) -> Expression:
     known = scope.compiled.get(term.sql)
     if known is None or known.type != term.type:
         columns = tuple(sorted(term.columns))
@@ -132,8 +151,10 @@ def _evaluate(term: Term, columns: Columns) -> pa.Array:
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
 
 
-def _compile(scope: Scope, tree: exp.Expr) -> Term:
+def _compile(scope: Scope, tree: exp.Expr, given: Callable[[exp.Expr], Term | None] | None = None) -> Term:
     def build(node: exp.Expr) -> Term:
+        if given is not None and (term := given(node)) is not None:
+            return term
         if isinstance(node, exp.Column):
             name = scope.resolve(node)
             node.this.set("this", name)  # in place, to keep its mark
@@ -164,6 +185,16 @@ def _refused(node: exp.Expr) -> Exception:
 
 
 def _literal(node: exp.Literal, build: Build) -> Term:
+    return literal_term(node)
+
+
+def term_of(tree: exp.Expr, scope: Scope) -> Term:
+    """The term of a tree, or of a part of one."""
+    return _compile(scope, tree)
+
+
+def literal_term(node: exp.Literal) -> Term:
+    """The term of a number or a string."""
     if node.is_string:
         return literal("'" + node.name.replace("'", "''") + "'", pa.scalar(node.name))
     try:

@@ -28,6 +28,8 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
+from muntin.synopsis.stair_store import StairStore
+from muntin.synopsis.stairs import Stairs
 from muntin.synopsis.store_scan import ScanTrack
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
@@ -42,6 +44,7 @@ SYNOPSES: dict[str, frozenset[str]] = {
     Rescan.name: EVERY,
     RescanRows.name: EVERY,
     Slices.name: frozenset(COMPONENTS),
+    Stairs.name: frozenset(COMPONENTS),
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
@@ -57,7 +60,7 @@ def build_synopsis(
     name: str, store: Any, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
 ) -> Synopsis[Any]:
     """A synopsis by name, over a store."""
-    kinds = (Rescan, RescanRows, Slices, Panes, PairedWindows)
+    kinds = (Rescan, RescanRows, Slices, Stairs, Panes, PairedWindows)
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
@@ -91,6 +94,8 @@ __all__ = [
     "RunSynopsis",
     "SliceStore",
     "Slices",
+    "StairStore",
+    "Stairs",
     "Synopsis",
     "build_synopsis",
 ]

@@ -81,10 +81,17 @@ class Grid:
         """Whether one step is in force from `instant` on."""
         return bool(instant >= self._from[-1])
 
+    def superseded(self, before: int) -> list[tuple[int, int]]:
+        """The steps that a finer one has followed by an instant, each with the instant it ended at."""
+        ended = int(np.searchsorted(self._from, before, side="right")) - 1
+        return list(zip(self._step[:ended].tolist(), self._from[1 : ended + 1].tolist(), strict=True))
+
     def forget(self, before: int) -> None:
         current = int(np.searchsorted(self._from, before, side="right")) - 1
-        if current:
-            self._have(self._from[current:], self._step[current:])
+        if (
+            current
+        ):  # nothing lies before any more: the oldest step left might as well have been there for ever
+            self._have(np.append(LONG_AGO, self._from[current + 1 :]), self._step[current:])
 
     def snapshot(self) -> Arrays:
         return {"grid_from": self._from, "grid_step": self._step}

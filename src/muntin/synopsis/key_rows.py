@@ -26,6 +26,8 @@ from muntin.synopsis.contract import Ints, Need, dtype_of
 from muntin.synopsis.slice_store import SliceStore
 
 _NO_ROWS = np.zeros(1, np.int64)
+_DENSE = 0.5  # cells per slice and key from which on rows pay
+_FEW_SLICES = 8  # not worth any row
 
 
 class KeyRows:
@@ -55,9 +57,14 @@ class KeyRows:
         """The store has changed; O(1)."""
         self._made = min(self._made, self._store.changed_from)
 
-    def read(self, lo: Ints, hi: int, out: Partial, slot: Ints, width: int) -> int:
-        """Partials of runs `[lo, hi)` of slice numbers, `lo` descending, into `out` from `slot` on, for the
-        keys below `width`; returns how many cells had to be visited."""
+    def read(
+        self, lo: Ints, hi: int, out: Partial, slot: Ints, width: int, newer: Partial | None = None
+    ) -> int:
+        """Partials of runs `[lo, hi)` of slice numbers, `lo` descending, into `out` from `slot` on (nowhere if
+        that is -1), for the keys below `width`; returns how many cells had to be visited.
+
+        `newer` is what comes after `hi`, if there is anything; it becomes what comes after the last `lo`.
+        """
         if self.is_on:
             self._catch_up(hi, width)
         store = self._store
@@ -67,7 +74,7 @@ class KeyRows:
                 store.cells_of(self._need),
                 self._rows,
                 out,
-                self._component.start(self._dtype, width),
+                newer or self._component.start(self._dtype, width),
             )
         )
         visited: int = read_nested(
@@ -75,6 +82,20 @@ class KeyRows:
             self._mask, self._made, lo, hi, acc, into, slot, width,
         )  # fmt: skip
         return visited
+
+    def consider(self, visited: int, width: int) -> None:
+        """So many cells were visited to read the keys below `width`. Rows cost about as much as visiting every
+        cell twice: have them once that has been paid."""
+        store = self._store
+        cells = len(store.cell_key)
+        is_dense = len(store) >= _FEW_SLICES and cells >= _DENSE * len(store) * width
+        if self.is_on:
+            if not is_dense:
+                self.drop()
+        elif is_dense:
+            self.paid += visited
+            if self.paid >= 2 * cells:
+                self.is_on, self.paid = True, 0
 
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._rows)

@@ -15,6 +15,14 @@ from muntin.synopsis.greatest import Greatest
 from muntin.synopsis.grid import window_step
 from muntin.window import Unit, Window
 
+# What moves alike over edges alike: slide, and step of the coarsest grid with all edges, of a time window
+Shape = tuple[int, int]
+
+
+def shape_of(window: Window) -> Shape | None:
+    """The shape of a time window with SLIDE; others have none."""
+    return (window.slide, window_step(window)) if window.is_time and window.slide else None
+
 
 class Needs:
     """
@@ -33,12 +41,15 @@ class Needs:
         self.step = 0  # of the coarsest grid with all edges of the windows
         self._steps: Counter[int] = Counter()  # of each window
         self._reach: dict[Unit, Greatest] = {"time": Greatest(), "rows": Greatest()}
+        self._sizes: dict[Shape, Greatest] = {}  # of the windows of each shape
 
     def add(self, window: Window, need: Need) -> bool:
         """One more demand; whether its component is new. O(log windows)."""
         if window not in self.windows:
             self.windows[window] = Counter()
             self._reach[window.unit].add(window.size + window.slide)
+            if shape := shape_of(window):
+                self._sizes.setdefault(shape, Greatest()).add(window.size)
             self._steps[window_step(window)] += 1
             self.step = gcd(self.step, window_step(window))
         self.windows[window][need] += 1
@@ -56,6 +67,8 @@ class Needs:
         if not self.windows[window]:
             del self.windows[window]
             self._reach[window.unit].remove(window.size + window.slide)
+            if shape := shape_of(window):
+                self._sizes[shape].remove(window.size)
             if not _take(self._steps, window_step(window)):
                 self.step = gcd(*self._steps)
         return not _take(self.components, need)
@@ -63,6 +76,10 @@ class Needs:
     def reach(self, unit: Unit) -> int:
         """How far back from an instant, or a count, the longest window and its slide go."""
         return self._reach[unit].value or 0
+
+    def longest(self) -> dict[Shape, int]:
+        """The size of the longest window of each shape; O(shapes)."""
+        return {shape: size for shape, sizes in self._sizes.items() if (size := sizes.value)}
 
     def __eq__(self, other: object) -> bool:
         """Whether the same is asked for, however it came to that."""

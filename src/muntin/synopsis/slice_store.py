@@ -76,6 +76,13 @@ class SliceStore(Sequence):
         """Number of the oldest cell kept."""
         return self._cells.dropped
 
+    def kept(self) -> set[Need]:
+        """The components in its cells."""
+        return set(self._names)
+
+    def keeps(self, need: Need) -> bool:
+        return need in self._names
+
     def cells_of(self, need: Need) -> Partial:
         """The state arrays of a component."""
         return self.cells_named(self._names[need])
@@ -130,6 +137,10 @@ class SliceStore(Sequence):
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:
         return max(self.began_at, self.grid.has_edges_from(window), self._known_from[need])
+
+    def sharp_from(self, window: Window) -> int:
+        """The instant from which on nothing that a window needs has been dropped."""
+        return self.forgotten_before
 
     def insert(self, batch: Batch) -> None:
         """Fold a batch into its cells; only slices from the first one it touches on are rewritten."""
@@ -288,12 +299,21 @@ class SliceStore(Sequence):
         """Drop slices that begin before an instant; O(1) amortised per cell."""
         gone = int(np.searchsorted(self._slices["start"], before))
         if gone:
-            self.version += 1
             self.forgotten_before = int(self.grid.end_of(self._slices["start"][gone - 1 : gone])[0])
-            cells = self.first_cell(gone)
-            self._slices.drop_first(gone)
-            self._cells.drop_first(cells)
+            self.hand_over(gone)
             self.grid.forget(self.forgotten_before)
+
+    def slice_bounds(self) -> tuple[Ints, Ints]:
+        """Where all slices begin and end."""
+        start = self._slices["start"]
+        return start, self.grid.end_of(start)
+
+    def hand_over(self, slices: int) -> None:
+        """Give up the oldest slices, which another store has taken over."""
+        self.version += 1
+        cells = self.first_cell(slices)
+        self._slices.drop_first(slices)
+        self._cells.drop_first(cells)
 
     def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Slices that lie wholly within [start, end)."""
@@ -358,9 +378,9 @@ class SliceStore(Sequence):
         self._slices.check()
         self._cells.check()
         start, first_cells = self._slices["start"], self.first_cells(0)
-        # slices ascend and lie on the grid that was in force at their start
+        # slices ascend
         assert bool(np.all(np.diff(start) > 0))
-        assert bool(np.all(self.grid.start_of(start) == start))
+        self._check_bounds()
         # every slice has a cell, and together they own all cells
         assert bool(np.all(np.diff(first_cells) > 0))
         assert first_cells[0] == 0
@@ -372,6 +392,11 @@ class SliceStore(Sequence):
             self.chains.check(self.cell_key, self.cell_prior, self._cells.dropped)
         # of every component it is known since when it has been folded
         assert self._known_from.keys() == self._names.keys()
+
+    def _check_bounds(self) -> None:
+        # slices lie on the grid that was in force at their start
+        start = self._slices["start"]
+        assert bool(np.all(self.grid.start_of(start) == start))
 
 
 class _Runs(NamedTuple):

@@ -36,9 +36,7 @@ from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Window
 
-_DENSE = 0.5  # cells per slice and key from which on rows pay
 _ROWS_READ = 10  # rows that a window is made of, more or less
-_FEW_SLICES = 8  # not worth any row
 
 
 class Slices(Synopsis[SliceStore]):
@@ -131,10 +129,6 @@ class Slices(Synopsis[SliceStore]):
             rows.begin_again()
         self._finders.begin_again()
 
-    def identity_of(self, need: Need) -> tuple[object, ...]:
-        """The partial of nothing, as plain numbers."""
-        return tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
-
     def nbytes(self) -> int:
         return sum(rows.nbytes() for rows in self._rows.values()) + self._finders.nbytes()
 
@@ -159,18 +153,10 @@ class Slices(Synopsis[SliceStore]):
             some = order[begin:end]
             last = int(hi[some[0]]) + self.store.dropped
             visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
-        self._consider_rows(rows, visited, width)
+        rows.consider(visited, width)
         return out
 
-    def _consider_rows(self, rows: KeyRows, visited: int, width: int) -> None:
-        """Rows cost about as much as visiting every cell twice: have them once that has been paid."""
-        store = self.store
-        cells = len(store.cell_key)
-        is_dense = len(store) >= _FEW_SLICES and cells >= _DENSE * len(store) * width
-        if rows.is_on:
-            if not is_dense:
-                rows.drop()
-        elif is_dense:
-            rows.paid += visited
-            if rows.paid >= 2 * cells:
-                rows.is_on, rows.paid = True, 0
+
+def identity_of(need: Need) -> tuple[object, ...]:
+    """The partial of nothing, as plain numbers."""
+    return tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))

@@ -165,12 +165,14 @@ class Synopsis(ABC, Generic[Store]):
         self.refuse_forgotten(located, instants)
         return located
 
-    def refuse_forgotten(self, located: Located, instants: Any) -> None:
-        """Raise if a time window that once was whole has lost events since."""
+    def refuse_forgotten(self, located: Located, instants: Any, kept_since: int | None = None) -> None:
+        """Raise if a time window that once was whole has lost events since. What there was before
+        `kept_since` is lost; by default, what the store has dropped."""
         gone = np.atleast_1d(~np.asarray(located.is_whole) & (instants < self.kept_from))
         if bool(gone.any()):
             start, asked = (int(np.atleast_1d(each)[gone][0]) for each in (located.start, instants))
-            size, first = asked - start, self.store.forgotten_before + asked - start
+            size = asked - start
+            first = size + (self.store.forgotten_before if kept_since is None else kept_since)
             raise WindowTooLarge(
                 f"a window of {span(size)} at {np.datetime64(asked, 'us')} needs events that have been "
                 f"dropped; the state answers instants from {np.datetime64(first, 'us')} on"
