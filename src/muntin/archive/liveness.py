@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.archive.definition import EXPIRES, Definition
+from muntin.archive.definition import EXPIRES, GENERATED, Definition
 from muntin.archive.invalidations import Invalidations
 from muntin.archive.stored import Stored
 
@@ -56,7 +56,9 @@ class Liveness:
         """Whether some of these invalidations end a row of the run; reads it, if there are any."""
         if not len(since):
             return False
-        return any(since.is_hit(run.segment.block(number)).any() for number in range(run.segment.blocks))
+        names = [*self.definition.negated_on, GENERATED]
+        columns = [batch.select(names) for batch in run.segment.between(0, run.rows)]
+        return bool(since.is_hit(pa.Table.from_batches(columns)).any())
 
     def _windows(self) -> Any:
         return zip(self.definition.inputs, self.definition.sizes, self.counts, strict=True)

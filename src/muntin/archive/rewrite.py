@@ -45,14 +45,18 @@ class Rewriter:
         Runs without anything to remove stay as they are, as long as there is room for the new ones in the
         layout; the others are merged into one.
         """
+        is_merged = task.rows is not None and self.layout.most_runs == 1  # whatever is in it
+        # A part that only gets an appended run need not be read: it applies what it was told when it is due.
+        is_read = is_merged or task.is_due
         since = self.liveness.invalidations.since(self.definition, task.part.applied)
         stale: list[Stored] = []
         fresh: list[Stored] = []
         for run in task.part.runs:
             if task.is_due and self.liveness.is_dead(run):
                 continue  # thrown away unread
-            has_dead = (task.is_due and self.liveness.has_dead(run)) or task.has_moves
-            (stale if has_dead or self.liveness.has_invalid(run, since) else fresh).append(run)
+            has_dead = is_merged or task.has_moves or (task.is_due and self.liveness.has_dead(run))
+            has_invalid = is_read and not has_dead and self.liveness.has_invalid(run, since)
+            (stale if has_dead or has_invalid else fresh).append(run)
         new = [] if task.rows is None else [task.rows]
         if new and len(fresh) + bool(stale) + 1 > self.layout.most_runs:
             stale, fresh = fresh + stale, []
@@ -66,7 +70,8 @@ class Rewriter:
             bytes_read=sum(run.size for run in stale),
             bytes_written=sum(run.size for run in kept),
         )
-        return Part((*fresh, *kept), self.update), touched
+        has_applied = is_read or not fresh
+        return Part((*fresh, *kept), self.update if has_applied else task.part.applied), touched
 
     def _write(self, stale: Sequence[Stored], new: Sequence[pa.Table]) -> Stored | None:
         extent = Extent(self.definition)
