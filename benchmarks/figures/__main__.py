@@ -10,6 +10,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         measure_figure(name, options.quick, options.full)
     if not options.quick:
         for name in names:
-            draw_figure(name)
+            if result_of(name).exists():
+                draw_figure(name)
         write_pages()
     return 0
 
@@ -98,7 +100,9 @@ def write_pages() -> None:
 
 
 def part_of(name: str, part: str) -> str:
-    """One part of a page, as a figure's module makes it from its result."""
+    """One part of a page, as a figure's module makes it from its result, if there is one."""
+    if not result_of(name).exists():
+        return f"*Not measured yet: `python -m benchmarks.figures {name}`.*"
     made: str = module_of(name).PARTS[part](record_of(name))
     return made
 
@@ -116,8 +120,13 @@ def paper_of(name: str) -> str:
 
 def record_of(name: str) -> dict[str, Any]:
     """The result of a figure as last measured."""
-    record: dict[str, Any] = json.loads((RESULTS / paper_of(name) / f"{name}.json").read_text())
+    record: dict[str, Any] = json.loads(result_of(name).read_text())
     return record
+
+
+def result_of(name: str) -> Path:
+    """The file of a figure's result."""
+    return RESULTS / paper_of(name) / f"{name}.json"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 
-UNITS = {"quick": 3_600, "small": 54_000, "full": 500_000}
+UNITS = {"quick": 1_800, "small": 54_000, "full": 500_000}
 NAMES = {"rebuild": "Rebuild", "no_rebuild": "NoRebuild"}
 MODES = {"update": "update", "probe": "probe of one key"}
 ENDED = (0, 1, 3)  # of 100 keys, at each update
@@ -71,4 +71,8 @@ def overhead_table(record: Record) -> str:
 
 
 CHART = Chart("ended", "keys ended at an update, plus 1", "milliseconds", NAMES, panels=MODES)
-PARTS = {"table": overhead_table, "origin": origin_text}
+PARTS = {
+    "chart": lambda record: "![Updates and probes with negation](golab-gp56.svg)",
+    "table": overhead_table,
+    "origin": origin_text,
+}
