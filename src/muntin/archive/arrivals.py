@@ -2,7 +2,7 @@
 
 A result over the last N events of a stream dies with the N-th event after its own: nobody knows when. The
 rate and its trend are followed by Holt's double exponential smoothing, from update to update, and the
-variance of its errors says how many slots around the guess have to be looked at (spec of Golab, Prahladka
+variance of its errors says how many slots around the guess have to be looked at (Golab, Prahladka
 & Özsu, section 4.2; they take the current rate and one slot).
 """
 
