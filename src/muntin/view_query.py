@@ -8,10 +8,32 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.expression import Expression
-from muntin.join_query import JoinQuery
+from muntin.join_query import JoinQuery, JoinSide
 from muntin.query import Output, Query
 
 LEFT_TIME, RIGHT_TIME = "#left_at", "#right_at"  # outputs of the join that readers of the view do not see
+
+
+@dataclass(frozen=True)
+class NegationQuery:
+    """`SELECT … FROM a [RANGE …] EXCEPT SELECT k FROM b [RANGE …]`: events of `a` whose values no event of `b` has
+    while both are in their windows. NULL equals nothing."""
+
+    left: JoinSide
+    right: JoinSide
+    outputs: tuple[Output, ...]  # over an event of the left stream
+    where: Expression | None
+    on: tuple[tuple[str, Expression], ...]  # an output, and the value of a right event that must not equal it
+    right_where: Expression | None
+
+    @property
+    def sides(self) -> tuple[JoinSide, JoinSide]:
+        return self.left, self.right
+
+    @property
+    def slide(self) -> int:
+        """Microseconds between its instants."""
+        return self.left.window.slide
 
 
 @dataclass(frozen=True)
@@ -21,36 +43,37 @@ class KnownView:
     name: str
     columns: pa.Schema
     key: tuple[str, ...]
-    sizes: tuple[int, ...]  # of its windows, in microseconds
+    sizes: tuple[int, ...]  # of the windows of a join, in microseconds; none if it has no smaller ones
 
 
 @dataclass(frozen=True)
 class ViewQuery:
-    """`CREATE MATERIALIZED VIEW v AS SELECT … JOIN … EVERY 1 MINUTE`.
+    """`CREATE MATERIALIZED VIEW v AS SELECT … JOIN … EVERY 1 MINUTE`, or with EXCEPT instead of JOIN.
 
-    Its join emits the pairs that come and go, with the times of both events.
+    A join emits the pairs that come and go, with the times of both events.
     """
 
     name: str
     text: str  # of the whole statement
-    join: JoinQuery
+    source: JoinQuery | NegationQuery
     key: tuple[str, ...]
     indexing: str | None  # as written after INDEX
 
     @property
     def every(self) -> int:
         """Microseconds between two updates."""
-        return self.join.slide
+        return self.source.slide
 
     @property
     def known(self) -> KnownView:
         """For those who read it."""
         fields = [
             pa.field(output.name, output.expression.type)
-            for output in self.join.outputs
+            for output in self.source.outputs
             if output.name not in (LEFT_TIME, RIGHT_TIME)
         ]
-        sizes = tuple(side.window.size for side in self.join.sides)
+        is_join = isinstance(self.source, JoinQuery)
+        sizes = tuple(side.window.size for side in self.source.sides) if is_join else ()
         return KnownView(self.name, pa.schema(fields), self.key, sizes)
 
 

@@ -21,6 +21,7 @@ from muntin.engine.join_operator import JoinOperator
 from muntin.engine.join_stats import explain_joins, join_stats
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
+from muntin.engine.view_feed import feed_views
 from muntin.engine.views import Views
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery, JoinQuery
@@ -170,7 +171,9 @@ class Engine:
         """
         with self._lock:
             operator = self._operator(stream)
-            if self._joins.reads(stream):
+            if self._views.reads(stream):
+                feed_views(self._views, self._joins, operator.shard, batch)
+            elif self._joins.reads(stream):
                 feed(self._joins, operator.shard, batch)
             else:
                 operator.insert(batch)
@@ -229,7 +232,7 @@ class Engine:
             for operator in self._operators.values():
                 answers |= operator.advance(instant)
             answers |= self._joins.advance(instant)
-            self._views.follow(answers)
+            self._views.follow(answers, instant)
             return {name: answers[name] for name in self._stream_of if name in answers}
 
     # -- what is there -----------------------------------------------------------------------------
@@ -308,6 +311,8 @@ class Engine:
                 arrays |= {f"{number}/{name}": array for name, array in named.items()}
             description["joins"], joined = self._joins.snapshot()
             arrays |= {f"joins/{name}": array for name, array in joined.items()}
+            description["negations"], negated = self._views.snapshot()
+            arrays |= {f"negations/{name}": array for name, array in negated.items()}
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
@@ -335,13 +340,15 @@ class Engine:
             engine._stream_of |= dict.fromkeys(queries, stream.name)
         if "joins" in description:
             engine._restore_joins(description["joins"], arrays)
+        for name, saved in description.get("negations", {}).items():
+            engine._restore_negation(name, saved, arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
     def _restore_joins(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         texts = {name: each["text"] for name, each in description["registrations"].items()}
         views = {name: view for name, text in texts.items() if (view := parse_view(text, self.streams))}
-        joins = {name: view.join for name, view in views.items()}
+        joins = {name: view.source for name, view in views.items() if isinstance(view.source, JoinQuery)}
         for name in texts.keys() - views.keys():
             query = parse_query(texts[name], self.streams)
             assert isinstance(query, JoinQuery)
@@ -354,6 +361,16 @@ class Engine:
         for view in views.values():
             self._views.check_creation(view)
             self._views.create(view)
+
+    def _restore_negation(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+        view = parse_view(description["text"], self.streams)
+        assert view is not None
+        self._views.check_creation(view)
+        negation = self._views.create(view).negation
+        assert negation is not None
+        prefix = f"negations/{name}/"
+        named = {each[len(prefix) :]: array for each, array in arrays.items() if each.startswith(prefix)}
+        negation.restore(description, named)
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -384,7 +401,7 @@ class Engine:
             case CreateView(view):
                 self._create_view(view)
             case DropView(name):
-                if name in self._views.at_work:
+                if name in self._views.at_work and name in self._stream_of:
                     self._drop(name)
                 self._views.drop(name)
             case AlterView(name, indexing):
@@ -397,8 +414,10 @@ class Engine:
 
     def _create_view(self, view: ViewQuery) -> None:
         self._views.create(view)
+        if not isinstance(view.source, JoinQuery):
+            return
         try:
-            self._add({view.name: view.join})
+            self._add({view.name: view.source})
         except BaseException:
             self._views.release(view.name)
             raise
@@ -421,6 +440,8 @@ class Engine:
         streams, queries = set(self._operators), dict(self._stream_of)
         joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
         views = set(self._views.known())
+        for name, negation in self._views.negations().items():
+            queries[name], joined[name] = (side.stream.name for side in negation.query.sides)
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -444,8 +465,7 @@ class Engine:
                     self._views.check_creation(view)
                     self._refuse_taken(view.name, queries)
                     self._refuse_taken(view.name, self._reserved)
-                    joined[view.name] = view.join.right.stream.name
-                    queries[view.name] = view.join.left.stream.name
+                    queries[view.name], joined[view.name] = (side.stream.name for side in view.source.sides)
                     views.add(view.name)
                 case DropView(name):
                     self._views.require(name, views)

@@ -45,10 +45,10 @@ def _read(view: View, select: ViewSelect) -> pa.Table:
 
 def _with_bounds(values: Any, names: list[str], view: View, select: ViewSelect, complete: bool) -> pa.Table:
     rows = len(values[0])
-    sizes = select.sizes or select.view.sizes
+    size = max(select.sizes or select.view.sizes or (view.definition.window,))
     if view.now is None:
         bounds = [pa.nulls(rows, pa.timestamp("us"))] * 2
     else:
-        bounds = [to_instants(np.full(rows, instant)) for instant in (view.now - max(sizes), view.now)]
+        bounds = [to_instants(np.full(rows, instant)) for instant in (view.now - size, view.now)]
     made = [*values, *bounds, pa.array(np.full(rows, complete))]
     return pa.Table.from_arrays(made, names=[*names, "window_start", "window_end", "complete"])

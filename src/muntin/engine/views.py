@@ -13,9 +13,10 @@ import pyarrow as pa
 from muntin.archive import EXPIRES, GENERATED, View
 from muntin.engine.join_operator import JoinOperator
 from muntin.engine.materialized_view import BECAUSE, NAME, TEXT, MaterializedView, covers, known_of
+from muntin.engine.negation import Negation
 from muntin.engine.view_answer import answer_from
 from muntin.errors import ArchiveError, MuntinError, NotFound, nearest
-from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, ViewQuery, ViewSelect
+from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, ViewSelect
 from muntin.window import span
 
 
@@ -34,7 +35,11 @@ class Views:
 
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
-        view = MaterializedView(query, self._path(query.name))
+        negation = None
+        if isinstance(query.source, NegationQuery):
+            left, right = (self._joins.clock_of(side.stream.name) for side in query.source.sides)
+            negation = Negation(query.source, (left, right))
+        view = MaterializedView(query, self._path(query.name), negation)
         self.at_work[query.name] = view
         return view
 
@@ -55,10 +60,23 @@ class Views:
         """Let go of a view that was created in a call that failed."""
         self.at_work.pop(name).archive.close()
 
-    def follow(self, answers: dict[str, pa.Table]) -> None:
+    def follow(self, answers: dict[str, pa.Table], until: int | None) -> None:
         """Give the views what `advance` gave for them, and take it out of the answers."""
         for name, view in self.at_work.items():
-            view.follow(answers.pop(name, None), self._joins.registrations[name].emitted_to)
+            if view.negation is not None:
+                view.turn(until)
+            else:
+                view.follow(answers.pop(name, None), self._joins.registrations[name].emitted_to)
+
+    def negations(self) -> dict[str, Negation]:
+        """Those of the views that have one, by name."""
+        return {name: each.negation for name, each in self.at_work.items() if each.negation is not None}
+
+    def reads(self, stream: str) -> bool:
+        """Whether a negation reads the stream."""
+        return any(
+            stream == side.stream.name for each in self.negations().values() for side in each.query.sides
+        )
 
     def alter(self, name: str, indexing: str) -> str:
         """Index a view in another way; `auto` takes what its load suggests. Returns which."""
@@ -79,7 +97,8 @@ class Views:
         view = self._view(name)
         keys = key if isinstance(key, list) else [key]
         found = view.read_all() if key is None else pa.concat_tables([view.probe(each) for each in keys])
-        return found.drop_columns([LEFT_TIME, RIGHT_TIME, GENERATED, EXPIRES])
+        own = [each for each in (LEFT_TIME, RIGHT_TIME, GENERATED, EXPIRES) if each in found.column_names]
+        return found.drop_columns(own)
 
     def explain(self, name: str) -> str:
         """Index, reason, size and costs of a view."""
@@ -122,10 +141,20 @@ class Views:
     def refuse_pending(self) -> None:
         """Raise an error if there are pairs that no checkpoint would hold."""
         for name, view in self.at_work.items():
-            if view.pending:
+            if view.pending or view.ended:
                 raise ArchiveError(
                     f"view '{name}' has results that its disk has not taken; call advance() again"
                 )
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The negations: descriptions by name, and named arrays."""
+        descriptions: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
+        for name, negation in self.negations().items():
+            description, named = negation.snapshot()
+            descriptions[name] = {**description, "text": self.at_work[name].query.text}
+            arrays |= {f"{name}/{each}": array for each, array in named.items()}
+        return descriptions, arrays
 
     def require(self, name: str, names: Mapping[str, Any] | set[str]) -> None:
         """Raise an error if a view is not among the names."""
@@ -150,8 +179,10 @@ class Views:
     def _is_complete(self, name: str) -> bool:
         if name not in self.at_work:
             return False
-        registration = self._joins.registrations[name]
         view = self.at_work[name]
+        if view.negation is not None:
+            return False  # it does not remember since when it knows its streams
+        registration = self._joins.registrations[name]
         return covers(registration.known_from, view.query.known.sizes, view.view.now)
 
     def _path(self, name: str) -> Path:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from muntin.errors import nearest
-from muntin.join_query import JoinQuery
 from muntin.sql.bind_join import bind_join
+from muntin.sql.bind_negation import bind_negation
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.fold import bind_fold, bind_outputs, is_folded
@@ -26,9 +26,14 @@ _NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
 def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQuery:
     """The view a statement declares, or a `Misfit`."""
     select = syntax.select
+    if syntax.negated is not None:
+        negation = bind_negation(syntax, syntax.negated, streams)
+        view = ViewQuery(syntax.name.text, syntax.text, negation, (), _index_text(syntax))
+        return replace(view, key=_key(syntax, view.known))
     if select.join is None:
         raise Misfit(
-            "a materialized view keeps the pairs of a join: write SELECT … FROM a [RANGE …] JOIN b [RANGE …] ON …",
+            "a materialized view keeps the pairs of a join, or events EXCEPT some: write SELECT … FROM a [RANGE …] "
+            "JOIN b [RANGE …] ON …",
             select.start,
         )
     if is_folded(select):
@@ -43,10 +48,12 @@ def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQu
     ]
     followed = replace(windowed, items=(*select.items, *times), changes=select.start)
     join = replace(bind_join(followed, windowed.join, streams), text=syntax.text)
-    view = ViewQuery(
-        syntax.name.text, syntax.text, join, (), None if syntax.indexing is None else syntax.indexing.text
-    )
-    return replace(view, key=_key(syntax, view.known, join))
+    view = ViewQuery(syntax.name.text, syntax.text, join, (), _index_text(syntax))
+    return replace(view, key=_key(syntax, view.known))
+
+
+def _index_text(syntax: CreateViewSyntax) -> str | None:
+    return None if syntax.indexing is None else syntax.indexing.text
 
 
 def _with_slide(syntax: CreateViewSyntax, select: SelectSyntax, join: JoinSyntax) -> SelectSyntax:
@@ -83,7 +90,7 @@ def _time_of(source: SourceSyntax, streams: Mapping[str, Stream], name: str) -> 
     return Item(tree, Name(name, True, source.name.span))
 
 
-def _key(syntax: CreateViewSyntax, known: KnownView, join: JoinQuery) -> tuple[str, ...]:
+def _key(syntax: CreateViewSyntax, known: KnownView) -> tuple[str, ...]:
     """The columns after KEY; without it, the first of the SELECT."""
     names = known.columns.names
     found = []
@@ -135,6 +142,8 @@ def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
             f"the windows of a view can be made smaller, as in {select.stream.text} [RANGE 5 MINUTES], "
             f"not {window}"
         )
+    if not view.sizes:
+        raise select.stream.misfit(f"view '{view.name}' has EXCEPT: it answers for its own windows only")
     if window.size > max(view.sizes):
         raise select.stream.misfit(
             f"the windows of view '{view.name}' are shorter than {window}; what they have lost is gone"

@@ -135,7 +135,8 @@ class StatementParser(SourceParser):
             self._expect(TokenType.R_PAREN, "',' or ')'")
         if not self.word("AS"):
             self.fault(f"expected AS and a SELECT after the view's name, found {self.found()}")
-        select = self._select("EVERY", "INDEX")
+        select = self._select("EVERY", "INDEX", "EXCEPT")
+        negated = self._select("EVERY", "INDEX") if self.word("EXCEPT") else None
         every = None
         if self.word("EVERY"):
             at = self._curr
@@ -144,7 +145,7 @@ class StatementParser(SourceParser):
                 self.fault("EVERY is a length of time above 0", at)
         indexing = self._indexing() if self.word("INDEX") else None
         text = self.sql[start.start : self._prev.end + 1]
-        return CreateViewSyntax(text, name, tuple(key), select, every, indexing)
+        return CreateViewSyntax(text, name, tuple(key), select, every, indexing, negated)
 
     def _indexing(self) -> Name:
         token = self._curr

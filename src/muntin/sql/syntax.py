@@ -131,6 +131,7 @@ class CreateViewSyntax:
     select: SelectSyntax
     every: int | None
     indexing: Name | None  # as quoted after INDEX
+    negated: SelectSyntax | None = None  # what stands after EXCEPT
 
 
 @dataclass(frozen=True)
