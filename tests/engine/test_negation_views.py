@@ -83,6 +83,7 @@ def test_holds_what_is_not_negated(tmp_path, index):
         )
         seen += sum(expected.values())
     assert seen > 50
+    assert all(engine.execute("SELECT k FROM v")["complete"].to_pylist())
     engine.check()
 
 
@@ -146,6 +147,17 @@ def test_bad_statements(tmp_path, change, message):
     with pytest.raises(MuntinError, match=message):
         engine.execute(VIEW.replace(*change))
     assert not list(tmp_path.iterdir())
+
+
+def test_complete_when_both_windows_are_known(tmp_path):
+    engine, twin, random = Engine(archive=tmp_path), Twin(), np.random.default_rng(5)
+    engine.execute(STREAMS)
+    step(engine, twin, random, 0, 10)
+    engine.execute(VIEW)
+    for now in range(12, 36, 2):
+        step(engine, twin, random, now - 2, now)
+        assert set(engine.execute("SELECT COUNT(*) AS n FROM v")["complete"].to_pylist()) == {now >= 30}
+    assert held(engine) == twin.answer(34)
 
 
 def test_smaller_windows_are_refused(tmp_path):

@@ -17,6 +17,7 @@ from muntin.engine.admitted import Admitted
 from muntin.engine.clock import Clock
 from muntin.engine.prepare import evaluate
 from muntin.expression import Expression
+from muntin.synopsis.contract import LONG_AGO
 from muntin.view_query import NegationQuery
 
 AT, WAS = "#at", "#was"  # the time of an event, and whether it was a result at the last instant
@@ -41,6 +42,8 @@ class Negation:
         values = [pa.field(name, value.type) for name, value in query.on]
         self.right = pa.schema([*values, (AT, pa.int64())]).empty_table()
         self.reached: int | None = None
+        first, second = (LONG_AGO if clock.now is None else clock.now for clock in clocks)
+        self.known_from = (first, second)  # all events from these times on are known
 
     def prepare(self, stream: str, admitted: Admitted) -> tuple[pa.Table | None, pa.Table | None]:
         """What a batch adds to either window; whatever can fail does so here."""
@@ -122,7 +125,7 @@ class Negation:
             for side, table in (("left", self.left), ("right", self.right))
             for name in table.column_names
         }
-        return {"reached": self.reached}, arrays
+        return {"reached": self.reached, "known_from": self.known_from}, arrays
 
     def restore(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         """State from a snapshot."""
@@ -131,6 +134,8 @@ class Negation:
             columns = [arrays[f"{side}/{name}"] for name in schema.names]
             setattr(self, side, pa.table(columns, schema=schema))
         self.reached = description["reached"]
+        first, second = description["known_from"]
+        self.known_from = (first, second)
 
 
 def is_among(rows: Sequence[pa.ChunkedArray], others: Sequence[pa.ChunkedArray]) -> Any:

@@ -180,10 +180,11 @@ class Views:
         if name not in self.at_work:
             return False
         view = self.at_work[name]
-        if view.negation is not None:
-            return False  # it does not remember since when it knows its streams
-        registration = self._joins.registrations[name]
-        return covers(registration.known_from, view.query.known.sizes, view.view.now)
+        known_from = (
+            self._joins.registrations[name].known_from if view.negation is None else view.negation.known_from
+        )
+        sizes = tuple(side.window.size for side in view.query.source.sides)
+        return covers(known_from, sizes, view.view.now)
 
     def _path(self, name: str) -> Path:
         assert self._folder is not None

@@ -40,7 +40,7 @@ CLAUSE_REFUSALS = {
     "WINDOW": "named windows are not supported; write OVER [RANGE …] after each aggregate",
     "UNION": "UNION is not supported; register the two queries under names of their own",
     "INTERSECT": "INTERSECT is not supported; register the two queries under names of their own",
-    "EXCEPT": "EXCEPT is not supported; register the two queries under names of their own",
+    "EXCEPT": "EXCEPT is for CREATE MATERIALIZED VIEW; register the two queries under names of their own",
     "TABLESAMPLE": "TABLESAMPLE is not supported; filter with WHERE",
     "(": "a window stands in brackets: write [RANGE 5 MINUTES] or [ROWS 100]",
     "RANGE": "a window stands in brackets: write [RANGE 5 MINUTES]",
