@@ -46,6 +46,23 @@ def rules() -> str:
     return "\n".join(["| | because | synopsis |", "|---|---|---|", *rows])
 
 
+def index_variants() -> str:
+    """The index variants of an archive: how they split both times, and how they lay out a part."""
+    from muntin.archive import VARIANTS
+
+    words = {1: "one run a part, rewritten whole", 4: "runs are appended; up to 4 a part"}
+    rows = ["| variant | in the paper | generation | expiry | layout |", "|---|---|---|---|---|"]
+    for variant in VARIANTS.values():
+        layout = (
+            words[variant.layout.most_runs]
+            if variant.layout.is_sorted
+            else "not sorted: probes read everything"
+        )
+        rules = (rule.replace("_", " ") for rule in (variant.generation, variant.expiry))
+        rows.append(f"| `{variant.name}` | {variant.title} | {' | '.join(rules)} | {layout} |")
+    return "\n".join(rows)
+
+
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
     from muntin.plan.threshold import INDEXES
@@ -67,7 +84,7 @@ def command_output(command: str) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (algorithm_table, fact_sheets, rules)
+    part.__name__: part for part in (algorithm_table, fact_sheets, rules, index_variants)
 }  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import time
 from dataclasses import asdict
 from functools import cache
 from importlib import import_module
+from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +28,12 @@ FIGURES = {
     "ps10": "patroumpas_sellis.fig10_chains",
     "ps11": "patroumpas_sellis.fig11_memory",
     "ps12": "patroumpas_sellis.fig12_evaluation",
+    "gp09": "golab.gp09_shapes",
+    "gp10": "golab.gp10_small",
+    "gp13": "golab.gp13_rates",
+    "gp14": "golab.gp14_large",
+    "gp17": "golab.gp17_counts",
+    "gp56": "golab.gp56_negation",
 }
 
 
@@ -37,10 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"there is no figure '{unknown[0]}'; there are: {', '.join(FIGURES)}", file=sys.stderr)
         return 2
     for name in [] if options.draw else names:
-        measure_figure(name, options.quick)
+        measure_figure(name, options.quick, options.full)
     if not options.quick:
         for name in names:
-            draw_figure(name)
+            if result_of(name).exists():
+                draw_figure(name)
         write_pages()
     return 0
 
@@ -53,16 +62,22 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="FIGURE", help=f"{', '.join(FIGURES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small and rough, nothing is written")
     parser.add_argument(
+        "--full",
+        action="store_true",
+        help="as large as in the paper, where that takes many gigabytes of disk",
+    )
+    parser.add_argument(
         "--draw", action="store_true", help="only draw, and fill the pages, from the results there are"
     )
     return parser.parse_args(arguments)
 
 
-def measure_figure(name: str, quick: bool) -> None:
+def measure_figure(name: str, quick: bool, full: bool = False) -> None:
     """Measure one and print it; save it unless it is rough."""
+    sizes = {"full": True} if full and "full" in signature(module_of(name).run).parameters else {}
     commit, before = describe_commit(), time.perf_counter()  # now: the tree may move on meanwhile
     print(f"{name}: {(module_of(name).__doc__ or '').partition(chr(10))[0]}", flush=True)
-    result: Result = module_of(name).run(quick)
+    result: Result = module_of(name).run(quick, **sizes)
     print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
     print(f"{time.perf_counter() - before:.0f} seconds", flush=True)
     if not quick:
@@ -85,7 +100,9 @@ def write_pages() -> None:
 
 
 def part_of(name: str, part: str) -> str:
-    """One part of a page, as a figure's module makes it from its result."""
+    """One part of a page, as a figure's module makes it from its result, if there is one."""
+    if not result_of(name).exists():
+        return f"*Not measured yet: `python -m benchmarks.figures {name}`.*"
     made: str = module_of(name).PARTS[part](record_of(name))
     return made
 
@@ -103,8 +120,13 @@ def paper_of(name: str) -> str:
 
 def record_of(name: str) -> dict[str, Any]:
     """The result of a figure as last measured."""
-    record: dict[str, Any] = json.loads((RESULTS / paper_of(name) / f"{name}.json").read_text())
+    record: dict[str, Any] = json.loads(result_of(name).read_text())
     return record
+
+
+def result_of(name: str) -> Path:
+    """The file of a figure's result."""
+    return RESULTS / paper_of(name) / f"{name}.json"
 
 
 if __name__ == "__main__":

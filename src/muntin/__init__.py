@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from muntin.engine import Engine
     from muntin.errors import (
+        ArchiveError,
         CheckpointError,
         MuntinError,
         NameTaken,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 # Found when first asked for: `muntin --help` need not load an engine.
 _HOME = {
     "Engine": "engine",
+    "ArchiveError": "errors",
     "CheckpointError": "errors",
     "MuntinError": "errors",
     "NameTaken": "errors",
@@ -52,6 +54,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "ArchiveError",
     "CheckpointError",
     "Engine",
     "JoinQuery",

@@ -50,6 +50,10 @@ class CheckpointError(MuntinError):
     """A checkpoint that cannot be written, is damaged, or has another format version."""
 
 
+class ArchiveError(MuntinError):
+    """An archive that cannot be written, is damaged, or is asked for what it cannot do."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the closest known one, else all of them.
 

@@ -43,8 +43,8 @@ def test_the_readme_engine_takes_the_readme_queries():
 
 
 @pytest.mark.parametrize("block", SQL_BLOCKS, ids=lambda block: block.place)
-def test_sql_blocks_are_accepted(block):
-    engine = muntin.Engine()
+def test_sql_blocks_are_accepted(block, tmp_path):
+    engine = muntin.Engine(archive=tmp_path)
     if "CREATE STREAM" not in block.text:
         engine.execute(TradeStream().create_statement)
     engine.execute(block.text)

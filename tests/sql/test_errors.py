@@ -226,8 +226,16 @@ QUERY_FAULTS = [
 SCRIPT_FAULTS = [
     ("»INSERT INTO trades VALUES (1)", "INSERT is not supported; events enter a stream with engine.push"),
     ("»WITH a AS (SELECT 1) SELECT 2", "WITH is not supported"),
-    ("CREATE »TABLE t (x INT)", "expected STREAM after CREATE, found 'TABLE'"),
-    ("CREATE MATERIALIZED »VIEW v AS SELECT 1", "CREATE MATERIALIZED VIEW is not supported yet"),
+    ("CREATE »TABLE t (x INT)", "expected STREAM or MATERIALIZED VIEW after CREATE, found 'TABLE'"),
+    (
+        "CREATE MATERIALIZED VIEW v »SELECT 1",
+        "expected AS and a SELECT after the view's name, found 'SELECT'",
+    ),
+    (
+        "CREATE MATERIALIZED VIEW v AS »SELECT SUM(shares) FROM trades [RANGE 1 DAY] EVERY 1 HOUR",
+        "keeps the pairs of a join",
+    ),
+    ("ALTER »STREAM trades", "ALTER is not supported; DROP and CREATE STREAM again"),
     ("CREATE STREAM »(ts TIMESTAMP)", "expected a stream name, found '('"),
     ("CREATE STREAM s »TIMESTAMP BY ts", "expected '(' and the columns, found 'TIMESTAMP'"),
     ("CREATE STREAM s (ts TIMESTAMP»)", "CREATE STREAM needs TIMESTAMP BY and the time column"),
@@ -247,12 +255,12 @@ SCRIPT_FAULTS = [
         "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts »LATER",
         "unexpected 'LATER' after the end of the statement",
     ),
-    ("DROP »TABLE t", "expected STREAM or QUERY after DROP, found 'TABLE'"),
+    ("DROP »TABLE t", "expected STREAM, QUERY or MATERIALIZED VIEW after DROP, found 'TABLE'"),
     ("DROP »QUERY", "expected a query name, found the end of the text"),
     ("REGISTER »busy AS SELECT 1", "expected QUERY after REGISTER, found 'busy'"),
     ("REGISTER QUERY busy »SELECT 1", "expected AS and a SELECT after the query's name"),
     ("REGISTER QUERY busy AS »EXPLAIN", "expected SELECT, found 'EXPLAIN'"),
-    ("EXPLAIN »busy", "expected QUERY name or SELECT after EXPLAIN, found 'busy'"),
+    ("EXPLAIN »busy", "expected QUERY name, VIEW name or SELECT after EXPLAIN, found 'busy'"),
     ("EXPLAIN;\nEXPLAIN;\nSELECT MAX(»prize) FROM trades [ROWS 5]", "did you mean 'price'?"),
 ]
 

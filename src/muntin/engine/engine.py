@@ -21,6 +21,8 @@ from muntin.engine.join_operator import JoinOperator
 from muntin.engine.join_stats import explain_joins, join_stats
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
+from muntin.engine.view_feed import feed_views
+from muntin.engine.views import Views
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_group, explain_query, explain_stream
@@ -28,17 +30,24 @@ from muntin.plan.explain_join import explain_join
 from muntin.plan.request import Request, request_of
 from muntin.query import Query
 from muntin.sql import (
+    AlterView,
     CreateStream,
+    CreateView,
     DropQuery,
     DropStream,
+    DropView,
     Explain,
+    ExplainView,
     RegisterQuery,
     Select,
+    SelectView,
     Statement,
     parse_query,
     parse_statements,
+    parse_view,
 )
 from muntin.stream import Stream
+from muntin.view_query import ViewQuery
 from muntin.window import span
 
 Asked = Request | JoinQuery
@@ -63,10 +72,13 @@ class Engine:
 
     `backlog_bytes` bounds the state kept for windows that closed but were not asked for by
     `advance`; those who only look up need not care. `adaptive` lets window groups change to
-    another structure when the ratio of updates to look-ups changes; answers are the same.
+    another structure when the ratio of updates to look-ups changes; answers are the same. `archive` is
+    the folder of its materialised views; those that are there can be read at once.
     """
 
-    def __init__(self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True):
+    def __init__(
+        self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True, archive: str | Path | None = None
+    ):
         _check_backlog(backlog_bytes)
         self._adaptive = adaptive
         self._lock = threading.RLock()
@@ -75,6 +87,7 @@ class Engine:
         self._stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self._reserved: set[str] = set()  # names of queries that are on their way
         self._joins = JoinOperator(lambda stream: self._operators[stream].shard.clock, backlog_bytes)
+        self._views = Views(archive, self._joins)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -84,7 +97,7 @@ class Engine:
         A script is checked as a whole before its first statement runs.
         """
         streams = self.streams
-        statements = parse_statements(sql, streams)  # while others go on
+        statements = parse_statements(sql, streams, self._views.known())  # while others go on
         with self._lock:
             self._check_names(statements)  # before any history is read
         with ExitStack() as histories:
@@ -100,7 +113,7 @@ class Engine:
                         raise MuntinError(
                             "streams came or went while the history was read; run the script again"
                         )
-                    statements = parse_statements(sql, self.streams)
+                    statements = parse_statements(sql, self.streams, self._views.known())
                 self._check_names(statements)
                 return [self._run(*each) for each in zip(statements, filled, strict=True)][-1]
 
@@ -145,8 +158,9 @@ class Engine:
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
         with self._lock:
-            self._operator_of(name).drop(name)
-            del self._stream_of[name]
+            if name in self._views.at_work:
+                raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
+            self._drop(name)
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -157,7 +171,9 @@ class Engine:
         """
         with self._lock:
             operator = self._operator(stream)
-            if self._joins.reads(stream):
+            if self._views.reads(stream):
+                feed_views(self._views, self._joins, operator.shard, batch)
+            elif self._joins.reads(stream):
                 feed(self._joins, operator.shard, batch)
             else:
                 operator.insert(batch)
@@ -171,6 +187,12 @@ class Engine:
         key or a list; a key of several columns is a tuple.
         """
         with self._lock:
+            if name in self._views.at_work or (name not in self._stream_of and name in self._views.known()):
+                if at is not None:
+                    raise MuntinError(
+                        f"'{name}' is a view: it answers as of its last update, at no other instant"
+                    )
+                return self._views.lookup(name, key)
             return self._operator_of(name).lookup(name, key, None if at is None else to_microseconds(at))
 
     def value(self, name: str, key: Any = None, at: Any = None) -> Any:
@@ -210,6 +232,7 @@ class Engine:
             for operator in self._operators.values():
                 answers |= operator.advance(instant)
             answers |= self._joins.advance(instant)
+            self._views.follow(answers, instant)
             return {name: answers[name] for name in self._stream_of if name in answers}
 
     # -- what is there -----------------------------------------------------------------------------
@@ -240,7 +263,8 @@ class Engine:
                     explain_group(groups[each], running(shard, each), groups.values()) for each in numbers
                 )
             parts = [self._explain_stream(each) for each in self._operators.values()]
-            return "\n\n".join([*parts, *filter(None, [explain_joins(self._joins)])]) or "no streams"
+            parts += filter(None, [explain_joins(self._joins)])
+            return "\n\n".join([*parts, *map(self._views.explain, self._views.at_work)]) or "no streams"
 
     def stats(self) -> dict[str, Any]:
         """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
@@ -254,7 +278,13 @@ class Engine:
                 "streams": {name: stream_stats(each.shard) for name, each in self._operators.items()},
                 "queries": queries,
                 "joins": join_stats(self._joins),
+                "views": self._views.stats(),
             }
+
+    def close(self) -> None:
+        """Let other processes write the archive; views stay readable."""
+        with self._lock:
+            self._views.close()
 
     def check(self) -> None:
         """Assert every invariant of the state; for tests and for the suspicious."""
@@ -262,12 +292,14 @@ class Engine:
             for operator in self._operators.values():
                 operator.check()
             self._joins.check()
+            self._views.check()
 
     # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint(self, path: str | Path) -> None:
         """Write all streams, queries and state to one file; the old file stays until it is whole."""
         with self._lock:
+            self._views.refuse_pending()
             description: dict[str, Any] = {"streams": [], "queries": list(self._stream_of)}
             arrays: dict[str, Any] = {}
             for number, operator in enumerate(self._operators.values()):
@@ -279,13 +311,22 @@ class Engine:
                 arrays |= {f"{number}/{name}": array for name, array in named.items()}
             description["joins"], joined = self._joins.snapshot()
             arrays |= {f"joins/{name}": array for name, array in joined.items()}
+            description["negations"], negated = self._views.snapshot()
+            arrays |= {f"negations/{name}": array for name, array in negated.items()}
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
-    def restore(cls, path: str | Path, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True) -> Engine:
+    def restore(
+        cls,
+        path: str | Path,
+        *,
+        backlog_bytes: int = 256 * 2**20,
+        adaptive: bool = True,
+        archive: str | Path | None = None,
+    ) -> Engine:
         """An engine that goes on where a checkpoint was taken."""
         description, arrays = read_checkpoint(Path(path))
-        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive)
+        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive)
         for number, saved in enumerate(description["streams"]):
             prefix = f"{number}/"
             named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
@@ -299,17 +340,37 @@ class Engine:
             engine._stream_of |= dict.fromkeys(queries, stream.name)
         if "joins" in description:
             engine._restore_joins(description["joins"], arrays)
+        for name, saved in description.get("negations", {}).items():
+            engine._restore_negation(name, saved, arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
     def _restore_joins(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         texts = {name: each["text"] for name, each in description["registrations"].items()}
-        parsed = {name: parse_query(text, self.streams) for name, text in texts.items()}
-        joins = {name: query for name, query in parsed.items() if isinstance(query, JoinQuery)}
+        views = {name: view for name, text in texts.items() if (view := parse_view(text, self.streams))}
+        joins = {name: view.source for name, view in views.items() if isinstance(view.source, JoinQuery)}
+        for name in texts.keys() - views.keys():
+            query = parse_query(texts[name], self.streams)
+            assert isinstance(query, JoinQuery)
+            joins[name] = query
+        joins = {name: joins[name] for name in texts}
         prefix = "joins/"
         named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
         self._joins.restore(description, named, joins)
         self._stream_of |= {name: query.left.stream.name for name, query in joins.items()}
+        for view in views.values():
+            self._views.check_creation(view)
+            self._views.create(view)
+
+    def _restore_negation(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+        view = parse_view(description["text"], self.streams)
+        assert view is not None
+        self._views.check_creation(view)
+        negation = self._views.create(view).negation
+        assert negation is not None
+        prefix = f"negations/{name}/"
+        named = {each[len(prefix) :]: array for each, array in arrays.items() if each.startswith(prefix)}
+        negation.restore(description, named)
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -331,7 +392,39 @@ class Engine:
                 return self.explain(name) if query is None else explain_query(query)
             case Select(query):
                 return self._try(query, lambda passing: self.lookup(passing))
+            case _:
+                return self._run_view(statement)
         return None
+
+    def _run_view(self, statement: Statement) -> Any:
+        match statement:
+            case CreateView(view):
+                self._create_view(view)
+            case DropView(name):
+                if name in self._views.at_work and name in self._stream_of:
+                    self._drop(name)
+                self._views.drop(name)
+            case AlterView(name, indexing):
+                return self._views.alter(name, indexing)
+            case ExplainView(name):
+                return self._views.explain(name)
+            case SelectView(select):
+                return self._views.select(select)
+        return None
+
+    def _create_view(self, view: ViewQuery) -> None:
+        self._views.create(view)
+        if not isinstance(view.source, JoinQuery):
+            return
+        try:
+            self._add({view.name: view.source})
+        except BaseException:
+            self._views.release(view.name)
+            raise
+
+    def _drop(self, name: str) -> None:
+        self._operator_of(name).drop(name)
+        del self._stream_of[name]
 
     def _try(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
@@ -340,12 +433,15 @@ class Engine:
         try:
             return use(name)
         finally:
-            self.drop(name)
+            self._drop(name)
 
     def _check_names(self, statements: list[Statement]) -> None:
         """Refuse a script of which a later statement would find its name taken or missing."""
         streams, queries = set(self._operators), dict(self._stream_of)
         joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
+        views = set(self._views.known())
+        for name, negation in self._views.negations().items():
+            queries[name], joined[name] = (side.stream.name for side in negation.query.sides)
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -365,7 +461,21 @@ class Engine:
                         joined[name] = query.right.stream.name
                     _asked(query)
                     queries[name] = query.streams[0].name
+                case CreateView(view):
+                    self._views.check_creation(view)
+                    self._refuse_taken(view.name, queries)
+                    self._refuse_taken(view.name, self._reserved)
+                    queries[view.name], joined[view.name] = (side.stream.name for side in view.source.sides)
+                    views.add(view.name)
+                case DropView(name):
+                    self._views.require(name, views)
+                    queries.pop(name, None)
+                    views.remove(name)
+                case AlterView(name, _) | ExplainView(name):
+                    self._views.require(name, views)
                 case DropQuery(name):
+                    if name in views:
+                        raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
                     self._require(name, queries, "query")
                     del queries[name]
                 case Explain(str(name), None):

@@ -40,7 +40,7 @@ class JoinOperator:
     """All joins; `clock_of` gives the clock of a stream, which its own operator moves."""
 
     def __init__(self, clock_of: Callable[[str], Clock], backlog_bytes: int):
-        self._clock_of = clock_of
+        self.clock_of = clock_of
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
         self.logs: dict[str, EventLog] = {}  # by stream
@@ -89,7 +89,7 @@ class JoinOperator:
         if signature not in self.groups:
             names = (signature.left, signature.right)
             left, right = (self.logs.setdefault(name, EventLog()) for name in names)
-            clocks = (self._clock_of(signature.left), self._clock_of(signature.right))
+            clocks = (self.clock_of(signature.left), self.clock_of(signature.right))
             self.groups[signature] = JoinGroup(signature, (left, right), clocks)
         return self.groups[signature]
 

@@ -2,19 +2,27 @@
 
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.statement import (
+    AlterView,
     CreateStream,
+    CreateView,
     DropQuery,
     DropStream,
+    DropView,
     Explain,
+    ExplainView,
     RegisterQuery,
     Select,
+    SelectView,
     Statement,
+    ViewStatement,
     parse_expression,
     parse_query,
     parse_statements,
+    parse_view,
 )
 
 __all__ = [
-    "CreateStream", "DropQuery", "DropStream", "Explain", "RegisterQuery", "Scope", "Select", "Statement",
-    "compile_expression", "parse_expression", "parse_query", "parse_statements",
+    "AlterView", "CreateStream", "CreateView", "DropQuery", "DropStream", "DropView", "Explain", "ExplainView",
+    "RegisterQuery", "Scope", "Select", "SelectView", "Statement", "ViewStatement", "compile_expression",
+    "parse_expression", "parse_query", "parse_statements", "parse_view",
 ]  # fmt: skip

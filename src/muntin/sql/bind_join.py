@@ -10,25 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import pyarrow as pa
 from sqlglot import exp
 
 from muntin.errors import nearest
 from muntin.expression import Expression, both
-from muntin.join_query import LEAVES_AT, PAIR_NUMBER, PAIR_TIME, JoinQuery, JoinSide
-from muntin.query import CHANGE, Call, Output, Query
-from muntin.sql.bind import bind_over, find_stream, row_scope
-from muntin.sql.call import calls_in, forbid_calls
-from muntin.sql.expression_parser import Over
+from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
+from muntin.query import CHANGE
+from muntin.sql.bind import find_stream, row_scope
+from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_equal, compile_expression
-from muntin.sql.naming import Names, default_name
+from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.pair_scope import PairScope, pair_scope
-from muntin.sql.place import Misfit, misfit
+from muntin.sql.place import Misfit
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
 from muntin.stream import Stream
 from muntin.window import Window
 
-_NOW = Window("time", 1)  # of the stream of pairs, which are all given the instant they are looked at
+_NO_OVER = "OVER is not for joins: aggregates are of the pairs in the windows after FROM"
 
 
 def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stream]) -> JoinQuery:
@@ -53,9 +51,11 @@ def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stre
     where = both(beyond, _condition(select.where, pairs, "WHERE"))
     if select.hint is not None:
         raise Misfit(f"SYNOPSIS({select.hint}) is not for joins; leave the hint out", select.start)
-    fold = _fold(select, pairs) if _is_folded(select) else None
-    outputs = _outputs(select, pairs) if fold is None else fold.outputs[:-1]
-    read = _columns_read(where, outputs, fold)
+    fold = None
+    if is_folded(select):
+        fold = bind_fold(select, pairs, f"{pairs.names[0]} JOIN {pairs.names[1]}", _NO_OVER)
+    outputs = bind_outputs(select, pairs) if fold is None else fold.outputs[:-1]
+    read = columns_read(where, outputs, fold)
     sides = [
         JoinSide(pairs.names[side], stream, windows[side], _columns_of(side, read, pairs))
         for side, stream in enumerate((left, right))
@@ -171,63 +171,6 @@ def _condition(tree: exp.Expr | None, pairs: PairScope, clause: str) -> Expressi
 
 
 # What is made of pairs
-
-
-def _is_folded(select: SelectSyntax) -> bool:
-    has_calls = any(any(calls_in(item.tree)) for item in select.items)
-    return has_calls or bool(select.keys) or select.distinct is not None or select.having is not None
-
-
-def _outputs(select: SelectSyntax, pairs: PairScope) -> tuple[Output, ...]:
-    names = Names()
-    named = {at: names.take(item.alias) for at, item in enumerate(select.items) if item.alias}
-    found = []
-    for at, item in enumerate(select.items):
-        wanted = default_name(item.tree, at + 1)
-        expression = compile_expression(item.tree, pairs)
-        found.append(Output(named.get(at) or names.take_default(wanted), expression))
-    return tuple(found)
-
-
-def _fold(select: SelectSyntax, pairs: PairScope) -> Query:
-    """What is left of the SELECT, over the stream of pairs; its last output says which pair was the first."""
-    for node in _nodes(select):
-        if isinstance(node, Over) and node.args.get("window") is not None:
-            raise misfit(node, "OVER is not for joins: aggregates are of the pairs in the windows after FROM")
-    types = {**pairs.types, PAIR_TIME: pa.int64(), PAIR_NUMBER: pa.int64()}
-    stream = Stream(f"{pairs.names[0]} JOIN {pairs.names[1]}", pa.schema(list(types.items())), PAIR_TIME)
-    plain = replace(select, window=_NOW, where=None, changes=None, join=None)
-    query = bind_over(plain, stream, pairs)
-    number = compile_expression(exp.column(PAIR_NUMBER, quoted=True), Scope(types, stream.name))
-    first = f"${len(query.calls)}"
-    position = compile_expression(exp.column(first), Scope({first: pa.int64()}, "the answer"))
-    read = _columns_read(None, (), query)
-    schema = pa.schema([(name, types[name]) for name in [*sorted(read), PAIR_TIME, PAIR_NUMBER]])
-    return replace(
-        query,
-        stream=replace(stream, schema=schema),
-        calls=(*query.calls, Call("min", number, _NOW)),
-        outputs=(*query.outputs, Output(PAIR_NUMBER, position)),
-    )
-
-
-def _nodes(select: SelectSyntax) -> Iterator[exp.Expr]:
-    for tree in [*(item.tree for item in select.items), select.having]:
-        if tree is not None:
-            yield from tree.walk()
-
-
-def _columns_read(where: Expression | None, outputs: tuple[Output, ...], fold: Query | None) -> set[str]:
-    if fold is None:
-        expressions = [output.expression for output in outputs]
-    else:
-        expressions = [key.expression for key in fold.keys]
-        expressions += [
-            each for call in fold.calls for each in (call.argument, call.filter) if each is not None
-        ]
-    if where is not None:
-        expressions.append(where)
-    return {column for each in expressions for column in each.columns} - {PAIR_NUMBER}
 
 
 def _columns_of(side: int, read: set[str], pairs: PairScope) -> tuple[str, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-STATEMENTS = "CREATE STREAM, SELECT, REGISTER QUERY, EXPLAIN, DROP QUERY or DROP STREAM"
+STATEMENTS = (
+    "CREATE STREAM, CREATE MATERIALIZED VIEW, SELECT, REGISTER QUERY, EXPLAIN, DROP QUERY or DROP STREAM"
+)
 
 # By the first word of a statement.
 STATEMENT_REFUSALS = {
     "INSERT": "INSERT is not supported; events enter a stream with engine.push",
     "UPDATE": "UPDATE is not supported; the events of a stream do not change",
     "DELETE": "DELETE is not supported; events leave when no window needs them",
-    "ALTER": "ALTER is not supported; DROP and CREATE STREAM again",
     "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "(": "parentheses around a statement are not supported; begin with SELECT",
 }
@@ -39,7 +40,7 @@ CLAUSE_REFUSALS = {
     "WINDOW": "named windows are not supported; write OVER [RANGE …] after each aggregate",
     "UNION": "UNION is not supported; register the two queries under names of their own",
     "INTERSECT": "INTERSECT is not supported; register the two queries under names of their own",
-    "EXCEPT": "EXCEPT is not supported; register the two queries under names of their own",
+    "EXCEPT": "EXCEPT is for CREATE MATERIALIZED VIEW; register the two queries under names of their own",
     "TABLESAMPLE": "TABLESAMPLE is not supported; filter with WHERE",
     "(": "a window stands in brackets: write [RANGE 5 MINUTES] or [ROWS 100]",
     "RANGE": "a window stands in brackets: write [RANGE 5 MINUTES]",

@@ -22,7 +22,7 @@ class SourceParser(ExpressionParser):
         window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
         has_as = self._match(TokenType.ALIAS)
         is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and not self._at_word(
-            "EMIT", "BACKFILL"
+            "EMIT", "EVERY", "BACKFILL"
         )
         alias = self.name("a name after AS") if has_as or is_name else None
         if window is None and alias is not None and self._curr.token_type == TokenType.L_BRACKET:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -12,14 +13,18 @@ from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.sql.bind import bind_select
 from muntin.sql.bind_join import bind_join
+from muntin.sql.bind_view import bind_view, bind_view_select, find_view
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.place import Misfit, pointing_into
 from muntin.sql.refusal import STATEMENTS
 from muntin.sql.syntax import (
+    AlterViewSyntax,
     CreateStreamSyntax,
+    CreateViewSyntax,
     DropSyntax,
     ExplainSyntax,
+    ExplainViewSyntax,
     Name,
     RegisterSyntax,
     SelectSyntax,
@@ -28,6 +33,7 @@ from muntin.sql.syntax import (
 from muntin.sql.templates import Templates
 from muntin.sql.type_name import arrow_type
 from muntin.stream import Stream
+from muntin.view_query import KnownView, ViewQuery, ViewSelect
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,44 @@ class Select:
     query: AnyQuery
 
 
-Statement = CreateStream | DropStream | RegisterQuery | DropQuery | Explain | Select
+@dataclass(frozen=True)
+class CreateView:
+    """`CREATE MATERIALIZED VIEW v AS SELECT …`."""
+
+    view: ViewQuery
+
+
+@dataclass(frozen=True)
+class AlterView:
+    """`ALTER MATERIALIZED VIEW v INDEX 'rebuild 4x4'`."""
+
+    name: str
+    indexing: str
+
+
+@dataclass(frozen=True)
+class DropView:
+    """`DROP MATERIALIZED VIEW v`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ExplainView:
+    """`EXPLAIN VIEW v`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SelectView:
+    """A SELECT that reads a view."""
+
+    select: ViewSelect
+
+
+ViewStatement = CreateView | AlterView | DropView | ExplainView | SelectView
+Statement = ViewStatement | CreateStream | DropStream | RegisterQuery | DropQuery | Explain | Select
 
 
 def parse_query(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
@@ -102,11 +145,20 @@ def _read_select(text: str) -> SelectSyntax:
 _TEMPLATES = Templates(_read_select, lambda select, streams: _query(select, streams))
 
 
-def parse_statements(text: str, streams: Mapping[str, Stream]) -> list[Statement]:
-    """The statements of a script; later ones see the streams that earlier ones create or drop."""
+def parse_statements(
+    text: str, streams: Mapping[str, Stream], views: Mapping[str, KnownView] = MappingProxyType({})
+) -> list[Statement]:
+    """The statements of a script; later ones see the streams and views that earlier ones create or drop."""
     with pointing_into(text):
-        known = dict(streams)
-        return [_bind(syntax, known) for syntax in _read(text)]
+        known, seen = dict(streams), dict(views)
+        return [_bind(syntax, known, seen) for syntax in _read(text)]
+
+
+def parse_view(text: str, streams: Mapping[str, Stream]) -> ViewQuery | None:
+    """The view of a CREATE MATERIALIZED VIEW; None if the text is another statement."""
+    with pointing_into(text):
+        syntax = _read(text)[0]
+        return bind_view(syntax, streams) if isinstance(syntax, CreateViewSyntax) else None
 
 
 def _read(text: str) -> list[StatementSyntax]:
@@ -132,10 +184,23 @@ def _first(text: str) -> tuple[int, int]:
     return start, start + len(word[0] if word else "")
 
 
-def _bind(syntax: StatementSyntax, streams: dict[str, Stream]) -> Statement:
+def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, KnownView]) -> Statement:
     match syntax:
         case SelectSyntax():
+            if syntax.join is None and (view := find_view(syntax.stream, views)) is not None:
+                return SelectView(bind_view_select(syntax, view))
             return Select(_query(syntax, streams))
+        case CreateViewSyntax():
+            made = bind_view(syntax, streams)
+            views[made.name] = made.known
+            return CreateView(made)
+        case AlterViewSyntax(name, indexing):
+            return AlterView(name.text, indexing.text)
+        case ExplainViewSyntax(name):
+            return ExplainView(name.text)
+        case DropSyntax("VIEW", name):
+            views.pop(name.text, None)
+            return DropView(name.text)
         case RegisterSyntax(name, select, backfill):
             return RegisterQuery(name.text, _query(select, streams), backfill)
         case ExplainSyntax(name, select):

@@ -15,11 +15,15 @@ from muntin.sql.place import Span
 from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 from muntin.sql.source_parser import SourceParser
 from muntin.sql.syntax import (
+    AlterViewSyntax,
     ColumnSyntax,
     CreateStreamSyntax,
+    CreateViewSyntax,
     DropSyntax,
     ExplainSyntax,
+    ExplainViewSyntax,
     Item,
+    Name,
     RegisterSyntax,
     SelectSyntax,
     StatementSyntax,
@@ -78,18 +82,18 @@ class StatementParser(SourceParser):
             return self._register()
         if self.word("EXPLAIN"):
             return self._explain()
+        if self.word("ALTER"):
+            return self._alter()
         word = self._curr.text.upper()
-        hint = nearest(word, ["SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN"])
+        hint = nearest(word, ["SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN", "ALTER"])
         known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
         self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
 
-    def _create(self) -> CreateStreamSyntax:
+    def _create(self) -> CreateStreamSyntax | CreateViewSyntax:
         if not self.word("STREAM"):
             if self.word("MATERIALIZED", "VIEW"):
-                self.fault(
-                    "CREATE MATERIALIZED VIEW is not supported yet; write REGISTER QUERY name AS", self._prev
-                )
-            self.fault(f"expected STREAM after CREATE, found {self.found()}")
+                return self._create_view()
+            self.fault(f"expected STREAM or MATERIALIZED VIEW after CREATE, found {self.found()}")
         name = self.name("a stream name")
         self._expect(TokenType.L_PAREN, "'(' and the columns")
         columns = [self._column_definition()]
@@ -119,10 +123,50 @@ class StatementParser(SourceParser):
             self.fault(f"expected ',' or ')' after a column's type, found {self.found()}")
         return ColumnSyntax(name, kind)
 
+    def _create_view(self) -> CreateViewSyntax:
+        start = self._tokens[0]
+        name = self.name("a view name")
+        key: list[Name] = []
+        if self.word("KEY"):
+            self._expect(TokenType.L_PAREN, "'(' and the columns of the key")
+            key.append(self.name("a column of the view"))
+            while self._match(TokenType.COMMA):
+                key.append(self.name("a column of the view"))
+            self._expect(TokenType.R_PAREN, "',' or ')'")
+        if not self.word("AS"):
+            self.fault(f"expected AS and a SELECT after the view's name, found {self.found()}")
+        select = self._select("EVERY", "INDEX", "EXCEPT")
+        negated = self._select("EVERY", "INDEX") if self.word("EXCEPT") else None
+        every = None
+        if self.word("EVERY"):
+            at = self._curr
+            every = self.duration()
+            if every < 1:
+                self.fault("EVERY is a length of time above 0", at)
+        indexing = self._indexing() if self.word("INDEX") else None
+        text = self.sql[start.start : self._prev.end + 1]
+        return CreateViewSyntax(text, name, tuple(key), select, every, indexing, negated)
+
+    def _indexing(self) -> Name:
+        token = self._curr
+        if not self._match(TokenType.STRING):
+            self.fault(f"expected an index such as 'rebuild 4x4' in quotes, found {self.found()}")
+        return Name(token.text, True, (token.start, token.end + 1))
+
+    def _alter(self) -> AlterViewSyntax:
+        if not self.word("MATERIALIZED", "VIEW"):
+            self.fault("ALTER is not supported; DROP and CREATE STREAM again")
+        name = self.name("a view name")
+        if not self.word("INDEX"):
+            self.fault(f"expected INDEX and an index such as 'rebuild 4x4', found {self.found()}")
+        return AlterViewSyntax(name, self._indexing())
+
     def _drop(self) -> DropSyntax:
         kind = self._curr.text.upper()
+        if self.word("MATERIALIZED", "VIEW"):
+            return DropSyntax("VIEW", self.name("a view name"))
         if not (self.word("STREAM") or self.word("QUERY")):
-            self.fault(f"expected STREAM or QUERY after DROP, found {self.found()}")
+            self.fault(f"expected STREAM, QUERY or MATERIALIZED VIEW after DROP, found {self.found()}")
         return DropSyntax(kind, self.name(f"a {kind.lower()} name"))
 
     def _register(self) -> RegisterSyntax:
@@ -144,16 +188,19 @@ class StatementParser(SourceParser):
             self.fault("the path after BACKFILL is empty", path)
         return path.text
 
-    def _explain(self) -> ExplainSyntax:
+    def _explain(self) -> ExplainSyntax | ExplainViewSyntax:
         if not self._curr:
             return ExplainSyntax(None, None)
         if self.word("QUERY"):
             return ExplainSyntax(self.name("a query name"), None)
+        if self.word("VIEW"):
+            return ExplainViewSyntax(self.name("a view name"))
         if self._curr.token_type != TokenType.SELECT:
-            self.fault(f"expected QUERY name or SELECT after EXPLAIN, found {self.found()}")
+            self.fault(f"expected QUERY name, VIEW name or SELECT after EXPLAIN, found {self.found()}")
         return ExplainSyntax(None, self._select())
 
-    def _select(self) -> SelectSyntax:
+    def _select(self, *followers: str) -> SelectSyntax:
+        """A SELECT; one of the `followers` may stand after it."""
         start = self._curr
         if not self._match(TokenType.SELECT):
             self.fault(f"expected SELECT, found {self.found()}")
@@ -176,7 +223,8 @@ class StatementParser(SourceParser):
         if self._match(TokenType.HAVING):
             having = self.condition()
         changes = self._changes()
-        self._end_of_select()
+        if not self._at_word(*followers):
+            self._end_of_select()
         text = self.sql[start.start : self._prev.end + 1]
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), source.stream,
                             source.alias, source.window, where, tuple(keys or ()), having, hint, changes,

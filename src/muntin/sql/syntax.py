@@ -121,4 +121,33 @@ class ExplainSyntax:
     select: SelectSyntax | None
 
 
-StatementSyntax = SelectSyntax | CreateStreamSyntax | RegisterSyntax | DropSyntax | ExplainSyntax
+@dataclass(frozen=True)
+class CreateViewSyntax:
+    """`CREATE MATERIALIZED VIEW name KEY (…) AS SELECT … EVERY … INDEX '…'`."""
+
+    text: str
+    name: Name
+    key: tuple[Name, ...]
+    select: SelectSyntax
+    every: int | None
+    indexing: Name | None  # as quoted after INDEX
+    negated: SelectSyntax | None = None  # what stands after EXCEPT
+
+
+@dataclass(frozen=True)
+class AlterViewSyntax:
+    """`ALTER MATERIALIZED VIEW name INDEX '…'`."""
+
+    name: Name
+    indexing: Name
+
+
+@dataclass(frozen=True)
+class ExplainViewSyntax:
+    """`EXPLAIN VIEW name`."""
+
+    name: Name
+
+
+ViewSyntax = CreateViewSyntax | AlterViewSyntax | ExplainViewSyntax
+StatementSyntax = ViewSyntax | SelectSyntax | CreateStreamSyntax | RegisterSyntax | DropSyntax | ExplainSyntax

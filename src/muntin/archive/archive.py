@@ -1,0 +1,228 @@
+"""Archive: the writer of a view on disk. One process at a time writes; any number read.
+
+An update writes new segments for the parts it touches, flushes them, and publishes them all at once by
+replacing one small file. A call that raises has changed nothing, and neither has a crash.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from muntin.archive.arrivals import Arrivals
+from muntin.archive.check import check_epoch
+from muntin.archive.definition import Definition
+from muntin.archive.directory import NAME, clean, publish, read_epoch
+from muntin.archive.disk import remove
+from muntin.archive.drafts import Drafts
+from muntin.archive.epoch import Epoch, Index
+from muntin.archive.indexing import Indexing
+from muntin.archive.invalidations import Invalidations
+from muntin.archive.migration import migrate_at_once, migrate_in_parallel, stops_for
+from muntin.archive.touched import Touched
+from muntin.archive.update import Update
+from muntin.archive.view import View
+from muntin.errors import ArchiveError, NameTaken
+
+WRITERS = 8  # parts rewritten side by side: more than there are cores, since most wait for the disk
+
+
+class Archive:
+    """A view on disk that can be updated.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> folder = tempfile.mkdtemp()
+    >>> columns = pa.schema([("symbol", pa.string()), ("price", pa.int64())])
+    >>> archive = Archive.create(folder, Definition(columns, ("symbol",), window=16, every=2), "rebuild 2x2")
+    >>> new = {"symbol": ["a", "b"], "price": [10, 20], "generated_at": [1, 2], "expires_at": [9, 4]}
+    >>> archive.update(2, new).parts, archive.view.probe("b")["price"].to_pylist()
+    (2, [20])
+    >>> archive.update(4).parts, archive.view.read_all()["price"].to_pylist()
+    (2, [10])
+    """
+
+    def __init__(self, folder: Path, epoch: Epoch, lock: IO[bytes]):
+        self._folder = folder
+        self._lock = lock
+        self._view = View(epoch)
+        self._pool = ThreadPoolExecutor(WRITERS, "muntin-archive")
+        self._build_rate = 0.0  # bytes a second, as last measured
+        self.touched = Touched()  # by the last update
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        definition: Definition,
+        indexing: str | Indexing,
+        about: Mapping[str, str] | None = None,
+    ) -> Archive:
+        """A new, empty archive in a folder of its own; `about` is kept for its owner."""
+        folder = Path(folder)
+        shape = Indexing.parse(indexing) if isinstance(indexing, str) else indexing
+        shape.check(definition)
+        if (folder / NAME).exists():
+            raise NameTaken(f"there is an archive in '{folder}' already")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArchiveError(f"'{folder}' cannot be made: {error.strerror or error}") from None
+        lock = _lock(folder)
+        epoch = Epoch(
+            number=0,
+            definition=definition,
+            now=None,
+            indexes=(Index.empty(shape),),
+            invalidations=Invalidations(definition),
+            log=None,
+            arrivals=Arrivals(),
+            about=about or {},
+        )
+        publish(folder, epoch)
+        return cls(folder, epoch, lock)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Archive:
+        """The archive in a folder, as of its last update; what a crash left over is removed."""
+        folder = Path(folder)
+        if not (folder / NAME).exists():
+            read_epoch(folder)  # says what is missing
+        lock = _lock(folder)
+        try:
+            epoch = read_epoch(folder)
+        except BaseException:
+            lock.close()
+            raise
+        clean(folder, epoch)
+        return cls(folder, epoch, lock)
+
+    @property
+    def view(self) -> View:
+        """What it answers now; a view once taken does not change."""
+        return self._view
+
+    @property
+    def definition(self) -> Definition:
+        """What its results are."""
+        return self._view.definition
+
+    @property
+    def indexing(self) -> Indexing:
+        """How new results are indexed."""
+        return self._view.epoch.index.indexing
+
+    def update(
+        self,
+        now: int,
+        results: Any = None,
+        *,
+        invalidated: Any = None,
+        counts: Iterable[int] | None = None,
+        batch: int | None = None,
+    ) -> Touched:
+        """Bring the view to `now`: remove what has expired and insert what is new, whole or not at all.
+
+        `results` have the columns of the definition, `generated_at` and `expires_at`. `invalidated` are
+        values that ended results before their time, with `invalidated_at`. With windows by count, `counts`
+        are the events seen of each input, and there is no `expires_at`. A batch that is numbered, and not
+        above the last one, is ignored.
+        """
+        old = self._view.epoch
+        if batch is not None and old.batch is not None and batch <= old.batch:
+            return Touched(of=self.indexing.parts)
+        if old.now is not None and now < old.now:
+            raise ArchiveError(f"the archive has been updated at {old.now}: it cannot go back to {now}")
+        arrivals = self._arrivals(now, counts)
+        rows = self.definition.conform(results, now)
+        number = old.number + 1
+        invalidations = old.invalidations
+        if invalidated is not None:
+            invalidations = invalidations.with_entries(self.definition, invalidated, number, now)
+        if self.definition.by_count:
+            rows = arrivals.with_guess(rows, now, self.definition)
+        new = replace(old, number=number, now=now, invalidations=invalidations, arrivals=arrivals,
+                      batch=old.batch if batch is None else batch)  # fmt: skip
+        born_alive = new.liveness().keep(rows)
+        return self._publish(lambda drafts: Update(old, new, drafts, self._pool).run(born_alive))
+
+    def migrate(self, indexing: str | Indexing, how: str = "auto", budget: float = 1.0) -> str:
+        """Index the results in another way from now on; answers stay the same at every instant.
+
+        `stop` builds the new index before anything else happens; `parallel` leaves the old results where
+        they are until they have expired; `auto` stops if that takes at most `budget` seconds. Returns how.
+        """
+        shape = Indexing.parse(indexing) if isinstance(indexing, str) else indexing
+        shape.check(self.definition)
+        if how not in ("auto", "stop", "parallel"):
+            raise ArchiveError(f"a migration is auto, stop or parallel, not {how!r}")
+        old = self._view.epoch
+        if how == "auto":
+            how = "stop" if stops_for(old, self._build_rate) <= budget else "parallel"
+        change = migrate_at_once if how == "stop" else migrate_in_parallel
+        self._publish(lambda drafts: change(self._view, shape, drafts))
+        return how
+
+    def check(self) -> None:
+        """Read everything and raise an error that names the first thing that is not as it should be."""
+        check_epoch(self._folder, self._view.epoch)
+
+    def close(self) -> None:
+        """Let another process write. Views stay readable."""
+        self._pool.shutdown()
+        self._lock.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _arrivals(self, now: int, counts: Iterable[int] | None) -> Arrivals:
+        old = self._view.epoch.arrivals
+        if not self.definition.by_count:
+            if counts is not None:
+                raise ArchiveError("counts are for windows by count; those of this view are by time")
+            return old
+        seen = tuple(counts or ())
+        if len(seen) != len(self.definition.inputs):
+            raise ArchiveError(f"{len(self.definition.inputs)} inputs need as many counts, not {len(seen)}")
+        if any(now_seen < before for now_seen, before in zip(seen, old.seen, strict=False)):
+            raise ArchiveError(f"counts cannot fall from {old.seen} to {seen}")
+        return old.observe(now, seen, self.definition)
+
+    def _publish(self, change: Callable[[Drafts], tuple[Epoch, Touched]]) -> Touched:
+        """Write what `change` writes, publish the epoch it makes, and remove what is no longer used."""
+        old, started = self._view.epoch, time.perf_counter()
+        drafts = Drafts(self._folder, old.number + 1)
+        try:
+            epoch, touched = change(drafts)
+            is_safe = publish(self._folder, epoch)
+        except BaseException:
+            drafts.discard()
+            raise
+        if is_safe:
+            for name in old.files() - epoch.files():
+                remove(self._folder / name)
+        self._view, self.touched = View(epoch), touched
+        if touched.bytes_written:
+            self._build_rate = touched.bytes_written / (time.perf_counter() - started)
+        return touched
+
+
+def _lock(folder: Path) -> IO[bytes]:
+    """Held while this process may write; the system lets go of it when the process ends, however it does."""
+    file = open(folder / "lock", "ab")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise ArchiveError(
+            f"archive '{folder}' is being written by another process; open a View to read it"
+        ) from None
+    return file

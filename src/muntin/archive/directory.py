@@ -1,0 +1,115 @@
+"""Directory: the one small file that says which segments make which part; replaced, it publishes an epoch.
+
+    8 bytes    format version
+    32 bytes   SHA-256 of what follows
+    the rest   the epoch, as JSON
+
+Segments are written before it and removed after it: a crash at any point leaves the last epoch published,
+and perhaps files that nobody refers to, which the next writer removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.archive.arrivals import Arrivals
+from muntin.archive.definition import Definition
+from muntin.archive.disk import remove, replace
+from muntin.archive.drafts import SUFFIX
+from muntin.archive.epoch import Epoch, Index
+from muntin.archive.indexing import Indexing
+from muntin.archive.invalidations import Invalidations
+from muntin.archive.segment import Segment
+from muntin.archive.stored import Part, Stored
+from muntin.errors import ArchiveError, NotFound
+
+NAME = "directory"
+_VERSION = b"MUNTAR01"
+_ATTEMPTS = 100  # to read an epoch while updates replace it
+
+
+def publish(folder: Path, epoch: Epoch) -> bool:
+    """Make an epoch the one that is read from now on; True if that survives a loss of power."""
+    body = json.dumps(epoch.describe()).encode()
+    return replace(folder / NAME, _VERSION + hashlib.sha256(body).digest() + body)
+
+
+def read_epoch(folder: Path) -> Epoch:
+    """Open the epoch published last, with all its segments mapped.
+
+    Another process may publish the next one and remove segments meanwhile: then that one is read.
+    """
+    for _ in range(_ATTEMPTS):
+        description = _read_description(folder)
+        try:
+            return _open(folder, description)
+        except NotFound:
+            if _read_description(folder)["number"] == description["number"]:
+                raise
+    raise ArchiveError(f"archive '{folder}' changes faster than it can be opened")
+
+
+def clean(folder: Path, epoch: Epoch) -> list[str]:
+    """Remove what the epoch does not refer to; the names of what was there."""
+    used = epoch.files()
+    left = [path for path in folder.iterdir() if path.suffix in (SUFFIX, ".tmp") and path.name not in used]
+    for path in left:
+        remove(path)
+    return sorted(path.name for path in left)
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / NAME
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no archive in '{folder}'") from None
+    except OSError as error:
+        raise ArchiveError(f"'{path}' cannot be read: {error.strerror or error}") from None
+    if content[:6] != _VERSION[:6]:
+        raise ArchiveError(f"'{path}' is not the directory of an archive")
+    if content[:8] != _VERSION:
+        version = content[6:8].decode(errors="replace")
+        raise ArchiveError(f"archive '{folder}' has format version {version}; this muntin reads 01")
+    if hashlib.sha256(content[40:]).digest() != content[8:40]:
+        raise ArchiveError(f"'{path}' is damaged: its checksum does not match")
+    description: dict[str, Any] = json.loads(content[40:])
+    return description
+
+
+def _open(folder: Path, description: dict[str, Any]) -> Epoch:
+    definition = Definition.from_description(description["definition"])
+    log, entries = None, None
+    invalidations = Invalidations(definition)
+    if description["log"]:
+        log = Segment(folder / description["log"], invalidations.schema, ())
+        entries = pa.Table.from_batches(log.between(0, log.rows), invalidations.schema)
+    return Epoch(
+        number=description["number"],
+        definition=definition,
+        now=description["now"],
+        indexes=tuple(_open_index(folder, index, definition) for index in description["indexes"]),
+        invalidations=Invalidations(definition, entries),
+        log=log,
+        arrivals=Arrivals.from_description(description["arrivals"]),
+        batch=description["batch"],
+        about=description["about"],
+    )
+
+
+def _open_index(folder: Path, description: dict[str, Any], definition: Definition) -> Index:
+    indexing = Indexing.parse(description["indexing"])
+    is_sorted = indexing.variant.layout.is_sorted
+    parts = tuple(
+        Part(
+            tuple(Stored.from_description(folder, run, definition, is_sorted) for run in part["runs"]),
+            part["applied"],
+        )
+        for part in description["parts"]
+    )
+    return Index(indexing, parts, description["retired_at"])

@@ -1,0 +1,93 @@
+"""Rewriting: what an update does to one part. Nothing that is there changes; new segments take its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from muntin.archive.definition import Definition
+from muntin.archive.drafts import Drafts
+from muntin.archive.liveness import Liveness
+from muntin.archive.merge import Keep, chain_runs, merge_runs
+from muntin.archive.run import MemoryRun, Run
+from muntin.archive.segment import write_segment
+from muntin.archive.stored import Extent, Part, Stored
+from muntin.archive.touched import Touched
+from muntin.archive.variant import Layout
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done to a part. `rows` come sorted if the layout is."""
+
+    part: Part
+    rows: pa.Table | None  # new results
+    is_due: bool  # the dead are to go
+    has_moves: bool = False  # some rows go elsewhere
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Carries out tasks, in any order and on any thread."""
+
+    definition: Definition
+    layout: Layout
+    liveness: Liveness
+    keep: Keep  # the rows that stay
+    update: int
+    drafts: Drafts
+
+    def rewrite(self, task: Task) -> tuple[Part, Touched]:
+        """The part as it is after the update, and what that took.
+
+        Runs without anything to remove stay as they are, as long as there is room for the new ones in the
+        layout; the others are merged into one.
+        """
+        is_merged = task.rows is not None and self.layout.most_runs == 1  # whatever is in it
+        # A part that only gets an appended run need not be read: it applies what it was told when it is due.
+        is_read = is_merged or task.is_due
+        since = self.liveness.invalidations.since(self.definition, task.part.applied)
+        stale: list[Stored] = []
+        fresh: list[Stored] = []
+        for run in task.part.runs:
+            if task.is_due and self.liveness.is_dead(run):
+                continue  # thrown away unread
+            has_dead = is_merged or task.has_moves or (task.is_due and self.liveness.has_dead(run))
+            has_invalid = is_read and not has_dead and self.liveness.has_invalid(run, since)
+            (stale if has_dead or has_invalid else fresh).append(run)
+        new = [] if task.rows is None else [task.rows]
+        if new and len(fresh) + bool(stale) + 1 > self.layout.most_runs:
+            stale, fresh = fresh + stale, []
+            written = [self._write(stale, new)]
+        else:
+            written = [self._write(stale, [])] if stale else []
+            written += [self._write([], new)] if new else []
+        kept = [run for run in written if run is not None]
+        touched = Touched(
+            inserted=sum(rows.num_rows for rows in new),
+            bytes_read=sum(run.size for run in stale),
+            bytes_written=sum(run.size for run in kept),
+        )
+        has_applied = is_read or not fresh
+        return Part((*fresh, *kept), self.update if has_applied else task.part.applied), touched
+
+    def _write(self, stale: Sequence[Stored], new: Sequence[pa.Table]) -> Stored | None:
+        extent = Extent(self.definition)
+        pieces = (extent.see(piece) for piece in self._merged(stale, new))
+        order = self.definition.order if self.layout.is_sorted else ()
+        segment = write_segment(self.drafts.path(), pieces, self.definition.schema, order)
+        return extent.stored(segment) if segment else None
+
+    def _merged(self, stale: Sequence[Stored], new: Sequence[pa.Table]) -> Iterator[pa.Table]:
+        order = self.definition.order
+        if not self.layout.is_sorted:
+            yield from chain_runs([run.segment for run in stale], self.keep)
+            yield from new
+        elif stale:
+            # New rows are kept as well: what was born dead has been left out, and a moved one is alive.
+            runs: list[Run] = [*(run.segment for run in stale), *(MemoryRun(rows, order) for rows in new)]
+            yield from merge_runs(runs, order, self.keep)
+        else:
+            yield from new

@@ -1,0 +1,219 @@
+"""Segment: an immutable file of rows, mapped into memory, found by key without reading it all.
+
+    an Arrow stream     blocks of about 1 MiB, as record batches; any Arrow reader reads them
+    an Arrow stream     the trailer: of each block its place, length, rows and CRC-32, and its first row
+                        as far as rows are sorted by it (the fences)
+    8 + 4 + 8 bytes     length and CRC-32 of the trailer, and the format version
+
+The trailer is read when the segment is opened; a block is compared with its checksum before it is used for
+the first time. A search looks at the fences, in memory, and into one block.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.archive.disk import cannot_write, remove, write, written
+from muntin.archive.sorted_columns import Side, SortedColumns
+from muntin.errors import ArchiveError, NotFound
+
+BLOCK_BYTES = 1 << 20
+FEWEST_BLOCK_ROWS, MOST_BLOCK_ROWS = 64, 1 << 16
+_TAIL = struct.Struct("<QI8s")
+_VERSION = b"MUNTSG01"
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+class Segment:
+    """An open segment.
+
+    Opening reads the trailer. `bound` takes O(log rows) and reads one block; `between` copies nothing.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, order: Sequence[str]):
+        self.path = path
+        self._schema = schema
+        try:
+            with pa.memory_map(str(path)) as file:
+                self._map = file.read_buffer()
+        except FileNotFoundError:
+            raise NotFound(f"segment '{path}' is missing") from None
+        except pa.ArrowInvalid:  # there is nothing to map in an empty file
+            raise self._damaged("it is empty") from None
+        self.size: int = self._map.size
+        self.fences, blocks = self._read_trailer(order)
+        self._offset, self._length, self._checksum = (
+            blocks.column(name).to_numpy() for name in ("offset", "length", "checksum")
+        )
+        self._start = np.concatenate([[0], np.cumsum(blocks.column("rows").to_numpy())])
+        self.rows = int(self._start[-1])
+        self._order = tuple(order)
+        self._searched = (
+            SortedColumns([self.fences.column(name).chunk(0) for name in order]) if order else None
+        )
+        self._blocks: list[pa.RecordBatch | None] = [None] * len(self._offset)
+        self._columns: list[SortedColumns | None] = [None] * len(self._offset)
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return self.path.name
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self._blocks)
+
+    def block(self, number: int) -> pa.RecordBatch:
+        """A block, compared with its checksum when it is first asked for."""
+        block = self._blocks[number]
+        if block is None:
+            message = self._map.slice(int(self._offset[number]), int(self._length[number]))
+            if zlib.crc32(message) != self._checksum[number]:
+                raise self._damaged(f"the checksum of block {number} does not match")
+            block = self._blocks[number] = pa.ipc.read_record_batch(message, self._schema)
+        return block
+
+    def bound(self, values: Sequence[Any], side: Side) -> int:
+        """Number of the first row that begins with `values` or more; on the right, with more."""
+        assert self._searched is not None, "rows of this segment are in no order"
+        number = max(self._searched.bound(values, side) - 1, 0)
+        columns = self._columns[number]
+        if columns is None:
+            block = self.block(number)
+            columns = self._columns[number] = SortedColumns([block.column(name) for name in self._order])
+        return int(self._start[number]) + columns.bound(values, side)
+
+    def between(self, start: int, stop: int) -> list[pa.RecordBatch]:
+        """Rows of some numbers, without a copy."""
+        if start >= stop:
+            return []
+        first = int(self._start.searchsorted(start, "right")) - 1
+        last = int(self._start.searchsorted(stop, "left"))
+        if last == first + 1:
+            return [self.block(first).slice(start - int(self._start[first]), stop - start)]
+        cut = []
+        for number in range(first, last):
+            block, begin = self.block(number), int(self._start[number])
+            cut.append(
+                block.slice(max(start - begin, 0), min(stop - begin, len(block)) - max(start - begin, 0))
+            )
+        return cut
+
+    def _read_trailer(self, order: Sequence[str]) -> tuple[pa.Table, pa.RecordBatch]:
+        if self.size < _TAIL.size:
+            raise self._damaged(f"{self.size} bytes are too few")
+        length, checksum, version = _TAIL.unpack(self._map.slice(self.size - _TAIL.size))
+        if version[:6] != _VERSION[:6]:
+            raise self._damaged("it does not end as a segment does")
+        if version != _VERSION:
+            shown = version[6:].decode(errors="replace")
+            raise ArchiveError(f"segment '{self.path}' has format version {shown}; this muntin reads 01")
+        if length > self.size - _TAIL.size:
+            raise self._damaged("it is cut short")
+        trailer = self._map.slice(self.size - _TAIL.size - length, length)
+        if zlib.crc32(trailer) != checksum:
+            raise self._damaged("the checksum of its trailer does not match")
+        with pa.ipc.open_stream(trailer) as reader:
+            blocks = reader.read_next_batch()
+        head = self._schema.serialize()
+        if self._map.slice(0, head.size) != head:
+            raise self._damaged("it does not begin with the schema of its rows")
+        return pa.Table.from_batches([blocks.select([*order, "rows"])]), blocks
+
+    def _damaged(self, how: str) -> ArchiveError:
+        return ArchiveError(f"segment '{self.path}' is damaged: {how}")
+
+
+class SegmentWriter:
+    """Writes rows, in the order they come, to a new file; there is no file if it fails or gets none."""
+
+    def __init__(self, path: Path, schema: pa.Schema, order: Sequence[str]):
+        self._path, self._schema, self._order = path, schema, order
+        self._held: pa.Table = schema.empty_table()
+        self._block_rows = 0  # settled by the first rows
+        self._blocks: dict[str, list[int]] = {name: [] for name in ("offset", "length", "rows", "checksum")}
+        self._fences: list[pa.RecordBatch] = []
+        self._offset = 0
+        self._file = ExitStack()
+        self._sink: BinaryIO | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Write all full blocks there are; the rest waits."""
+        if not self._block_rows and rows.num_rows:
+            fit = BLOCK_BYTES * rows.num_rows // max(rows.nbytes, 1)
+            self._block_rows = int(np.clip(fit, FEWEST_BLOCK_ROWS, MOST_BLOCK_ROWS))
+        self._held = pa.concat_tables([self._held, rows])
+        if self._block_rows and (full := self._held.num_rows // self._block_rows * self._block_rows):
+            self._write_blocks(self._held.slice(0, full))
+            self._held = self._held.slice(full)
+
+    def finish(self) -> Segment | None:
+        """The segment, on disk for good; None if there was no row."""
+        self._write_blocks(self._held)
+        if self._sink is None:
+            return None
+        with self._file:
+            write(self._sink, _END_OF_STREAM)
+            write(self._sink, _trailer(self._blocks, self._fences, self._order))
+        return Segment(self._path, self._schema, self._order)
+
+    def abandon(self) -> None:
+        """Leave no file."""
+        self._file.close()
+        remove(self._path)
+
+    def _write_blocks(self, rows: pa.Table) -> None:
+        if rows.num_rows and self._sink is None:
+            self._sink = self._file.enter_context(written(self._path))
+            self._write(self._schema.serialize())
+        for start in range(0, rows.num_rows, self._block_rows or 1):
+            block = rows.slice(start, self._block_rows).combine_chunks().to_batches()[0]
+            message = block.serialize()
+            described = (self._offset, message.size, len(block), zlib.crc32(message))
+            for values, value in zip(self._blocks.values(), described, strict=True):
+                values.append(value)
+            self._fences.append(block.slice(0, 1).select(list(self._order)))
+            self._write(message)
+
+    def _write(self, content: pa.Buffer) -> None:
+        assert self._sink is not None
+        try:
+            write(self._sink, content)
+        except OSError as error:
+            raise cannot_write(self._path, error) from error
+        self._offset += content.size
+
+
+def write_segment(
+    path: Path, tables: Iterable[pa.Table], schema: pa.Schema, order: Sequence[str]
+) -> Segment | None:
+    """Write rows to a new segment; None, and no file, if there are none."""
+    writer = SegmentWriter(path, schema, order)
+    try:
+        for table in tables:
+            writer.add(table)
+        return writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _trailer(blocks: dict[str, list[int]], fences: list[pa.RecordBatch], order: Sequence[str]) -> bytes:
+    columns: dict[str, Any] = {name: pa.array(values, pa.int64()) for name, values in blocks.items()}
+    if order:
+        columns |= dict(zip(order, pa.Table.from_batches(fences).combine_chunks().columns, strict=True))
+    batch = pa.table(columns).combine_chunks().to_batches()[0]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body + _TAIL.pack(len(body), zlib.crc32(body), _VERSION)

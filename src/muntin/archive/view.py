@@ -1,0 +1,155 @@
+"""View: what an archive answers, as of the last update; it stays as it is while updates go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.archive.definition import EXPIRES
+from muntin.archive.directory import read_epoch
+from muntin.archive.epoch import Epoch
+from muntin.archive.merge import chain_runs, merge_runs
+from muntin.archive.run import MemoryRun
+from muntin.archive.smaller_windows import is_inside
+from muntin.archive.sort import sort_rows
+from muntin.archive.sorted_columns import sought
+from muntin.archive.stored import Stored
+from muntin.errors import ArchiveError
+
+
+class View:
+    """Reads one epoch.
+
+    A probe costs two bisections a run and no copy of what it finds, if nothing in it is dead. Any number
+    of views may be open, in this process and in others, while one archive writes.
+    """
+
+    def __init__(self, epoch: Epoch):
+        self.epoch = epoch
+        self.definition = epoch.definition
+        self._liveness = epoch.liveness()
+
+    @classmethod
+    def open(cls, folder: str | Path) -> View:
+        """The epoch published last in a folder."""
+        return cls(read_epoch(Path(folder)))
+
+    @property
+    def now(self) -> int | None:
+        """The instant of its answers: that of the last update."""
+        return self.epoch.now
+
+    def probe(self, key: Any, sizes: Sequence[int] | None = None) -> pa.Table:
+        """The results with a key (a tuple if it has several columns), in no particular order.
+
+        With `sizes`, those of the same join over windows of these smaller sizes.
+        """
+        values = self._sought(key)
+        found = self._found(lambda run: self._cut(run, values, values, "left", "right"), values, values)
+        return self._answer(self._smaller(found, sizes))
+
+    def probe_many(self, key: Any, many: Sequence[Sequence[int]]) -> list[pa.Table]:
+        """As `probe` for several queries over smaller windows: one probe finds what all of them share."""
+        values = self._sought(key)
+        found = self._found(lambda run: self._cut(run, values, values, "left", "right"), values, values)
+        return [self._answer(self._smaller(found, sizes)) for sizes in many]
+
+    def probe_range(self, low: Any = None, high: Any = None, *, after_low: bool = False,
+                    through_high: bool = False, sizes: Sequence[int] | None = None) -> pa.Table:  # fmt: skip
+        """The results with keys from `low` to below `high`, in the order of their keys.
+
+        Either end may be left open. `after_low` leaves `low` out, `through_high` takes `high` in.
+        """
+        lows = () if low is None else self._sought(low)
+        highs = () if high is None else self._sought(high)
+        left, right = (
+            "right" if after_low and lows else "left",
+            "right" if through_high or not highs else "left",
+        )
+        found = self._found(lambda run: self._cut(run, lows, highs, left, right), lows, highs, left, right)
+        return self._answer(sort_rows(self._smaller(found, sizes), self.definition.order))
+
+    def scan(self, sizes: Sequence[int] | None = None) -> Iterator[pa.Table]:
+        """All results in the order of their keys, in pieces of a few MiB."""
+        return (self._answer(self._smaller(piece, sizes)) for piece in self.sorted_pieces())
+
+    def sorted_pieces(self) -> Iterator[pa.Table]:
+        """All results that are alive, as they are stored, in the order of their keys.
+
+        Runs in no order have to be sorted in memory.
+        """
+        runs = [run.segment for run in self.epoch.runs()]
+        if all(index.indexing.variant.layout.is_sorted for index in self.epoch.indexes):
+            return merge_runs(runs, self.definition.order, self._liveness.keep)
+        everything = [*chain_runs(runs, self._liveness.keep), self.definition.schema.empty_table()]
+        return iter([sort_rows(pa.concat_tables(everything), self.definition.order)])
+
+    def read_all(self, sizes: Sequence[int] | None = None) -> pa.Table:
+        """All results in the order of their keys, in memory."""
+        empty = self._answer(self.definition.schema.empty_table())
+        return pa.concat_tables([empty, *self.scan(sizes)])
+
+    def _sought(self, key: Any) -> tuple[Any, ...]:
+        values = key if isinstance(key, tuple) else (key,)
+        names = self.definition.key
+        if len(values) > len(names):
+            raise ArchiveError(f"the key has {len(names)} column(s) ({', '.join(names)}), not {len(values)}")
+        fields = (self.definition.schema.field(name) for name in names)
+        return tuple(sought(value, field) for value, field in zip(values, fields, strict=False))
+
+    def _found(self, cut: Callable[[Stored], list[pa.RecordBatch]], *limits: Any) -> pa.Table:
+        """The live rows of all runs that `cut` cuts out; of runs in no order, those within the limits."""
+        batches: list[pa.RecordBatch] = []
+        needs_filter = self.definition.by_count or len(self.epoch.invalidations) > 0
+        for index in self.epoch.indexes:
+            if not index.indexing.variant.layout.is_sorted:
+                batches += self._filtered(index.runs(), *limits)
+                continue
+            for run in index.runs():
+                if cut_out := cut(run):
+                    batches += cut_out
+                    needs_filter = needs_filter or self._liveness.has_dead(run)
+        rows = pa.Table.from_batches(batches, self.definition.schema)
+        return self._liveness.keep(rows) if needs_filter else rows
+
+    def _cut(self, run: Stored, low: Any, high: Any, left: Any, right: Any) -> list[pa.RecordBatch]:
+        return run.segment.between(run.segment.bound(low, left), run.segment.bound(high, right))
+
+    def _filtered(self, runs: Iterator[Stored], low: Any, high: Any, left: str = "left",
+                  right: str = "right") -> list[pa.RecordBatch]:  # fmt: skip
+        """Rows of runs in no order: each piece is sorted and cut as if it were a run."""
+        batches = []
+        for piece in chain_runs([run.segment for run in runs], self._liveness.keep):
+            run = MemoryRun(sort_rows(piece, self.definition.order), self.definition.order)
+            batches += run.between(run.bound(low, left), run.bound(high, right))  # type: ignore[arg-type]
+        return batches
+
+    def _smaller(self, rows: pa.Table, sizes: Sequence[int] | None) -> pa.Table:
+        if sizes is None:
+            return rows
+        inside = is_inside(rows, sizes, self.definition, self._liveness.now, self._liveness.counts)
+        return rows.filter(pa.array(inside))
+
+    def _answer(self, rows: pa.Table) -> pa.Table:
+        """Without the guess, which is the archive's own business."""
+        return rows.drop_columns([EXPIRES]) if self.definition.by_count else rows
+
+    def stats(self) -> dict[str, Any]:
+        """Results, parts, runs and bytes; reads what decides whether results are alive."""
+        runs = list(self.epoch.runs())
+        alive = sum(
+            int(self._liveness.is_alive(batch).sum())
+            for run in runs
+            for batch in run.segment.between(0, run.rows)
+        )
+        return {
+            "results": alive,
+            "dead": sum(run.rows for run in runs) - alive,
+            "bytes": sum(run.size for run in runs),
+            "parts": sum(index.indexing.parts for index in self.epoch.indexes),
+            "runs": len(runs),
+            "invalidations": len(self.epoch.invalidations),
+        }

@@ -1,0 +1,24 @@
+"""How a batch reaches negations: its stream and its joins take it in as well, and either all do or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.engine.join_operator import JoinOperator
+from muntin.engine.shard import Shard
+from muntin.engine.views import Views
+
+
+def feed_views(views: Views, joins: JoinOperator, shard: Shard, batch: Any) -> None:
+    """Push a batch to a stream that negations read. What can fail comes before the first change."""
+    stream = shard.stream.name
+    admitted = shard.admit(batch)
+    prepared = [(negation, negation.prepare(stream, admitted)) for negation in views.negations().values()]
+    joined = joins.prepare(stream, admitted) if joins.reads(stream) else None
+    settled_to = joins.settled_to()
+    shard.take_in(admitted)
+    if joined is not None:
+        joins.forget(settled_to)
+        joins.insert(stream, joined)
+    for negation, rows in prepared:
+        negation.insert(rows)

@@ -1,0 +1,198 @@
+"""The views of an engine: those it keeps up to date, and those it finds in its archive."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from muntin.archive import EXPIRES, GENERATED, View
+from muntin.engine.join_operator import JoinOperator
+from muntin.engine.materialized_view import BECAUSE, NAME, TEXT, MaterializedView, covers, known_of
+from muntin.engine.negation import Negation
+from muntin.engine.view_answer import answer_from
+from muntin.errors import ArchiveError, MuntinError, NotFound, nearest
+from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, ViewSelect
+from muntin.window import span
+
+
+class Views:
+    """One folder for each view; `joins` are the engine's, which the views are fed by."""
+
+    def __init__(self, folder: str | Path | None, joins: JoinOperator):
+        self._folder = None if folder is None else Path(folder)
+        self._joins = joins
+        self.at_work: dict[str, MaterializedView] = {}
+
+    def known(self) -> dict[str, KnownView]:
+        """All views that can be read, by name."""
+        found = {view.epoch.about[NAME]: known_of(view) for view in self._on_disk()}
+        return found | {name: each.query.known for name, each in self.at_work.items()}
+
+    def create(self, query: ViewQuery) -> MaterializedView:
+        """Have an archive for a view, a new one or the one that the same text made before."""
+        negation = None
+        if isinstance(query.source, NegationQuery):
+            left, right = (self._joins.clock_of(side.stream.name) for side in query.source.sides)
+            negation = Negation(query.source, (left, right))
+        view = MaterializedView(query, self._path(query.name), negation)
+        self.at_work[query.name] = view
+        return view
+
+    def check_creation(self, query: ViewQuery) -> None:
+        """Raise an error if a view cannot be made, before anything changes."""
+        if self._folder is None:
+            raise ArchiveError(f"view '{query.name}' needs a place on disk: Engine(archive='folder')")
+
+    def drop(self, name: str) -> None:
+        """Remove a view and what it keeps."""
+        if name in self.at_work:
+            self.at_work.pop(name).archive.close()
+        elif name not in self.known():
+            raise NotFound(f"there is no view '{name}'{nearest(name, self.known())}")
+        shutil.rmtree(self._path(name), ignore_errors=True)
+
+    def release(self, name: str) -> None:
+        """Let go of a view that was created in a call that failed."""
+        self.at_work.pop(name).archive.close()
+
+    def follow(self, answers: dict[str, pa.Table], until: int | None) -> None:
+        """Give the views what `advance` gave for them, and take it out of the answers."""
+        for name, view in self.at_work.items():
+            if view.negation is not None:
+                view.turn(until)
+            else:
+                view.follow(answers.pop(name, None), self._joins.registrations[name].emitted_to)
+
+    def negations(self) -> dict[str, Negation]:
+        """Those of the views that have one, by name."""
+        return {name: each.negation for name, each in self.at_work.items() if each.negation is not None}
+
+    def reads(self, stream: str) -> bool:
+        """Whether a negation reads the stream."""
+        return any(
+            stream == side.stream.name for each in self.negations().values() for side in each.query.sides
+        )
+
+    def alter(self, name: str, indexing: str) -> str:
+        """Index a view in another way; `auto` takes what its load suggests. Returns which."""
+        view = self._at_work(name)
+        if indexing == "auto":
+            size = sum(run.size for run in view.view.epoch.runs())
+            indexing = view.choice(size).indexing.label
+        view.archive.migrate(indexing)
+        return indexing
+
+    def select(self, select: ViewSelect) -> pa.Table:
+        """Answer a SELECT from a view."""
+        name = select.view.name
+        return answer_from(self._view(name), select, self._is_complete(name))
+
+    def lookup(self, name: str, key: Any = None) -> pa.Table:
+        """The results of a view, or those with a key or one of some keys, in the order of keys."""
+        view = self._view(name)
+        keys = key if isinstance(key, list) else [key]
+        found = view.read_all() if key is None else pa.concat_tables([view.probe(each) for each in keys])
+        own = [each for each in (LEFT_TIME, RIGHT_TIME, GENERATED, EXPIRES) if each in found.column_names]
+        return found.drop_columns(own)
+
+    def explain(self, name: str) -> str:
+        """Index, reason, size and costs of a view."""
+        view = self._view(name)
+        epoch, stats = view.epoch, view.stats()
+        shape = " and ".join(index.indexing.label for index in epoch.indexes)
+        lines = [
+            f"view {name}: {stats['results']:,} results in {stats['parts']} parts, {stats['bytes']:,} bytes, by "
+            f"{', '.join(view.definition.key)}",
+            f"  index {shape}: {epoch.about[BECAUSE]}",
+            f"  updated every {span(view.definition.every)}, {view.definition.per_window} times a window",
+        ]
+        if name in self.at_work:
+            touched, each = self.at_work[name].archive.touched, self.at_work[name]
+            lines.append(
+                f"  the last update touched {touched.parts} of {touched.of} parts, read {touched.bytes_read:,} and "
+                f"wrote {touched.bytes_written:,} bytes; {each.probes_before} reads before it, {each.probes} since"
+            )
+            suggested = each.choice(stats["bytes"]).indexing.label
+            if suggested != epoch.index.indexing.label:
+                lines.append(f"  its load suggests {suggested}: ALTER MATERIALIZED VIEW {name} INDEX 'auto'")
+        else:
+            lines.append(f"  not kept up to date by this engine; to go on, repeat: {epoch.about[TEXT]}")
+        return "\n".join(lines)
+
+    def stats(self) -> dict[str, Any]:
+        """Counters by view."""
+        return {name: {**each.view.stats(), "now": each.view.now} for name, each in self.at_work.items()}
+
+    def close(self) -> None:
+        """Let other processes write the archives."""
+        for view in self.at_work.values():
+            view.archive.close()
+
+    def check(self) -> None:
+        """Test every invariant of the archives."""
+        for view in self.at_work.values():
+            view.archive.check()
+
+    def refuse_pending(self) -> None:
+        """Raise an error if there are pairs that no checkpoint would hold."""
+        for name, view in self.at_work.items():
+            if view.pending or view.ended:
+                raise ArchiveError(
+                    f"view '{name}' has results that its disk has not taken; call advance() again"
+                )
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The negations: descriptions by name, and named arrays."""
+        descriptions: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
+        for name, negation in self.negations().items():
+            description, named = negation.snapshot()
+            descriptions[name] = {**description, "text": self.at_work[name].query.text}
+            arrays |= {f"{name}/{each}": array for each, array in named.items()}
+        return descriptions, arrays
+
+    def require(self, name: str, names: Mapping[str, Any] | set[str]) -> None:
+        """Raise an error if a view is not among the names."""
+        if name not in names:
+            raise NotFound(f"there is no view '{name}'{nearest(name, names)}")
+
+    def _view(self, name: str) -> View:
+        if name in self.at_work:
+            self.at_work[name].probes += 1
+            return self.at_work[name].view
+        self.require(name, self.known())
+        return View.open(self._path(name))
+
+    def _at_work(self, name: str) -> MaterializedView:
+        self.require(name, self.known())
+        if name not in self.at_work:
+            raise MuntinError(
+                f"view '{name}' is not kept up to date by this engine; repeat its CREATE statement first"
+            )
+        return self.at_work[name]
+
+    def _is_complete(self, name: str) -> bool:
+        if name not in self.at_work:
+            return False
+        view = self.at_work[name]
+        known_from = (
+            self._joins.registrations[name].known_from if view.negation is None else view.negation.known_from
+        )
+        sizes = tuple(side.window.size for side in view.query.source.sides)
+        return covers(known_from, sizes, view.view.now)
+
+    def _path(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / quote(name, safe="")
+
+    def _on_disk(self) -> Iterator[View]:
+        if self._folder is None or not self._folder.is_dir():
+            return
+        for path in sorted(self._folder.iterdir()):
+            if (path / "directory").exists() and not any(self._path(name) == path for name in self.at_work):
+                yield View.open(path)

@@ -1,0 +1,151 @@
+"""From CREATE MATERIALIZED VIEW to a `ViewQuery`, and from a SELECT that reads a view to a `ViewSelect`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from muntin.errors import nearest
+from muntin.sql.bind_join import bind_join
+from muntin.sql.bind_negation import bind_negation
+from muntin.sql.call import forbid_calls
+from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.fold import bind_fold, bind_outputs, is_folded
+from muntin.sql.key_bounds import key_bounds
+from muntin.sql.place import Misfit
+from muntin.sql.syntax import CreateViewSyntax, Item, JoinSyntax, Name, SelectSyntax, SourceSyntax
+from muntin.stream import Stream
+from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, ViewQuery, ViewSelect
+from muntin.window import Window
+
+_NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
+
+
+def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQuery:
+    """The view a statement declares, or a `Misfit`."""
+    select = syntax.select
+    if syntax.negated is not None:
+        negation = bind_negation(syntax, syntax.negated, streams)
+        view = ViewQuery(syntax.name.text, syntax.text, negation, (), _index_text(syntax))
+        return replace(view, key=_key(syntax, view.known))
+    if select.join is None:
+        raise Misfit(
+            "a materialized view keeps the pairs of a join, or events EXCEPT some: write SELECT … FROM a [RANGE …] "
+            "JOIN b [RANGE …] ON …",
+            select.start,
+        )
+    if is_folded(select):
+        raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
+    if select.changes is not None:
+        raise Misfit("a materialized view follows changes by itself; leave out EMIT CHANGES", select.changes)
+    windowed = _with_slide(syntax, select, select.join)
+    assert windowed.join is not None
+    times = [
+        _time_of(source, streams, name)
+        for source, name in ((windowed.source, LEFT_TIME), (windowed.join.source, RIGHT_TIME))
+    ]
+    followed = replace(windowed, items=(*select.items, *times), changes=select.start)
+    join = replace(bind_join(followed, windowed.join, streams), text=syntax.text)
+    view = ViewQuery(syntax.name.text, syntax.text, join, (), _index_text(syntax))
+    return replace(view, key=_key(syntax, view.known))
+
+
+def _index_text(syntax: CreateViewSyntax) -> str | None:
+    return None if syntax.indexing is None else syntax.indexing.text
+
+
+def _with_slide(syntax: CreateViewSyntax, select: SelectSyntax, join: JoinSyntax) -> SelectSyntax:
+    """The SELECT with EVERY as the slide of both windows."""
+    slides = {
+        source.window.slide
+        for source in (select.source, join.source)
+        if source.window and source.window.slide
+    }
+    if syntax.every is None:
+        if not slides:
+            raise syntax.name.misfit(
+                "say how often the view is updated: add EVERY 1 MINUTE, or a SLIDE to a window"
+            )
+        return select
+    if slides - {syntax.every}:
+        raise syntax.name.misfit("EVERY and SLIDE disagree; leave one of them out")
+
+    def sliding(window: Window | None) -> Window | None:
+        return None if window is None else replace(window, slide=syntax.every or 0)
+
+    source = replace(join.source, window=sliding(join.source.window))
+    return replace(select, window=sliding(select.window), join=replace(join, source=source))
+
+
+def _time_of(source: SourceSyntax, streams: Mapping[str, Stream], name: str) -> Item:
+    stream = next(
+        (each for known, each in streams.items() if known.casefold() == source.stream.text.casefold()), None
+    )
+    time = stream.time if stream is not None else ""  # if it is unknown, the join says so
+    tree = exp.column(
+        exp.to_identifier(time, quoted=True), table=exp.to_identifier(source.name.text, quoted=True)
+    )
+    return Item(tree, Name(name, True, source.name.span))
+
+
+def _key(syntax: CreateViewSyntax, known: KnownView) -> tuple[str, ...]:
+    """The columns after KEY; without it, the first of the SELECT."""
+    names = known.columns.names
+    found = []
+    for name in syntax.key:
+        alike = [each for each in names if each == name.text or (
+            not name.is_quoted and each.casefold() == name.text.casefold())]  # fmt: skip
+        if len(alike) != 1:
+            raise name.misfit(f"the view has no column '{name.text}'{nearest(name.text, names)}")
+        found.append(alike[0])
+    return tuple(found) or (names[0],)
+
+
+def find_view(name: Name, views: Mapping[str, KnownView]) -> KnownView | None:
+    """The view of that name, if there is one; unquoted names match in any case."""
+    if name.text in views:
+        return views[name.text]
+    alike = [known for known in views if known.casefold() == name.text.casefold()]
+    return views[alike[0]] if len(alike) == 1 and not name.is_quoted else None
+
+
+def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
+    """What a SELECT reads of a view, or a `Misfit`."""
+    if select.changes is not None:
+        raise Misfit(
+            "a view is read as of its last update; EMIT CHANGES is for standing queries", select.changes
+        )
+    if select.hint is not None:
+        raise Misfit("SYNOPSIS is not for views; leave the hint out", select.start)
+    alias = select.alias.text if select.alias else view.name
+    qualifiers = (view.name.casefold(), alias.casefold())
+    rows = Scope({each.name: each.type for each in view.columns}, f"view '{view.name}'", qualifiers)
+    where = None
+    if select.where is not None:
+        forbid_calls(select.where, "WHERE", "use HAVING to compare aggregates")
+        where = compile_expression(select.where, rows, "WHERE")
+    fold = bind_fold(select, rows, f"view {view.name}", _NO_OVER) if is_folded(select) else None
+    outputs = bind_outputs(select, rows) if fold is None else fold.outputs[:-1]
+    bounds = key_bounds(select.where, rows, view.key)
+    return ViewSelect(view, select.text, where, outputs, fold, *bounds, _sizes(select, view))
+
+
+def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
+    """`FROM v [RANGE 5 MINUTES]`: the same join over windows of at most that size."""
+    window = select.window
+    if window is None:
+        return None
+    if not window.is_time or window.to or window.slide:
+        raise select.stream.misfit(
+            f"the windows of a view can be made smaller, as in {select.stream.text} [RANGE 5 MINUTES], "
+            f"not {window}"
+        )
+    if not view.sizes:
+        raise select.stream.misfit(f"view '{view.name}' has EXCEPT: it answers for its own windows only")
+    if window.size > max(view.sizes):
+        raise select.stream.misfit(
+            f"the windows of view '{view.name}' are shorter than {window}; what they have lost is gone"
+        )
+    return tuple(min(size, window.size) for size in view.sizes)

@@ -1,0 +1,75 @@
+"""The figures of Golab, Prahladka & Özsu run, answer as NumPy does, and touch what the formulas say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks.figures.__main__ import FIGURES, module_of
+from benchmarks.figures.golab.counted import CountedResults
+from benchmarks.figures.golab.drive import Drive
+from benchmarks.figures.golab.results import UPDATES, Results
+from benchmarks.figures.golab.series import NAMES, label_of
+from muntin.archive import disk
+
+NAMED = [name for name in FIGURES if name.startswith("gp")]
+
+
+@pytest.fixture(autouse=True)
+def _no_flushing(monkeypatch):
+    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+
+
+@cache
+def quick_record(name: str) -> dict:
+    """A rough result; its probes have been compared with NumPy on the way."""
+    return asdict(module_of(name).run(quick=True))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_figure_has_its_panels_and_is_drawn(name, tmp_path):
+    record, chart = quick_record(name), module_of(name).CHART
+    assert {row["mode"] for row in record["rows"]} == set(chart.panels)
+    assert all(row[series] > 0 for row in record["rows"] for series in chart.names if series in row)
+    chart.draw(record, tmp_path / "one.svg")
+    chart.draw(record, tmp_path / "two.svg")
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    for part in set(module_of(name).PARTS) - {"chart", "origin"}:
+        assert "|---" in module_of(name).PARTS[part](record)
+
+
+def test_parts_touched_are_counted():
+    update = {row["parts"]: row for row in quick_record("gp10")["rows"] if row["mode"] == "update"}
+    assert {name: update[16][f"{name}_touched"] for name in ("reindex", "del", "rebuild", "no_rebuild", "wata")} == {
+        "reindex": 16, "del": 16, "rebuild": 7, "no_rebuild": 7, "wata": 1,
+    }  # fmt: skip
+    assert update[4]["rebuild_touched"] == 3
+    shapes = next(row for row in quick_record("gp09")["rows"] if row["mode"] == "update")
+    assert [shapes[f"shape_{shape}_touched"] for shape in ("4x4", "8x2", "2x8")] == [7, 9, 9]
+
+
+def test_labels():
+    assert label_of("wata", 1) is None
+    assert label_of("lazy_rebuild", 4) is None
+    assert label_of("rebuild", 2) is None
+    assert {label_of(name, 9) for name in NAMES} >= {"reindex 9", "rebuild 3x3", "lazy_no_rebuild 3x3"}
+
+
+@pytest.mark.parametrize("results", [Results(1_800), Results(1_800, ended=3), CountedResults(1_800)])
+def test_wrong_answers_are_noticed(results, monkeypatch):
+    label = "count_rebuild 2x2" if isinstance(results, CountedResults) else "rebuild 2x2"
+    Drive(label, results, updates=3).run()
+    right = type(results).count_alive
+    monkeypatch.setattr(type(results), "count_alive", lambda self, slot, key: right(self, slot, key) + 1)
+    with pytest.raises(AssertionError, match=f"{label} finds"):
+        Drive(label, results, updates=3).run()
+
+
+def test_rates_vary_around_the_same_mean():
+    counts = [Results(36_000, factor=4.0).slot(slot).num_rows for slot in range(UPDATES)]
+    assert max(counts) / min(counts) > 2
+    assert 0.8 < sum(counts) / 36_000 < 1.2
