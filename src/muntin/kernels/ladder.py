@@ -165,11 +165,11 @@ def first_start(shape, blocks, start, sketched):
 
 @kernel
 def find_start(shape, blocks, instant, sketched):
-    """The first position of a block none of whose elements is older than an instant, and how many elements
-    before it may be as young. Positions are searched in blocks of level 0, oldest first."""
-    before = 0
+    """The first position of a block none of whose elements is older than an instant; where the block before
+    it starts (-1 if it is gone), and how many elements of that may be as young. O(log blocks)."""
+    before, young = np.int64(-1), np.int64(0)
     for scale in range(blocks.room.shape[0] - 1, -1, -1):
-        first, size = blocks.first[scale, 0], blocks.size[scale, 0]
+        first, size, bits = blocks.first[scale, 0], blocks.size[scale, 0], shape.unit_bits + scale
         lo, hi = 0, size
         while lo < hi:
             middle = (lo + hi) >> 1
@@ -180,10 +180,10 @@ def find_start(shape, blocks, instant, sketched):
                 hi = middle
         if lo > 0:
             place = blocks.block_start[scale, 0] + (first + lo - 1) % blocks.room[scale, 0]
-            before = max(0, blocks.about[place, HELD] - 1)
+            before, young = (first + lo - 1) << bits, max(0, blocks.about[place, HELD] - 1)
         if lo < size:
-            return (first + lo) << (shape.unit_bits + scale), before
-    return sketched, before
+            return (first + lo) << bits, before, young
+    return sketched, before, young
 
 
 @kernel

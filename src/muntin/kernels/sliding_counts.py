@@ -12,8 +12,7 @@ from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
 from muntin.kernels.sliding_quantiles import sort_units
 from muntin.kernels.sorted_runs import merge_halves
 
-_BUCKETS = 256  # counts below this are sorted by counting
-_FEW = 64  # pairs that are sooner sorted by insertion
+BUCKETS = 256  # counts below the last are sorted by counting
 
 
 @kernel
@@ -30,20 +29,46 @@ def count_sorted(code, held, item, count):
 
 
 @kernel
-def nth_greatest(count, pairs, nth):
-    """The nth greatest of counts, from 0; 0 if there are not so many."""
+def count_repeated(code, held, item, count):
+    """As `count_sorted`, without the items that occur once; how many those are is the second it returns."""
+    pairs, start = 0, 0
+    singles = 0
+    for i in range(1, held + 1):
+        if i < held and code[i] == code[start]:
+            continue
+        if i - start == 1:
+            singles += 1
+        else:
+            item[pairs], count[pairs] = code[start], i - start
+            pairs += 1
+        start = i
+    return pairs, singles if held else 0
+
+
+@kernel
+def tally_counts(count, pairs, tally):
+    """How many pairs there are of each count, the last place for all that are greater; `tally` was empty.
+    Returns the greatest place that is used."""
+    top = np.int64(0)
+    for i in range(pairs):
+        place = min(count[i], len(tally) - 1)
+        tally[place] += 1
+        top = max(top, place)
+    return top
+
+
+@kernel
+def nth_greatest(count, pairs, nth, tally, top):
+    """The nth greatest of counts that have been tallied, from 0; 0 if there are not so many."""
     if nth >= pairs:
         return np.int64(0)
-    tally = np.zeros(_BUCKETS, np.int64)
-    for i in range(pairs):
-        tally[min(count[i], _BUCKETS - 1)] += 1
-    bucket, above = _BUCKETS - 1, 0
-    while above + tally[bucket] <= nth:
-        above += tally[bucket]
-        bucket -= 1
-    if bucket < _BUCKETS - 1:
-        return np.int64(bucket)
-    large = np.sort(count[:pairs][count[:pairs] >= _BUCKETS - 1])
+    place, above = top, np.int64(0)
+    while above + tally[place] <= nth:
+        above += tally[place]
+        place -= 1
+    if place < len(tally) - 1:
+        return np.int64(place)
+    large = np.sort(count[:pairs][count[:pairs] >= place])
     return np.int64(large[len(large) - 1 - nth])
 
 
@@ -52,7 +77,8 @@ def prune(item, count, pairs, most):
     """Misra-Gries: take the same from all counts so that at most `most` are left; returns pairs and that."""
     if pairs <= most:
         return pairs, np.int64(0)
-    taken = nth_greatest(count, pairs, most)
+    tally = np.zeros(BUCKETS, np.int64)
+    taken = nth_greatest(count, pairs, most, tally, tally_counts(count, pairs, tally))
     left = 0
     for i in range(pairs):
         if count[i] > taken:
@@ -85,71 +111,40 @@ def feed(item, count, used, run_item, run_count, run_pairs, most, scratch_item, 
 
 
 @kernel
-def _insert_pairs(item, count, pairs, into_item, into_count):
-    """The greatest counts in order, by insertion; returns the greatest one that has no place."""
-    used, most, dropped = 0, len(into_item), np.int64(0)
-    for i in range(pairs):
-        to = used
-        while to > 0 and into_count[to - 1] < count[i]:
-            to -= 1
-        if to == most:
-            dropped = max(dropped, count[i])
-            continue
-        if used == most:
-            used -= 1
-            dropped = max(dropped, np.int64(into_count[used]))
-        for j in range(used, to, -1):
-            into_item[j], into_count[j] = into_item[j - 1], into_count[j - 1]
-        into_item[to], into_count[to] = item[i], count[i]
-        used += 1
-    return dropped
+def put_pairs(shape, blocks, scale, level, number, item, count, pairs, singles, held, slack, at, tally):
+    """A block of the pairs with the greatest counts, which may each be too low by `slack`; there are more
+    pairs of count 1 (`singles`) that it cannot have.
 
-
-@kernel
-def _sort_pairs(item, count, pairs, into_item, into_count):
-    """As `_insert_pairs`, by counting; the few large counts by comparison."""
-    most, dropped = len(into_item), np.int64(0)
-    place = np.zeros(_BUCKETS, np.int64)
-    for i in range(pairs):
-        place[min(count[i], _BUCKETS - 1)] += 1
-    total = 0
-    for bucket in range(_BUCKETS - 1, -1, -1):
-        here = place[bucket]
-        place[bucket] = total
-        total += here
-    large = place[_BUCKETS - 2]
-    for i in range(pairs):
-        bucket = min(count[i], _BUCKETS - 1)
-        if bucket < _BUCKETS - 1:
-            to = place[bucket]
-            place[bucket] += 1
-            if to < most:
-                into_item[to], into_count[to] = item[i], count[i]
-            else:
-                dropped = max(dropped, count[i])
-    if large:
-        some = np.flatnonzero(count[:pairs] >= _BUCKETS - 1)
-        some = some[np.argsort(-count[some], kind="mergesort")]
-        for to in range(min(large, most)):
-            into_item[to], into_count[to] = item[some[to]], count[some[to]]
-        if large > most:
-            dropped = max(dropped, count[some[most]])
-    return dropped
-
-
-@kernel
-def put_pairs(shape, blocks, scale, level, number, item, count, pairs, held, slack, at):
-    """A block of the pairs with the greatest counts, which may each be too low by `slack`."""
+    Pairs that are no greater than one for which there is no room are left out with it: nothing that can be
+    said of counts depends on them. `tally` is empty, before and after.
+    """
     block, entry = put_block(shape, blocks, scale, level, number)
-    most = shape.entries << level
+    top = tally_counts(count, pairs, tally)
+    lost = max(nth_greatest(count, pairs, shape.entries << level, tally, top), np.int64(singles > 0))
+    # from the greatest count down: where those of each count begin
+    used, last = np.int64(0), len(tally) - 1
+    for place in range(top, -1, -1):
+        here = tally[place]
+        tally[place] = used
+        used += here
+    used = 0
+    for i in range(pairs):
+        number_of = np.int64(count[i])
+        if number_of <= lost:
+            continue
+        used += 1
+        place = min(number_of, last)
+        to = entry + tally[place]
+        tally[place] += 1
+        if place == last:  # few, and by comparison
+            while to > entry and blocks.count[to - 1] < number_of:
+                blocks.item[to], blocks.count[to] = blocks.item[to - 1], blocks.count[to - 1]
+                to -= 1
+        blocks.item[to], blocks.count[to] = item[i], number_of
+    tally[: top + 1] = 0
     blocks.about[block, HELD], blocks.about[block, AT] = held, at
-    blocks.about[block, USED], blocks.about[block, SLACK] = min(pairs, most), slack
-    into_item, into_count = blocks.item[entry : entry + most], blocks.count[entry : entry + most]
-    if pairs <= _FEW:
-        dropped = _insert_pairs(item, count, pairs, into_item, into_count)
-    else:
-        dropped = _sort_pairs(item, count, pairs, into_item, into_count)
-    blocks.about[block, LOST] = slack + dropped
+    blocks.about[block, USED], blocks.about[block, SLACK] = used, slack
+    blocks.about[block, LOST] = slack + lost
 
 
 @kernel
@@ -157,16 +152,18 @@ def cut_base(shape, blocks, first, code, valid, at, source, into, item, count):
     """The blocks of all sizes up to that of `code`, from items as they came; returns how many pairs `item`
     and `count` have of all of them, and how many elements count."""
     held_of = sort_units(code, valid, 1 << shape.unit_bits, source)
+    tally = np.zeros(BUCKETS, np.int64)
     size, level = 1 << shape.unit_bits, 0
     while True:
         for number in range(len(code) // size):
             lo, held = number * size, held_of[number]
-            pairs = count_sorted(source[lo:], held, item, count)
-            put_pairs(
-                shape, blocks, 0, level, (first + lo) // size, item, count, pairs, held, np.int64(0), at[lo]
-            )
+            pairs, singles = count_repeated(source[lo:], held, item, count)
+            if pairs + singles <= shape.entries << level:
+                pairs, singles = count_sorted(source[lo:], held, item, count), 0
+            block = (first + lo) // size
+            put_pairs(shape, blocks, 0, level, block, item, count, pairs, singles, held, 0, at[lo], tally)
         if size == len(code):
-            return pairs, held_of[0]
+            return count_sorted(source, held_of[0], item, count), held_of[0]
         for lo in range(0, len(code), 2 * size):
             merge_halves(source, lo, size, into)
         for number in range(len(code) // (2 * size)):

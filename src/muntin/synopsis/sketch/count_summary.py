@@ -28,7 +28,7 @@ class CountSummary:
     of one, merge: their errors add up.
 
     >>> summary = CountSummary.of(np.array([7, 9, 7]), np.array([5, 2, 1]), np.array([1, 0, 0]), 10, 2, 0)
-    >>> summary.frequent(0.4), summary.error
+    >>> summary.frequent(0.3), summary.error
     ([Frequent(item=7, lower=6, upper=7), Frequent(item=9, lower=2, upper=4)], 2)
     """
 

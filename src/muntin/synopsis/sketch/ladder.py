@@ -90,7 +90,7 @@ class Ladder(ABC, Generic[R]):
         However they are cut into batches, the state is the same.
         """
         times = np.zeros(len(code), np.int64) if at is None else at
-        step = 8 * max(self.geometry.base, 1024)  # so that what waits stays small
+        step = max(self.geometry.base, 4096)  # so that what waits stays small
         for lo in range(0, len(code), step):
             part = slice(lo, lo + step)
             self._fresh.extend({"code": code[part], "valid": valid[part], "at": times[part]})
@@ -104,8 +104,8 @@ class Ladder(ABC, Generic[R]):
 
     def forget_before(self, instant: int) -> None:
         """Windows will start at this instant or later."""
-        start = self._position_at(instant)[0]
-        self.forget(start)
+        start, before, _ = self._find(instant)
+        self.forget(start if before < 0 else before)
 
     def cover(self, start: int) -> Covered:
         """The window from element `start` on."""
@@ -117,16 +117,21 @@ class Ladder(ABC, Generic[R]):
 
     def cover_since(self, instant: int) -> Covered:
         """The window of elements that are not older than an instant."""
-        return self._cover(*self._position_at(instant))
+        start, before, young = self._find(instant)
+        if before < 0 and start > self.needed_from:  # what was before is gone, and none knows how old it was
+            young = start - self.needed_from
+        return self._cover(max(start, self.kept_from), young)
 
-    def _position_at(self, instant: int) -> tuple[int, int]:
-        """The first element, as far as is known, that is not older than an instant; and how many before it
-        may be as young."""
+    def _find(self, instant: int) -> tuple[int, int, int]:
+        """The first element, as far as is known, that is not older than an instant; where the block before it
+        starts (-1 if there is none), and how many elements of that may be as young."""
+        sketched = self.sketched
         fresh = int(np.searchsorted(self._fresh["at"], instant))
-        if fresh or self.geometry.is_exact or not self.sketched:
-            return self.sketched + fresh, 0
-        start, left_out = find_start(self.geometry.shape, self._blocks, instant, self.sketched)
-        return int(start), int(left_out)
+        if fresh or self.geometry.is_exact or not sketched:
+            first = max(sketched + fresh, self.kept_from)
+            return first, first, 0
+        start, before, young = find_start(self.geometry.shape, self._blocks, instant, sketched)
+        return int(start), int(before), int(young)
 
     def _cover(self, start: int, left_out: int) -> Covered:
         sketched, shape = self.sketched, self.geometry.shape
@@ -226,7 +231,7 @@ class Ladder(ABC, Generic[R]):
     def _entries_of(self, bits: int) -> int:
         """Entries of a block of 2**bits elements when it is new."""
         shape = self.geometry.shape
-        scale = int(scale_of(shape, (1 << bits) + shape.margin))
+        scale = (((1 << bits) + shape.margin - 1) // shape.reach).bit_length()
         return shape.entries << (bits - shape.unit_bits - scale)
 
     @abstractmethod

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.sliding_counts import count_of, count_sorted, cut_base, feed, prune, put_pairs
+from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_base, feed, prune, put_pairs
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
@@ -93,6 +93,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
         base = self.geometry.base
         self._source, self._into = np.empty(base, np.int64), np.empty(base, np.int64)
+        self._tally = np.zeros(BUCKETS, np.int64)
         self._counted: tuple[int, Pairs] | None = None  # the newest elements, when there were so many in all
 
     def extend(self, item: Ints, valid: Bools | None = None, at: Ints | None = None) -> None:
@@ -166,7 +167,7 @@ class SlidingCounts(Ladder[RisingCounts]):
             whole = _count(np.sort(code[valid]))
             if base == 1 << shape.unit_bits:
                 put_pairs(shape, self._blocks, 0, 0, first // base, whole.item, whole.count, len(whole.item),
-                          whole.held, np.int64(0), at[0])  # fmt: skip
+                          0, whole.held, 0, at[0], self._tally)  # fmt: skip
         return {base: whole}  # by the most pairs it may have
 
     def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
@@ -184,7 +185,7 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
         put_pairs(self.geometry.shape, self._blocks, scale, level, number, rising.item, rising.count,
-                  rising.used, rising.held, rising.slack, rising.at)  # fmt: skip
+                  rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
     def _rising_entries(self) -> Iterator[int]:
         return (each.used for each in self._rising.values())
