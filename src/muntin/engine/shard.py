@@ -304,10 +304,14 @@ class Shard:
     def _mark_texts(self, argument: Expression, used: Bools) -> None:
         for store in self.stores.values():
             store.mark_texts(argument, used)
+        for synopsis in self.synopses.values():
+            synopsis.mark_texts(argument, used)
 
     def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
         for store in self.stores.values():
             store.renumber_texts(argument, new_code)
+        for synopsis in self.synopses.values():
+            synopsis.renumber_texts(argument, new_code)
         for number, group in self.manager.groups.items():
             if any(need.input.argument == argument for need in group.needs.components):
                 self.synopses[number].rebuild()

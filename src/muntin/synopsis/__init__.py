@@ -28,6 +28,8 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
+from muntin.synopsis.sketch.kinds import SKETCHES
+from muntin.synopsis.sketch.sketched import Sketched
 from muntin.synopsis.store_scan import ScanTrack
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
@@ -48,9 +50,10 @@ SYNOPSES: dict[str, frozenset[str]] = {
     RangeTree.name: RangeTree.components,
     Panes.name: frozenset(COMPONENTS),
     PairedWindows.name: frozenset(COMPONENTS),
+    **{name: frozenset({component}) for name, component in SKETCHES.items()},
 }
 # Those that read single events even where folded slices would do.
-READ_EVENTS = frozenset({each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)})
+READ_EVENTS = frozenset({each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)} | SKETCHES.keys())
 
 
 def build_synopsis(
@@ -61,6 +64,8 @@ def build_synopsis(
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
+    if name in SKETCHES:
+        return Sketched(store, where, keys, text_order, name)
     if name == RangeTree.name:
         return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
     makers: dict[str, TrackMaker] = {

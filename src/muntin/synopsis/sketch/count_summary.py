@@ -53,6 +53,14 @@ class CountSummary:
         """By how much a count may be too low."""
         return self.slack + self.left_out
 
+    def bounds(self, item: int) -> tuple[int, int]:
+        """How often an item occurs, at least and at most; O(log items)."""
+        at = int(np.searchsorted(self.item, item))
+        if at == len(self.item) or self.item[at] != item:
+            return 0, self.error
+        least = int(self.count_of[at])
+        return least, least + self.error - int(self.spared[at])
+
     def frequent(self, support: float | Fraction) -> list[Frequent]:
         """All items that occur more than `support * n` times, and some that miss it by `error` at most; from
         the greatest count down, equal ones by item."""

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import Blocks, cover, find_start, first_start, no_blocks, promote, scale_of
+from muntin.kernels.ladder import AT, Blocks, cover, find_start, first_start, no_blocks, promote, scale_of
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.sketch.geometry import Geometry
@@ -144,6 +144,13 @@ class Ladder(ABC, Generic[R]):
         if pieces < 0:
             raise AssertionError(f"elements from {start} on have no blocks")
         return Covered(start, left_out + sketched - max(start, end), found[:pieces], 0)
+
+    def time_of_last(self, rows: int) -> int:
+        """The time of the first element that is known of the last `rows`; LONG_AGO if there is none."""
+        start, _, pieces, fresh = self.cover(self.end - rows)
+        if len(pieces):
+            return int(self._blocks.about[pieces[0, 0], AT])
+        return int(self._fresh["at"][fresh]) if start < self.end else LONG_AGO
 
     # -- taking in ---------------------------------------------------------------------------------
 

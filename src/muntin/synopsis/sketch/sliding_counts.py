@@ -187,6 +187,32 @@ class SlidingCounts(Ladder[RisingCounts]):
         put_pairs(self.geometry.shape, self._blocks, scale, level, number, rising.item, rising.count,
                   rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
+    def mark_items(self, used: Bools) -> None:
+        """Set `used` for every item that is there; items are codes of a dictionary."""
+        used[self._fresh["code"]] = True
+        for place in self._entry_places():
+            used[self._blocks.item[place]] = True
+        for rising in self._rising.values():
+            used[rising.item[: rising.used]] = True
+
+    def renumber_items(self, new_code: Ints) -> None:
+        """Items have other codes from now on, in the same order."""
+        self._counted = None
+        self._fresh["code"][:] = new_code[self._fresh["code"]]
+        for place in self._entry_places():
+            self._blocks.item[place] = new_code[self._blocks.item[place]]
+        for rising in self._rising.values():
+            rising.item[: rising.used] = new_code[rising.item[: rising.used]]
+
+    def _entry_places(self) -> Iterator[slice]:
+        """Where the entries of each block are."""
+        blocks, shape = self._blocks, self.geometry.shape
+        for scale, level in np.argwhere(blocks.size > 0).tolist():
+            for number in range(blocks.size[scale, level]):
+                place = (blocks.first[scale, level] + number) % blocks.room[scale, level]
+                start = blocks.entry_start[scale, level] + place * (shape.entries << level)
+                yield slice(start, start + blocks.about[blocks.block_start[scale, level] + place, 1])
+
     def _rising_entries(self) -> Iterator[int]:
         return (each.used for each in self._rising.values())
 

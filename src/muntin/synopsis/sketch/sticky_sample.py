@@ -14,7 +14,7 @@ import numpy as np
 
 from muntin.kernels.sticky_sample import thin
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Arrays, Bools, Ints
+from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 
 _COLUMNS = {
     "code": np.dtype(np.int64),
@@ -79,6 +79,19 @@ class StickySample:
         gone = int(np.searchsorted(self._kept["at"], instant))
         if gone:
             self.forget(int(self._kept["position"][gone - 1]) + 1)
+
+    def time_of_last(self, rows: int) -> int:
+        """The time of the first element that is kept of the last `rows`; LONG_AGO if there is none."""
+        first = self._from(rows, None)
+        return int(self._kept["at"][first]) if first < len(self._kept) else LONG_AGO
+
+    def mark_items(self, used: Bools) -> None:
+        """Set `used` for every item that is kept; items are codes of a dictionary."""
+        used[self._kept["code"]] = True
+
+    def renumber_items(self, new_code: Ints) -> None:
+        """Items have other codes from now on."""
+        self._kept["code"][:] = new_code[self._kept["code"]]
 
     def _from(self, rows: int | None, since: int | None) -> int:
         """Index of the first that is kept of a window."""
