@@ -103,27 +103,28 @@ def find_block(shape, blocks, scale, level, number):
 
 
 @kernel
-def halve_block(shape, blocks, block, entry, level, number, into, into_entry):
-    """Every second entry of a block of equal weights; of counts, sorted from the greatest, the first half."""
+def halve_block(shape, blocks, block, entry, level, number, target, into, into_entry):
+    """Every second entry of a block of equal weights; of counts, sorted from the greatest, the first half;
+    in the same ladder or another."""
     half = shape.entries << (level - 1)
     for fact in range(FACTS):
-        blocks.about[into, fact] = blocks.about[block, fact]
+        target.about[into, fact] = blocks.about[block, fact]
     if len(blocks.count) == 0:
         odd = number & 1  # by turns, so that what is lost on one side is gained on the other
         for i in range(half):
-            blocks.item[into_entry + i] = blocks.item[entry + 2 * i + odd]
-        blocks.about[into, USED] //= 2
+            target.item[into_entry + i] = blocks.item[entry + 2 * i + odd]
+        target.about[into, USED] //= 2
         # by one entry of the old weight, in shares: see sliding_quantiles.py
-        blocks.about[into, SLACK] += blocks.about[block, HELD] << (shape.levels - level)
+        target.about[into, SLACK] += blocks.about[block, HELD] << (shape.levels - level)
         return
     used = min(blocks.about[block, USED], half)
     if blocks.about[block, USED] > half:
         lost = blocks.about[block, SLACK] + blocks.count[entry + half]
-        blocks.about[into, LOST] = max(lost, blocks.about[block, LOST])
-    blocks.about[into, USED] = used
+        target.about[into, LOST] = max(lost, blocks.about[block, LOST])
+    target.about[into, USED] = used
     for i in range(used):
-        blocks.item[into_entry + i] = blocks.item[entry + i]
-        blocks.count[into_entry + i] = blocks.count[entry + i]
+        target.item[into_entry + i] = blocks.item[entry + i]
+        target.count[into_entry + i] = blocks.count[entry + i]
 
 
 @kernel
@@ -142,9 +143,24 @@ def promote(shape, blocks, sketched, needed_from):
                 if start >= needed_from and level > 0 and scale + 1 < scales:
                     block, entry = find_block(shape, blocks, scale, level, number)
                     into, into_entry = put_block(shape, blocks, scale + 1, level - 1, number)
-                    halve_block(shape, blocks, block, entry, level, number, into, into_entry)
+                    halve_block(shape, blocks, block, entry, level, number, blocks, into, into_entry)
                 blocks.first[scale, level] += 1
                 blocks.size[scale, level] -= 1
+
+
+@kernel
+def coarsen_blocks(shape, blocks, into):
+    """Move all blocks to a ladder of twice the error, which has a level less: each is halved, and is of the
+    next scale there, whose ages are those of its scale here."""
+    for scale in range(blocks.room.shape[0]):
+        for level in range(1, shape.levels):
+            for each in range(blocks.size[scale, level]):
+                number = blocks.first[scale, level] + each
+                block, entry = find_block(shape, blocks, scale, level, number)
+                target, target_entry = put_block(shape, into, scale + 1, level - 1, number)
+                halve_block(shape, blocks, block, entry, level, number, into, target, target_entry)
+                if len(blocks.count) == 0:  # shares are twice as large there
+                    into.about[target, SLACK] = (into.about[target, SLACK] + 1) // 2
 
 
 @kernel

@@ -28,6 +28,7 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
+from muntin.synopsis.sketch.keyed_sketches import KeyedSketches
 from muntin.synopsis.sketch.kinds import SKETCHES
 from muntin.synopsis.sketch.sketched import Sketched
 from muntin.synopsis.store_scan import ScanTrack
@@ -65,7 +66,7 @@ def build_synopsis(
     if name in whole:
         return whole[name](store, where, keys, text_order)
     if name in SKETCHES:
-        return Sketched(store, where, keys, text_order, name)
+        return (KeyedSketches if keys else Sketched)(store, where, keys, text_order, name)
     if name == RangeTree.name:
         return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
     makers: dict[str, TrackMaker] = {
@@ -86,6 +87,7 @@ __all__ = [
     "EventRing",
     "Found",
     "Intervals",
+    "KeyedSketches",
     "Need",
     "Needs",
     "RInt",

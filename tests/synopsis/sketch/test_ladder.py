@@ -214,3 +214,37 @@ def test_memory_is_a_small_part_of_the_window(name: str) -> None:
             sketch.extend(make("zipf", seed, window // 4))
             sketch.forget(sketch.end - window)
         assert least * sketch.nbytes() <= 8 * window
+
+
+@each_sketch
+@settings(max_examples=40)
+@given(
+    kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 50),
+    story=st.lists(st.tuples(st.integers(0, 4000), st.booleans()), min_size=1, max_size=8),
+)  # fmt: skip
+def test_a_coarser_promise_is_kept(name: str, kind: str, seed: int, story: list[Any]) -> None:
+    """The error is doubled now and then, while elements come."""
+    stream, end = make(kind, seed, sum(come for come, _ in story)), 0
+    sketch = MAKERS[name](0.02)
+    for come, is_coarser in story:
+        sketch.extend(stream[end : end + come])
+        end += come
+        if is_coarser:
+            before, is_coarser = sketch.eps, sketch.coarsen()
+            assert sketch.eps == (2 * before if is_coarser else before)
+        sketch.check()
+        for start in {0, end // 2, 7 * end // 8}:
+            assert_right(sketch, stream[start:end], sketch.eps * (end - start), rows=end - start)
+
+
+@each_sketch
+def test_a_coarser_sketch_is_smaller(name: str) -> None:
+    sketch = MAKERS[name](0.01)
+    sketch.extend(make("uniform", 1, 200_000))
+    sizes = [sketch.entries()]
+    while sketch.coarsen():
+        sketch.check()
+        sizes.append(sketch.entries())
+    assert len(sizes) > 4
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0] / 8

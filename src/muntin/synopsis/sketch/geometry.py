@@ -87,6 +87,18 @@ def unbounded(eps: float) -> Geometry:
     return Geometry(Shape(2 * base, base, unit_bits, top, entries), base, 0)
 
 
+def coarser(geometry: Geometry) -> Geometry | None:
+    """Of twice the error, for windows of any length; None if that is no error to promise.
+
+    >>> coarser(unbounded(0.01))
+    Geometry(shape=Shape(reach=8192, margin=4096, unit_bits=4, levels=9, entries=4), base=4096, window=0)
+    """
+    reach, margin, unit_bits, levels, entries = geometry.shape
+    if geometry.window or levels <= 4:
+        return None
+    return Geometry(Shape(reach // 2, margin // 2, unit_bits, levels - 1, entries), geometry.base // 2, 0)
+
+
 def check_eps(eps: float) -> None:
     """ValueError unless an error can be promised."""
     if not FINEST <= eps <= 0.5:

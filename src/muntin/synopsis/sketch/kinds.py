@@ -26,7 +26,7 @@ SKETCHES: dict[str, str] = {  # by name, with the component that each serves
     SampledQuantiles.name: "approx_quantile",
     SampledCounts.name: "item_counts",
 }
-_PROMISE = {"approx_quantile": 1, "item_counts": 1}  # where eps and delta begin among a need's parameters
+_CERTAIN = {SlidingQuantiles.name, SlidingCounts.name}
 
 
 class Promise(NamedTuple):
@@ -42,9 +42,11 @@ class Promise(NamedTuple):
         return self.eps <= other.eps
 
 
-def promise_of(need: Need) -> Promise:
-    """What a need asks for: its parameters are what it is of (phi, support or item), eps and perhaps delta."""
-    return Promise(*need.parameters[_PROMISE[need.component] :])
+def promise_of(need: Need, name: str | None = None) -> Promise:
+    """What a need asks of a sketch, which may be one that never fails: its parameters are what it is of (phi,
+    support or item), eps and perhaps delta."""
+    promise = Promise(*need.parameters[1:])
+    return Promise(promise.eps) if name in _CERTAIN else promise
 
 
 def tightest(promises: Sequence[Promise]) -> Promise:

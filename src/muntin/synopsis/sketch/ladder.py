@@ -13,10 +13,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import AT, Blocks, cover, find_start, first_start, no_blocks, promote, scale_of
+from muntin.kernels.ladder import AT, Blocks, Shape, coarsen_blocks, cover, find_start, first_start, no_blocks, promote, scale_of
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
-from muntin.synopsis.sketch.geometry import Geometry
+from muntin.synopsis.sketch.geometry import Geometry, coarser
 
 _COLUMNS = {"code": np.dtype(np.int64), "valid": np.dtype(np.bool_), "at": np.dtype(np.int64)}
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
@@ -64,6 +64,7 @@ class Ladder(ABC, Generic[R]):
     """
 
     is_counted: bool  # whether entries have counts of their own
+    eps: float
 
     def __init__(self, geometry: Geometry):
         self.geometry = geometry
@@ -106,6 +107,13 @@ class Ladder(ABC, Generic[R]):
         """Windows will start at this instant or later."""
         start, before, _ = self._find(instant)
         self.forget(start if before < 0 else before)
+
+    @property
+    def unsettled(self) -> int:
+        """How many elements can come before any of them becomes a block."""
+        if self.geometry.is_exact:
+            return 2**62
+        return self.geometry.base + self.geometry.shape.margin - 1 - len(self._fresh)
 
     def cover(self, start: int) -> Covered:
         """The window from element `start` on."""
@@ -235,6 +243,26 @@ class Ladder(ABC, Generic[R]):
         promote(self.geometry.shape, self._blocks, self.sketched, self.needed_from)
         self._fit_scales(self.sketched)
 
+    def coarsen(self) -> bool:
+        """Promise only twice the error from now on, in about half the space; False if there is no more to give.
+
+        Answers from before are no worse than they were promised, those from now on no worse than is promised now.
+        """
+        geometry = coarser(self.geometry)
+        if geometry is None or self.geometry.is_exact:
+            return False
+        blocks = no_blocks(geometry.shape, self._scales + 1, self.is_counted)
+        coarsen_blocks(self.geometry.shape, self._blocks, blocks)
+        self.geometry, self._blocks, self._scales = geometry, blocks, self._scales + 1
+        self.eps *= 2
+        for bits, rising in self._rising.items():
+            self._shrink(rising, bits)
+        self._take_fresh()  # at once: only then are blocks as old as their scale has them
+        return True
+
+    def _shrink(self, rising: R, bits: int) -> None:
+        """A rising block may only have as many entries as it has now."""
+
     def _entries_of(self, bits: int) -> int:
         """Entries of a block of 2**bits elements when it is new."""
         shape = self.geometry.shape
@@ -276,6 +304,8 @@ class Ladder(ABC, Generic[R]):
         """State as named arrays."""
         arrays: Arrays = {
             "meta": np.array([self.end, self.needed_from, self._scales, self._fresh.dropped], np.int64),
+            "eps": np.array([self.eps]),
+            "geometry": np.array([*self.geometry.shape, self.geometry.base, self.geometry.window], np.int64),
             **{f"fresh {name}": self._fresh[name].copy() for name in _COLUMNS},
             **{f"blocks {name}": getattr(self._blocks, name).ravel().copy() for name in _KEPT},
             "rising": np.array(
@@ -287,12 +317,15 @@ class Ladder(ABC, Generic[R]):
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
-        """Go on from a snapshot of a sketch with the same geometry."""
+        """Go on from a snapshot."""
+        *shape, base, window = (int(number) for number in arrays["geometry"])
+        self.geometry, self.eps = Geometry(Shape(*shape), base, window), float(arrays["eps"][0])
         self.end, self.needed_from, scales, dropped = (int(number) for number in arrays["meta"])
         self._fresh.replace({name: arrays[f"fresh {name}"] for name in _COLUMNS})
         self._fresh.dropped = dropped
         if not self.geometry.is_exact:
-            self._resize(scales)
+            self._blocks = no_blocks(self.geometry.shape, scales, self.is_counted)
+            self._scales = scales
             for name in _KEPT:
                 into = getattr(self._blocks, name)
                 into[...] = arrays[f"blocks {name}"].reshape(into.shape)

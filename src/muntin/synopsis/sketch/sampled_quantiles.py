@@ -54,7 +54,7 @@ class SampledQuantiles(StickySample):
         check_delta(delta)
         self.eps, self.delta = eps, delta
         self.codes = OrderCode("max", dtype)
-        super().__init__(log(2 / delta) / (2 * eps * eps), window, seed, counts=False)
+        super().__init__(_needed(eps, delta), window, seed, counts=False)
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
@@ -80,6 +80,18 @@ class SampledQuantiles(StickySample):
             self.codes, [*runs, np.zeros(0, np.int64)], np.append(weight, 1), 1, count, slack, 0
         )
 
+    def coarsen(self) -> bool:
+        """Promise only twice the error from now on; False if there is no more to give."""
+        if self.eps > 0.25 or not self._coarsen(_needed(2 * self.eps, self.delta)):
+            return False
+        self.eps *= 2
+        return True
+
     def error_bound(self, count: int) -> float:
         """By how much the rank of an answer over `count` elements may be wrong, but for a chance of delta."""
         return self.eps * (self.window or count)
+
+
+def _needed(eps: float, delta: float) -> float:
+    """So many elements of a window, at least, must be kept."""
+    return log(2 / delta) / (2 * eps * eps)

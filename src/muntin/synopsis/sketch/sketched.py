@@ -48,7 +48,7 @@ class Sketched(Synopsis[EventRing]):
         for window, some in needs.windows.items():
             for need in some:
                 if need.input.argument is not None:
-                    asked.setdefault((need.input, window.unit), {})[promise_of(need)] = need
+                    asked.setdefault((need.input, window.unit), {})[promise_of(need, self.name)] = need
         self._tracks = {place: self._fitted(place, promises) for place, promises in asked.items()}
 
     def _fitted(self, place: Place, promises: Mapping[Promise, Need]) -> list[SketchTrack]:
@@ -131,7 +131,7 @@ class Sketched(Synopsis[EventRing]):
         for need in wanted:
             if need.input.argument is None:
                 continue
-            track = _choose(self._tracks[need.input, window.unit], promise_of(need))
+            track = _choose(self._tracks[need.input, window.unit], promise_of(need, self.name))
             if id(track) not in summaries:
                 sketch = track.at(count)
                 if window.is_time:
@@ -172,7 +172,7 @@ class Sketched(Synopsis[EventRing]):
     def known_since(self, window: Window, need: Need) -> int:
         if need.input.argument is None:
             return self.store.began_at
-        return _choose(self._tracks[need.input, window.unit], promise_of(need)).known_since
+        return _choose(self._tracks[need.input, window.unit], promise_of(need, self.name)).known_since
 
     def mark_texts(self, argument: Expression, used: Bools) -> None:
         for track in self._of(argument):

@@ -91,8 +91,6 @@ class SlidingCounts(Ladder[RisingCounts]):
         """For windows of any length, or up to `window` elements."""
         self.eps = eps
         super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
-        base = self.geometry.base
-        self._source, self._into = np.empty(base, np.int64), np.empty(base, np.int64)
         self._tally = np.zeros(BUCKETS, np.int64)
         self._counted: tuple[int, Pairs] | None = None  # the newest elements, when there were so many in all
 
@@ -159,8 +157,8 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> dict[int, Pairs]:
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
-            item, count = np.empty(base, np.int64), np.empty(base, np.int64)
-            scratch = self._source, self._into, item, count
+            scratch = [np.empty(base, np.int64) for _ in range(4)]
+            item, count = scratch[2:]
             pairs, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
             whole = Pairs(item[:pairs], count[:pairs], held, 0)
         else:
@@ -182,6 +180,10 @@ class SlidingCounts(Ladder[RisingCounts]):
         rising.used = used
         rising.slack += taken + pairs.slack
         rising.held += pairs.held
+
+    def _shrink(self, rising: RisingCounts, bits: int) -> None:
+        rising.used, taken = prune(rising.item, rising.count, rising.used, self._entries_of(bits))
+        rising.slack += taken
 
     def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
         put_pairs(self.geometry.shape, self._blocks, scale, level, number, rising.item, rising.count,

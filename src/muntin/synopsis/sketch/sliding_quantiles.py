@@ -81,8 +81,6 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         self.eps = eps
         self.codes = OrderCode("max", dtype)
         super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
-        base = self.geometry.base
-        self._source, self._into = np.empty(base, np.int64), np.empty(base, np.int64)
         self._sorted: tuple[int, Ints] | None = None  # the newest elements, when there were so many in all
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
@@ -143,7 +141,8 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Ints:
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
-            run, held = cut_base(shape, self._blocks, first, code, valid, at, self._source, self._into)
+            scratch = np.empty(base, np.int64), np.empty(base, np.int64)
+            run, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
             return run[:held]
         run = np.sort(code[valid])
         if base == 1 << shape.unit_bits:

@@ -30,6 +30,8 @@ _LARGEST_CHUNK = 2**13
 class StickySample:
     """Elements are codes, numbered from 0. `needed`: kept elements, at least, of every window that is longer."""
 
+    eps: float
+
     def __init__(self, needed: float, window: int | None, seed: int, counts: bool):
         self.window = window
         self.seed = seed
@@ -113,6 +115,19 @@ class StickySample:
         )
         self._kept.truncate(kept)
 
+    def _coarsen(self, needed: float) -> bool:
+        """Make do with a smaller sample of windows of any length; False if it cannot be much smaller."""
+        if self.window is not None or needed < 16:
+            return False
+        self._youngest = 1 << ceil(log2(needed))
+        self._thin()
+        return True
+
+    @property
+    def unsettled(self) -> int:
+        """How many elements can come before any of them may go."""
+        return self.chunk - 1 - self.end % self.chunk
+
     def entries(self) -> int:
         """Elements that are kept."""
         return len(self._kept)
@@ -123,12 +138,13 @@ class StickySample:
 
     def snapshot(self) -> Arrays:
         """State as named arrays."""
-        meta = np.array([self.end, self.needed_from, self._kept.dropped], np.int64)
-        return {"meta": meta, **{name: self._kept[name].copy() for name in _COLUMNS}}
+        meta = np.array([self.end, self.needed_from, self._kept.dropped, self._youngest], np.int64)
+        return {"meta": meta, "eps": np.array([self.eps]), **{name: self._kept[name].copy() for name in _COLUMNS}}
 
     def restore(self, arrays: Arrays) -> None:
-        """Go on from a snapshot of a sample with the same parameters."""
-        self.end, self.needed_from, dropped = (int(number) for number in arrays["meta"])
+        """Go on from a snapshot of a sample with the same delta and seed."""
+        self.eps = float(arrays["eps"][0])
+        self.end, self.needed_from, dropped, self._youngest = (int(number) for number in arrays["meta"])
         self._kept.replace({name: arrays[name] for name in _COLUMNS})
         self._kept.dropped = dropped
 

@@ -62,10 +62,7 @@ class SketchTrack:
         if number == self.fed:
             return self.sketch
         if number < self.fed:
-            raise WindowTooLarge(
-                "a sketch has taken in events after that instant; it answers instants from "
-                f"{np.datetime64(self.fed_to, 'us')} on"
-            )
+            raise already_settled(self.fed_to)
         if self._ahead is None or self._ahead[1] > number:
             self._ahead = (self.sketch.copy(), self.fed)
         sketch, done = self._ahead
@@ -128,6 +125,14 @@ class SketchTrack:
             sketch.extend(element_codes(self.need, value[kept]), at=at[kept])
         else:
             sketch.extend(element_codes(self.need, value), valid, at)
+
+
+def already_settled(instant: int) -> WindowTooLarge:
+    """A sketch cannot look back behind what it has taken in."""
+    return WindowTooLarge(
+        "a sketch has taken in events after that instant; it answers instants from "
+        f"{np.datetime64(instant, 'us')} on"
+    )
 
 
 def promise_in(arrays: Arrays) -> Promise:
