@@ -30,6 +30,7 @@ from muntin.sql import (
     parse_statements,
 )
 from muntin.stream import Stream
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.window import span
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -50,10 +51,20 @@ class Engine:
     `backlog_bytes` bounds the state kept for windows that closed but were not asked for by
     `advance`; those who only look up need not care. `adaptive` lets window groups change to
     another structure when the ratio of updates to look-ups changes; answers are the same.
+    `sketch_bytes` is what approximate aggregates per key may keep, for each window group: beyond it
+    their errors grow, and answers say by how much.
     """
 
-    def __init__(self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True):
-        _check_backlog(backlog_bytes)
+    def __init__(
+        self,
+        *,
+        backlog_bytes: int = 256 * 2**20,
+        adaptive: bool = True,
+        sketch_bytes: int = DEFAULT_BUDGET,
+    ):
+        _check_bytes("backlog_bytes", backlog_bytes)
+        _check_bytes("sketch_bytes", sketch_bytes)
+        self._sketch_bytes = sketch_bytes
         self._adaptive = adaptive
         self._lock = threading.RLock()
         self._backlog_bytes = backlog_bytes
@@ -216,16 +227,23 @@ class Engine:
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
-    def restore(cls, path: str | Path, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True) -> Engine:
+    def restore(
+        cls,
+        path: str | Path,
+        *,
+        backlog_bytes: int = 256 * 2**20,
+        adaptive: bool = True,
+        sketch_bytes: int = DEFAULT_BUDGET,
+    ) -> Engine:
         """An engine that goes on where a checkpoint was taken."""
         description, arrays = read_checkpoint(Path(path))
-        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive)
+        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive, sketch_bytes=sketch_bytes)
         for number, saved in enumerate(description["streams"]):
             prefix = f"{number}/"
             named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
             schema = pa.ipc.read_schema(pa.py_buffer(named.pop("schema")[0].as_py()))
             stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
-            operator = engine._operators[stream.name] = Operator(stream, backlog_bytes, adaptive)
+            operator = engine._operators[stream.name] = engine._make_operator(stream)
             texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
             queries = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
             operator.restore(saved["state"], named, queries)
@@ -235,10 +253,13 @@ class Engine:
 
     # -- within ------------------------------------------------------------------------------------
 
+    def _make_operator(self, stream: Stream) -> Operator:
+        return Operator(stream, self._backlog_bytes, self._adaptive, self._sketch_bytes)
+
     def _run(self, statement: Statement) -> Any:
         match statement:
             case CreateStream(stream):
-                self._operators[stream.name] = Operator(stream, self._backlog_bytes, self._adaptive)
+                self._operators[stream.name] = self._make_operator(stream)
             case DropStream(name):
                 del self._operators[name]
             case RegisterQuery(name, query):
@@ -331,9 +352,9 @@ class Engine:
         return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings))
 
 
-def _check_backlog(given: Any) -> None:
+def _check_bytes(name: str, given: Any) -> None:
     if not isinstance(given, int) or given < 0:
-        raise MuntinError(f"backlog_bytes is a number of bytes, not {given!r}")
+        raise MuntinError(f"{name} is a number of bytes, not {given!r}")
 
 
 def _check_texts(name: Any, sql: Any) -> None:

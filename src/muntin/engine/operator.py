@@ -16,6 +16,7 @@ from muntin.engine.timed import timed_many
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 
 _BUNDLES = 16  # lists of names that lookup_many has prepared
 
@@ -23,8 +24,10 @@ _BUNDLES = 16  # lists of names that lookup_many has prepared
 class Operator:
     """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
 
-    def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
-        self.shard = Shard(stream, backlog_bytes, adaptive)
+    def __init__(
+        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+    ):
+        self.shard = Shard(stream, backlog_bytes, adaptive, sketch_bytes)
 
     def register(self, queries: Mapping[str, Query]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""

@@ -28,8 +28,9 @@ from muntin.plan.manager import Placed
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.stream import Stream
-from muntin.synopsis import EventRing, SliceStore, Synopsis, build_synopsis
+from muntin.synopsis import EventRing, KeyedSketches, SliceStore, Synopsis, build_synopsis
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 
 _FOREVER = 2**63 - 1
 Keys = tuple[Expression, ...]
@@ -38,7 +39,9 @@ Keys = tuple[Expression, ...]
 class Shard:
     """State for all queries over one stream."""
 
-    def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
+    def __init__(
+        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+    ):
         self.stream = stream
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
@@ -50,6 +53,7 @@ class Shard:
         self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
         self._wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
+        self._sketch_bytes = sketch_bytes
         self.needed_bytes = 0  # of state when it was last without backlog
         self.readers: dict[str, Any] = {}  # of single answers, by query; see point.py
         self.key_readers: dict[str, Any] = {}  # of single keys, by query; see key_point.py
@@ -136,6 +140,8 @@ class Shard:
         new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
         if old is not None:
             new.kept_from = old.kept_from
+        if isinstance(new, KeyedSketches):
+            new.budget = self._sketch_bytes
         return new
 
     def _forget_prepared(self) -> None:

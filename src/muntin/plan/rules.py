@@ -144,7 +144,7 @@ def choose_synopsis(demand: Demand) -> Rule:
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
     if synopsis in SKETCHES:
-        return why_not_sketch(demand)
+        return why_not_sketch(synopsis, demand)
     if synopsis == "slices":
         return (
             None if is_on_slices(demand) else "it needs a time window with SLIDE and an aggregate that merges"

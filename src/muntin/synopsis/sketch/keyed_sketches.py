@@ -76,9 +76,10 @@ class KeyedSketches(Synopsis[EventRing]):
         number = self.store.dropped + self.store.find(self.kept_from)
         if number > self._fed:
             self._settle(number)
-        for track in self._all():
-            track.forget(self.kept_from - self.needs.reach("time"))
-        self._keep_to_budget()
+        if self._fed_to > LONG_AGO:
+            for track in self._all():
+                track.forget(self.kept_from - self.needs.reach("time"))
+            self._keep_to_budget()
 
     def _settle(self, number: int) -> None:
         part = slice(self._fed - self.store.dropped, number - self.store.dropped)
@@ -256,7 +257,7 @@ def _choose(tracks: Sequence[KeyedTrack], promise: Promise) -> KeyedTrack:
 def _described(track: KeyedTrack, budget: int) -> str:
     full = f" (for lack of room: {budget:,} bytes)" if track.promise != track.asked else ""
     keys = f"{len(track.heavy):,} keys in sketches"
-    return f"{track.need.input}: {describe(track.promise)}{full}, {keys}, {track.entries():,} entries"
+    return f"{track.need.input}: {describe(track.promise)}{full}, {keys}, {track.entries():,} entries in {track.nbytes():,} bytes"
 
 
 def _under(arrays: Arrays, prefix: str) -> Arrays:

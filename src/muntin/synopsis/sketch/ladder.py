@@ -69,6 +69,7 @@ class Ladder(ABC, Generic[R]):
     def __init__(self, geometry: Geometry):
         self.geometry = geometry
         self.end = 0  # elements that have come
+        self.sketched = 0  # those before this one are in blocks only
         self.needed_from = 0  # no window starts before this element
         self._fresh = Columns(_COLUMNS)
         self._rising: dict[int, R] = {}  # by the logarithm of the size
@@ -76,8 +77,8 @@ class Ladder(ABC, Generic[R]):
         self._blocks: Blocks = no_blocks(geometry.shape, 0 if geometry.is_exact else 1, self.is_counted)
 
     @property
-    def sketched(self) -> int:
-        """Elements before this one are in blocks only."""
+    def _fresh_from(self) -> int:
+        """The first element that waits; between `sketched` and this one all were forgotten."""
         return self.end - len(self._fresh)
 
     @property
@@ -91,7 +92,7 @@ class Ladder(ABC, Generic[R]):
         However they are cut into batches, the state is the same.
         """
         times = np.zeros(len(code), np.int64) if at is None else at
-        step = max(self.geometry.base, 4096)  # so that what waits stays small
+        step = max(self.geometry.base, 1024)  # so that what waits stays small
         for lo in range(0, len(code), step):
             part = slice(lo, lo + step)
             self._fresh.extend({"code": code[part], "valid": valid[part], "at": times[part]})
@@ -113,13 +114,13 @@ class Ladder(ABC, Generic[R]):
         """How many elements can come before any of them becomes a block."""
         if self.geometry.is_exact:
             return 2**62
-        return self.geometry.base + self.geometry.shape.margin - 1 - len(self._fresh)
+        return self.geometry.base + self.geometry.shape.margin - 1 - (self.end - self.sketched)
 
     def cover(self, start: int) -> Covered:
         """The window from element `start` on."""
         wanted, sketched = max(start, self.kept_from), self.sketched
         if wanted >= sketched:
-            return Covered(wanted, 0, np.zeros((0, 3), np.int64), wanted - sketched)
+            return self._cover(wanted, 0)
         found, _ = first_start(self.geometry.shape, self._blocks, wanted, sketched)
         return self._cover(found, found - wanted)
 
@@ -133,18 +134,17 @@ class Ladder(ABC, Generic[R]):
     def _find(self, instant: int) -> tuple[int, int, int]:
         """The first element, as far as is known, that is not older than an instant; where the block before it
         starts (-1 if there is none), and how many elements of that may be as young."""
-        sketched = self.sketched
         fresh = int(np.searchsorted(self._fresh["at"], instant))
-        if fresh or self.geometry.is_exact or not sketched:
-            first = max(sketched + fresh, self.kept_from)
+        if fresh or self._fresh_from > self.sketched or self.geometry.is_exact or not self.sketched:
+            first = max(self._fresh_from + fresh, self.kept_from)
             return first, first, 0
-        start, before, young = find_start(self.geometry.shape, self._blocks, instant, sketched)
+        start, before, young = find_start(self.geometry.shape, self._blocks, instant, self.sketched)
         return int(start), int(before), int(young)
 
     def _cover(self, start: int, left_out: int) -> Covered:
         sketched, shape = self.sketched, self.geometry.shape
         if start >= sketched:
-            return Covered(start, left_out, np.zeros((0, 3), np.int64), start - sketched)
+            return Covered(start, left_out, np.zeros((0, 3), np.int64), max(0, start - self._fresh_from))
         # with runs shorter than the smallest block, the newest part of one may be in no block yet
         end = sketched >> shape.unit_bits << shape.unit_bits
         found = np.empty((4 * shape.levels + 64, 3), np.int64)
@@ -166,24 +166,35 @@ class Ladder(ABC, Generic[R]):
         if self.geometry.is_exact:
             self._settle()
             return
-        base = self.geometry.base
-        taken, waiting = 0, len(self._fresh)
-        code, valid, at = (self._fresh[name] for name in _COLUMNS)
-        while waiting - taken >= base + self.geometry.shape.margin:
+        base, margin = self.geometry.base, self.geometry.shape.margin
+        if self.end - self.sketched < base + margin:
+            return
+        columns = [self._fresh[name] for name in _COLUMNS]
+        if gone := self._fresh_from - self.sketched:  # forgotten, but they have their places
+            columns = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in columns]
+        code, valid, at = columns
+        taken = 0
+        while self.end - self.sketched >= base + margin:
             part = slice(taken, taken + base)
-            self._take(self.end - waiting + taken, code[part], valid[part], at[part])
+            self._take(self.sketched, code[part], valid[part], at[part])
             taken += base
-        self._fresh.drop_first(taken)
+        self._fresh.drop_first(max(0, taken - gone))
 
     def _take(self, first: int, code: Ints, valid: Bools, at: Ints) -> None:
         """Turn `base` elements, of which the first has number `first`, into blocks."""
         shape, sketched = self.geometry.shape, first + self.geometry.base
         if self.geometry.window:
             self.needed_from = max(self.needed_from, sketched - self.geometry.window)
+        self.sketched = sketched
         self._fit_scales(sketched)
         promote(shape, self._blocks, sketched, self.needed_from)
+        if sketched <= self.needed_from:  # nobody will ask for any of them
+            self._rising.clear()
+            return
         self._fit_rising(first)
         run = self._cut(first, code, valid, at)
+        if first < self.needed_from:
+            promote(shape, self._blocks, sketched, self.needed_from)
         for bits, rising in self._rising.items():
             if first & ((1 << bits) - 1) == 0:
                 rising.begin(first, int(at[0]))
@@ -237,8 +248,8 @@ class Ladder(ABC, Generic[R]):
             del self._rising[bits]
 
     def _settle(self) -> None:
+        self._fresh.drop_first(max(0, self.kept_from - self._fresh_from))
         if self.geometry.is_exact:
-            self._fresh.drop_first(max(0, self.kept_from - self.sketched))
             return
         promote(self.geometry.shape, self._blocks, self.sketched, self.needed_from)
         self._fit_scales(self.sketched)
@@ -303,7 +314,9 @@ class Ladder(ABC, Generic[R]):
     def snapshot(self) -> Arrays:
         """State as named arrays."""
         arrays: Arrays = {
-            "meta": np.array([self.end, self.needed_from, self._scales, self._fresh.dropped], np.int64),
+            "meta": np.array(
+                [self.end, self.sketched, self.needed_from, self._scales, self._fresh.dropped], np.int64
+            ),
             "eps": np.array([self.eps]),
             "geometry": np.array([*self.geometry.shape, self.geometry.base, self.geometry.window], np.int64),
             **{f"fresh {name}": self._fresh[name].copy() for name in _COLUMNS},
@@ -320,7 +333,7 @@ class Ladder(ABC, Generic[R]):
         """Go on from a snapshot."""
         *shape, base, window = (int(number) for number in arrays["geometry"])
         self.geometry, self.eps = Geometry(Shape(*shape), base, window), float(arrays["eps"][0])
-        self.end, self.needed_from, scales, dropped = (int(number) for number in arrays["meta"])
+        self.end, self.sketched, self.needed_from, scales, dropped = map(int, arrays["meta"])
         self._fresh.replace({name: arrays[f"fresh {name}"] for name in _COLUMNS})
         self._fresh.dropped = dropped
         if not self.geometry.is_exact:
@@ -362,7 +375,8 @@ class Ladder(ABC, Generic[R]):
         shape, blocks, sketched = self.geometry.shape, self._blocks, self.sketched
         # elements wait until there are enough to be blocks, and blocks end where those begin
         assert sketched % self.geometry.base == 0
-        assert len(self._fresh) < self.geometry.base + shape.margin
+        assert self.end - sketched < self.geometry.base + shape.margin
+        assert sketched <= self._fresh_from <= max(sketched, self.kept_from)
         # no row has more blocks than room, and none is older, or younger, than its scale allows
         assert bool((blocks.size <= blocks.room).all())
         for scale, level in np.argwhere(blocks.size > 0).tolist():

@@ -187,7 +187,8 @@ class Sketched(Synopsis[EventRing]):
 
     def __str__(self) -> str:
         return "; ".join(
-            f"sketch of {track.need.input}: {describe(track.promise)}, {track.sketch.entries():,} entries"
+            f"sketch of {track.need.input}: {describe(track.promise)}, "
+            f"{track.sketch.entries():,} entries in {track.sketch.nbytes():,} bytes"
             for track in self._all()
         )
 

@@ -92,7 +92,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         self.eps = eps
         super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
         self._tally = np.zeros(BUCKETS, np.int64)
-        self._counted: tuple[int, Pairs] | None = None  # the newest elements, when there were so many in all
+        self._counted: tuple[tuple[int, int], Pairs] | None = None  # the newest elements, of these numbers
 
     def extend(self, item: Ints, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL does not count,
@@ -143,12 +143,13 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _newest(self, first: int) -> Pairs:
         """The newest elements from an index on, counted."""
-        if first or self._counted is None or self._counted[0] != self.end:
+        newest = (self._fresh_from, self.end)
+        if first or self._counted is None or self._counted[0] != newest:
             code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
             pairs = _count(np.sort(code[valid]))
             if first:
                 return pairs
-            self._counted = (self.end, pairs)
+            self._counted = (newest, pairs)
         return self._counted[1]
 
     def _rise(self, bits: int) -> RisingCounts:

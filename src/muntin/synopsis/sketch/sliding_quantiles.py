@@ -81,7 +81,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         self.eps = eps
         self.codes = OrderCode("max", dtype)
         super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
-        self._sorted: tuple[int, Ints] | None = None  # the newest elements, when there were so many in all
+        self._sorted: tuple[tuple[int, int], Ints] | None = None  # the newest elements, of these numbers
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
@@ -127,12 +127,13 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _sorted_fresh(self, first: int) -> Ints:
         """The newest elements from an index on, sorted."""
-        if first or self._sorted is None or self._sorted[0] != self.end:
+        newest = (self._fresh_from, self.end)
+        if first or self._sorted is None or self._sorted[0] != newest:
             code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
             run = np.sort(code[valid])
             if first:
                 return run
-            self._sorted = (self.end, run)
+            self._sorted = (newest, run)
         return self._sorted[1]
 
     def _rise(self, bits: int) -> RisingQuantiles:

@@ -72,11 +72,14 @@ class SketchTrack:
 
     def forget(self, instant: int, rows: int) -> None:
         """Windows will begin at this instant, or at the event `rows` before the next to be fed, or later."""
-        if self.unit == "rows":
-            self.sketch.forget(max(0, self.fed - self.first - rows))
-        elif instant > self.forgotten_before:
-            self.sketch.forget_before(instant)
-            self.forgotten_before = instant
+        if self.fed == self.first:
+            return
+        for sketch in (self.sketch, self._ahead[0] if self._ahead is not None else None):
+            if sketch is not None and self.unit == "rows":
+                sketch.forget(max(0, self.fed - self.first - rows))
+            elif sketch is not None:
+                sketch.forget_before(instant)
+        self.forgotten_before = max(self.forgotten_before, instant)
 
     def nbytes(self) -> int:
         return self.sketch.nbytes() + (self._ahead[0].nbytes() if self._ahead is not None else 0)
