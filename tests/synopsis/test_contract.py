@@ -55,7 +55,9 @@ SUBJECTS = {
         UNKEYED,
     ),
     "sliding_quantiles": Subject(
-        NOW, "APPROX_QUANTILE(x, 0.3, 0.1), APPROX_QUANTILE(n, 0.99, 0.05), APPROX_QUANTILE(x, 0.5, 0.2)", KEYED
+        NOW,
+        "APPROX_QUANTILE(x, 0.3, 0.1), APPROX_QUANTILE(n, 0.99, 0.05), APPROX_QUANTILE(x, 0.5, 0.2)",
+        KEYED,
     ),
     "sliding_counts": Subject(
         NOW, "APPROX_FREQUENT(n, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1), APPROX_FREQUENT(w, 0.3, 0.2)", KEYED

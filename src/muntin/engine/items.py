@@ -17,7 +17,9 @@ from muntin.synopsis.contract import Ints, storage
 from muntin.synopsis.item_code import item_codes, item_values
 
 
-def lower_items(call: CallReading, counts: Sequence[Counts], texts: Mapping[Expression, Dictionary]) -> pa.Array:
+def lower_items(
+    call: CallReading, counts: Sequence[Counts], texts: Mapping[Expression, Dictionary]
+) -> pa.Array:
     """Answers of an aggregate of items, one for each window."""
     need = call.parts[0].need
     argument = need.input.argument

@@ -196,7 +196,7 @@ def find_start(shape, blocks, instant, sketched):
                 hi = middle
         if lo > 0:
             place = blocks.block_start[scale, 0] + (first + lo - 1) % blocks.room[scale, 0]
-            before, young = (first + lo - 1) << bits, max(0, blocks.about[place, HELD] - 1)
+            before, young = (first + lo - 1) << bits, max(np.int64(0), blocks.about[place, HELD] - 1)
         if lo < size:
             return (first + lo) << bits, before, young
     return sketched, before, young

@@ -122,25 +122,25 @@ def put_pairs(shape, blocks, scale, level, number, item, count, pairs, singles, 
     top = tally_counts(count, pairs, tally)
     lost = max(nth_greatest(count, pairs, shape.entries << level, tally, top), np.int64(singles > 0))
     # from the greatest count down: where those of each count begin
-    used, last = np.int64(0), len(tally) - 1
+    begins, last = 0, len(tally) - 1
     for place in range(top, -1, -1):
         here = tally[place]
-        tally[place] = used
-        used += here
+        tally[place] = begins
+        begins += here
     used = 0
     for i in range(pairs):
-        number_of = np.int64(count[i])
-        if number_of <= lost:
+        often = np.int64(count[i])
+        if often <= lost:
             continue
         used += 1
-        place = min(number_of, last)
-        to = entry + tally[place]
-        tally[place] += 1
-        if place == last:  # few, and by comparison
-            while to > entry and blocks.count[to - 1] < number_of:
+        bucket = min(often, last)
+        to = entry + tally[bucket]
+        tally[bucket] += 1
+        if bucket == last:  # few, and by comparison
+            while to > entry and blocks.count[to - 1] < often:
                 blocks.item[to], blocks.count[to] = blocks.item[to - 1], blocks.count[to - 1]
                 to -= 1
-        blocks.item[to], blocks.count[to] = item[i], number_of
+        blocks.item[to], blocks.count[to] = item[i], often
     tally[: top + 1] = 0
     blocks.about[block, HELD], blocks.about[block, AT] = held, at
     blocks.about[block, USED], blocks.about[block, SLACK] = used, slack

@@ -63,9 +63,7 @@ def cut_base(shape, blocks, first, code, valid, at, source, into):
     while True:
         for number in range(count // size):
             lo = number * size
-            cut_block(
-                shape, blocks, 0, level, (first + lo) // size, source, lo, held_of[number], at[lo]
-            )
+            cut_block(shape, blocks, 0, level, (first + lo) // size, source, lo, held_of[number], at[lo])
         if size == count:
             return source, held_of[0]
         for lo in range(0, count, 2 * size):

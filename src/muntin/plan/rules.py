@@ -86,10 +86,22 @@ def _subtracts(demand: Demand) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(_is_sketched("sliding_quantiles"), "sliding_quantiles", "an approximate quantile, within eps for sure"),
-    Rule(_is_sketched("sampled_quantiles"), "sampled_quantiles", "it may fail by a chance of delta, and eps is large"),
-    Rule(_is_sketched("sliding_counts"), "sliding_counts", "approximate counts of items, within eps for sure"),
-    Rule(_is_sketched("sampled_counts"), "sampled_counts", "they may fail by a chance of delta: a sample is smaller"),
+    Rule(
+        _is_sketched("sliding_quantiles"), "sliding_quantiles", "an approximate quantile, within eps for sure"
+    ),
+    Rule(
+        _is_sketched("sampled_quantiles"),
+        "sampled_quantiles",
+        "it may fail by a chance of delta, and eps is large",
+    ),
+    Rule(
+        _is_sketched("sliding_counts"), "sliding_counts", "approximate counts of items, within eps for sure"
+    ),
+    Rule(
+        _is_sketched("sampled_counts"),
+        "sampled_counts",
+        "they may fail by a chance of delta: a sample is smaller",
+    ),
     Rule(
         lambda demand: _is_keyed(demand) and not demand.window.is_time,
         "rescan_rows",

@@ -187,7 +187,8 @@ class _Binder:
 
     def _errors(self, name: str, tree: exp.Expr) -> list[tuple[str, exp.Expr]]:
         """A column with the error of each approximate aggregate that an item reads."""
-        calls, found = list(self.calls), []
+        calls = list(self.calls)
+        found: list[tuple[str, exp.Expr]] = []
         for column in tree.find_all(exp.Column):
             call = calls[int(column.name[1:])] if column.name.startswith("$") else None
             if call is None or f"{call.function}{ERROR}" not in AGGREGATES:
@@ -196,7 +197,9 @@ class _Binder:
             if error not in self.calls:
                 self.calls[error] = len(self.calls)
                 self.call_nodes.append(column)
-            found.append((self.names.take_default(f"{name}{ERROR}"), _answer_column(f"${self.calls[error]}", column)))
+            found.append(
+                (self.names.take_default(f"{name}{ERROR}"), _answer_column(f"${self.calls[error]}", column))
+            )
         return found
 
     def _having(self) -> Expression | None:

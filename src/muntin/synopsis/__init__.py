@@ -26,11 +26,11 @@ from muntin.synopsis.rescan import Rescan, RingSynopsis
 from muntin.synopsis.rescan_rows import RescanRows
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
-from muntin.synopsis.slice_store import SliceStore
-from muntin.synopsis.slices import Slices
 from muntin.synopsis.sketch.keyed_sketches import KeyedSketches
 from muntin.synopsis.sketch.kinds import SKETCHES
 from muntin.synopsis.sketch.sketched import Sketched
+from muntin.synopsis.slice_store import SliceStore
+from muntin.synopsis.slices import Slices
 from muntin.synopsis.store_scan import ScanTrack
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import DistinctTrack, IntervalTrack, QuantileTrack
@@ -54,7 +54,9 @@ SYNOPSES: dict[str, frozenset[str]] = {
     **{name: frozenset({component}) for name, component in SKETCHES.items()},
 }
 # Those that read single events even where folded slices would do.
-READ_EVENTS = frozenset({each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)} | SKETCHES.keys())
+READ_EVENTS = frozenset(
+    {each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)} | SKETCHES.keys()
+)
 
 
 def build_synopsis(

@@ -10,7 +10,9 @@ import pytest
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 
 
-@pytest.mark.parametrize(("inverse", "levels"), [(2, 4), (4, 5), (8, 6), (16, 7), (64, 9), (128, 10), (1024, 13)])
+@pytest.mark.parametrize(
+    ("inverse", "levels"), [(2, 4), (4, 5), (8, 6), (16, 7), (64, 9), (128, 10), (1024, 13)]
+)
 def test_the_papers_levels(inverse: int, levels: int) -> None:
     window = 2**24
     shape = bounded(window, 1 / inverse).shape
@@ -33,7 +35,9 @@ def test_the_papers_space(inverse: int, entries: int) -> None:
     assert not bounded(2**20, 1 / inverse).is_exact
 
 
-@pytest.mark.parametrize(("window", "eps", "reach", "inverse"), [(1000, 0.1, 1024, 16), (1500, 0.03, 2048, 64)])
+@pytest.mark.parametrize(
+    ("window", "eps", "reach", "inverse"), [(1000, 0.1, 1024, 16), (1500, 0.03, 2048, 64)]
+)
 def test_rounding_to_powers_of_two(window: int, eps: float, reach: int, inverse: int) -> None:
     geometry = bounded(window, eps, is_auto=False)
     assert geometry.shape.reach == reach

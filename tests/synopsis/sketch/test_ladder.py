@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_batches_leave_the_same_state(name: str, seed: int, count: int, cuts: li
     whole, parts = MAKERS[name](0.2), MAKERS[name](0.2)
     whole.extend(stream)
     edges = [0, *sorted(min(cut, count) for cut in cuts), count]
-    for lo, hi in zip(edges[:-1], edges[1:], strict=True):
+    for lo, hi in itertools.pairwise(edges):
         parts.extend(stream[lo:hi])
     same(whole.snapshot(), parts.snapshot())
 

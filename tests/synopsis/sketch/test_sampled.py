@@ -19,7 +19,8 @@ INT = np.dtype(np.int64)
 
 
 @pytest.mark.parametrize(
-    ("window", "eps", "delta", "rate"), [(2**20, 0.01, 0.01, 10), (2**16, 1 / 64, 0.01, 6), (1000, 0.01, 0.01, 0)]
+    ("window", "eps", "delta", "rate"),
+    [(2**20, 0.01, 0.01, 10), (2**16, 1 / 64, 0.01, 6), (1000, 0.01, 0.01, 0)],
 )
 def test_m4_rate(window: int, eps: float, delta: float, rate: int) -> None:
     """2^-(r+1) <= X / W < 2^-r with the natural logarithm, for which the chance to miss an item is small."""
@@ -55,7 +56,9 @@ def thinned(text: str, sampled: set[int]) -> list[tuple[str, int, int]]:
         if {sample_of(seed, block, 2) + 1 for block in range(len(code) // 4)} == sampled
     )
     columns = [code, np.ones(len(code), np.int64), position, np.zeros(len(code), np.int64)]
-    kept = thin(*columns, np.zeros(len(code), np.int8), len(code), len(code), 0, 2, seed, True, np.empty(64, np.int64))
+    kept = thin(
+        *columns, np.zeros(len(code), np.int8), len(code), len(code), 0, 2, seed, True, np.empty(64, np.int64)
+    )
     return [(chr(code[i]), int(columns[1][i]), int(position[i]) + 1) for i in range(kept)]
 
 
@@ -102,14 +105,19 @@ def test_m7_without_it_counts_are_lost() -> None:
     kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), count=st.integers(1, 30_000),
     window=st.none() | st.integers(100, 20_000), share=st.floats(0.01, 1),
 )  # fmt: skip
-def test_counts_are_never_too_high(kind: str, seed: int, count: int, window: int | None, share: float) -> None:
+def test_counts_are_never_too_high(
+    kind: str, seed: int, count: int, window: int | None, share: float
+) -> None:
     stream = make(kind, seed, count)
     sample = SampledCounts(0.1, 0.1, window, seed)
     sample.extend(stream)
     sample.check()
     rows = max(1, int(share * min(count, window or count)))
     true, summary = counts(stream[count - rows :]), sample.summary(rows=rows)
-    assert all(often <= true[item] for item, often in zip(summary.item.tolist(), summary.count_of.tolist(), strict=True))
+    assert all(
+        often <= true[item]
+        for item, often in zip(summary.item.tolist(), summary.count_of.tolist(), strict=True)
+    )
 
 
 def test_counts_fail_no_more_often_than_promised() -> None:

@@ -57,7 +57,9 @@ def test_the_papers_blocks() -> None:
     sketch.extend(letters("abacabadabacabae"))
     block, entry = find_block(shape, sketch._blocks, 0, 3, 0)
     used = sketch._blocks.about[block, 1]
-    found = zip(sketch._blocks.item[entry : entry + used], sketch._blocks.count[entry : entry + used], strict=True)
+    found = zip(
+        sketch._blocks.item[entry : entry + used], sketch._blocks.count[entry : entry + used], strict=True
+    )
     whole = {chr(item): int(count) for item, count in found}
     assert whole == {"a": 8, "b": 4, "c": 2, "d": 1, "e": 1}
     assert named(sketch.summary(rows=16)) == whole

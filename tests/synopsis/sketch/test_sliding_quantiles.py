@@ -149,5 +149,5 @@ def test_shards_merge_with_their_errors(seed: int, count: int, kind: str) -> Non
         sketch.extend(stream[shard_of == shard], at=at[shard_of == shard])
         summaries.append(sketch.summary(since=since))
     merged = QuantileSummary.merge(summaries)
-    assert merged.error == pytest.approx(sum(each.error for each in summaries))
+    assert merged.error <= sum(each.error for each in summaries)
     assert_kept(merged, stream[since:], 0.125 * (count - since))

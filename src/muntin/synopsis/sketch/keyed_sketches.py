@@ -101,11 +101,11 @@ class KeyedSketches(Synopsis[EventRing]):
             ):
                 break
         while self._settled_bytes() > self.budget:
-            halves = [each for track in self._all() if (each := track.halfway()) is not None]
-            if not halves:
-                break
+            oldest = min(track.oldest(self._fed_to) for track in self._all())
+            if oldest >= self._fed_to:
+                break  # nothing is left
             for track in self._all():
-                track.forget(max(halves))
+                track.forget((oldest + self._fed_to + 1) // 2)
 
     def _settled_bytes(self) -> int:
         return sum(track.nbytes() for track in self._all())
@@ -122,7 +122,9 @@ class KeyedSketches(Synopsis[EventRing]):
     ) -> Found:
         found = [self._lookup(window, int(instant), wanted, ids, width) for instant in instants]
         partials = {
-            need: tuple(np.concatenate(arrays) for arrays in zip(*(each[need] for each in found), strict=True))
+            need: tuple(
+                np.concatenate(arrays) for arrays in zip(*(each[need] for each in found), strict=True)
+            )
             for need in wanted
         }
         start, end = instants - window.size, instants
@@ -147,7 +149,9 @@ class KeyedSketches(Synopsis[EventRing]):
             if need.input.argument is None:
                 partials[need] = (self._presence(since, part, slot_of, width),)
         for track in self._all():
-            needs = [need for need in wanted if need.input == track.need.input and self._track_of(need) is track]
+            needs = [
+                need for need in wanted if need.input == track.need.input and self._track_of(need) is track
+            ]
             if needs:
                 partials |= track.read(since, self._values(track, part), slot_of, width, needs)
         return partials
@@ -216,7 +220,9 @@ class KeyedSketches(Synopsis[EventRing]):
         }
         for input, tracks in self._tracks.items():
             for number, track in enumerate(tracks):
-                arrays |= {f"keyed {input} #{number}/{part}": array for part, array in track.snapshot().items()}
+                arrays |= {
+                    f"keyed {input} #{number}/{part}": array for part, array in track.snapshot().items()
+                }
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
@@ -224,10 +230,13 @@ class KeyedSketches(Synopsis[EventRing]):
         self._fed, self._fed_to = (int(number) for number in arrays["fed"])
         self._last_at = arrays["last_at"].astype(np.int64)
         for input, tracks in self._tracks.items():
-            need, restored = tracks[0].need, []
+            need = tracks[0].need
+            restored: list[KeyedTrack] = []
             while found := _under(arrays, f"keyed {input} #{len(restored)}/"):
-                eps, delta, asked = found["promise"].tolist()
-                track = KeyedTrack(need, self.name, Promise(asked, None if np.isnan(delta) else delta), LONG_AGO)
+                _, delta, asked = found["promise"].tolist()
+                track = KeyedTrack(
+                    need, self.name, Promise(asked, None if np.isnan(delta) else delta), LONG_AGO
+                )
                 track.restore(found)
                 restored.append(track)
             self._tracks[input] = restored
@@ -242,7 +251,9 @@ class KeyedSketches(Synopsis[EventRing]):
         return [track for tracks in self._tracks.values() for track in tracks]
 
     def _of(self, argument: Expression) -> list[KeyedTrack]:
-        return [track for track in self._all() if track.need.input.argument == argument and not track.is_quantile]
+        return [
+            track for track in self._all() if track.need.input.argument == argument and not track.is_quantile
+        ]
 
 
 _ANY = Window("time", 1)
@@ -256,8 +267,8 @@ def _choose(tracks: Sequence[KeyedTrack], promise: Promise) -> KeyedTrack:
 
 def _described(track: KeyedTrack, budget: int) -> str:
     full = f" (for lack of room: {budget:,} bytes)" if track.promise != track.asked else ""
-    keys = f"{len(track.heavy):,} keys in sketches"
-    return f"{track.need.input}: {describe(track.promise)}{full}, {keys}, {track.entries():,} entries in {track.nbytes():,} bytes"
+    size = f"{track.entries():,} entries in {track.nbytes():,} bytes"
+    return f"{track.need.input}: {describe(track.promise)}{full}, {len(track.heavy):,} keys in sketches, {size}"
 
 
 def _under(arrays: Arrays, prefix: str) -> Arrays:

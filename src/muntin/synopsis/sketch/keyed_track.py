@@ -7,6 +7,7 @@ one: it is *heavy* from then on, until it is silent for longer than any window.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -79,12 +80,15 @@ class KeyedTrack:
         self._promote()
         return True
 
-    def halfway(self) -> int | None:
-        """The instant since which half of the light values have come; None if there are none."""
-        at = self._light["at"]
-        return int(at[len(at) // 2]) + 1 if len(at) else None
+    def oldest(self, until: int) -> int:
+        """About since when it has values; `until` if it has none."""
+        times = [int(sketch.time_of_last(sketch.end)) for sketch in self.heavy.values()]
+        times += [int(self._light["at"][0])] if len(self._light) else []
+        return min((each for each in times if each > LONG_AGO), default=until)
 
-    def read(self, since: int, newest: Values, slot_of: Ints, width: int, wanted: list[Need]) -> dict[Need, Partial]:
+    def read(
+        self, since: int, newest: Values, slot_of: Ints, width: int, wanted: list[Need]
+    ) -> dict[Need, Partial]:
         """Partials of a window from `since` on for some keys: `slot_of[key]` is the slot of a key, or -1; `newest`
         are those of its values that are not settled."""
         light = self._since(since)
@@ -96,7 +100,7 @@ class KeyedTrack:
         offset = np.searchsorted(slot[asked][order], np.arange(width + 1))
         heavy = [(int(slot_of[key]), key) for key in self.heavy if slot_of[key] >= 0]
         if not self.is_quantile:
-            summaries = [_exact_counts(value[lo:hi]) for lo, hi in zip(offset[:-1], offset[1:], strict=True)]
+            summaries = [_exact_counts(value[lo:hi]) for lo, hi in itertools.pairwise(offset)]
             for at, key in heavy:
                 known = self.heavy[key].summary(since=since)
                 summaries[at] = CountSummary.merge([known, summaries[at]])
@@ -139,10 +143,10 @@ class KeyedTrack:
 
     def entries(self) -> int:
         """Light values, and entries of sketches."""
-        return len(self._light) + sum(sketch.entries() for sketch in self.heavy.values())
+        return len(self._light) + sum(int(sketch.entries()) for sketch in self.heavy.values())
 
     def nbytes(self) -> int:
-        return self._light.nbytes() + sum(sketch.nbytes() for sketch in self.heavy.values())
+        return self._light.nbytes() + sum(int(sketch.nbytes()) for sketch in self.heavy.values())
 
     def mark_keys(self, used: Bools) -> None:
         used[self._light["key"]] = True
@@ -205,7 +209,7 @@ def _by_key(values: Values) -> Iterator[tuple[int, Values]]:
     order = np.argsort(values.key, kind="stable")
     key = values.key[order]
     edges = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), len(key)]
-    for lo, hi in zip(edges[:-1], edges[1:], strict=True):
+    for lo, hi in itertools.pairwise(edges):
         some = order[lo:hi]
         yield int(key[lo]), Values(key[lo:hi], values.value[some], values.at[some])
 

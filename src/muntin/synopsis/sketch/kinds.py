@@ -72,7 +72,9 @@ def sketch_for(need: Need) -> str:
     shape = unbounded(promise.eps).shape
     entries = shape.levels * shape.entries << (shape.levels - 1)  # for each doubling of the window
     sampled = 1.5 * log(2 / promise.delta) / (2 * promise.eps**2)
-    return SampledQuantiles.name if 3 * sampled < entries else SlidingQuantiles.name  # a sample also has positions
+    return (
+        SampledQuantiles.name if 3 * sampled < entries else SlidingQuantiles.name
+    )  # a sample also has positions
 
 
 def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:

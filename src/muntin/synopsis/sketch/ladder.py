@@ -13,7 +13,18 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import AT, Blocks, Shape, coarsen_blocks, cover, find_start, first_start, no_blocks, promote, scale_of
+from muntin.kernels.ladder import (
+    AT,
+    Blocks,
+    Shape,
+    coarsen_blocks,
+    cover,
+    find_start,
+    first_start,
+    no_blocks,
+    promote,
+    scale_of,
+)
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.sketch.geometry import Geometry, coarser
@@ -92,7 +103,7 @@ class Ladder(ABC, Generic[R]):
         However they are cut into batches, the state is the same.
         """
         times = np.zeros(len(code), np.int64) if at is None else at
-        step = max(self.geometry.base, 1024)  # so that what waits stays small
+        step = max(self.geometry.base, 256)  # so that what waits stays small
         for lo in range(0, len(code), step):
             part = slice(lo, lo + step)
             self._fresh.extend({"code": code[part], "valid": valid[part], "at": times[part]})
@@ -269,6 +280,9 @@ class Ladder(ABC, Generic[R]):
         for bits, rising in self._rising.items():
             self._shrink(rising, bits)
         self._take_fresh()  # at once: only then are blocks as old as their scale has them
+        dropped = self._fresh.dropped
+        self._fresh.replace({name: self._fresh[name] for name in _COLUMNS})  # without room to spare
+        self._fresh.dropped = dropped
         return True
 
     def _shrink(self, rising: R, bits: int) -> None:
@@ -308,7 +322,7 @@ class Ladder(ABC, Generic[R]):
 
     def nbytes(self) -> int:
         """Bytes of state."""
-        blocks = sum(array.nbytes for array in self._blocks)
+        blocks = sum(int(array.nbytes) for array in self._blocks)
         return blocks + self._fresh.nbytes() + sum(each.nbytes() for each in self._rising.values())
 
     def snapshot(self) -> Arrays:
@@ -348,7 +362,8 @@ class Ladder(ABC, Generic[R]):
             rising.start, rising.at, rising.held = start, at, held
             prefix = f"rising {bits} "
             self._revive(
-                rising, {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+                rising,
+                {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)},
             )
             self._rising[bits] = rising
 

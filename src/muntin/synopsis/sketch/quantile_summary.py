@@ -24,7 +24,7 @@ class QuantileSummary:
     >>> runs = [np.array([1, 3, 5, 7]), np.array([9, 10])]  # 8 values at their midpoints, and two as they are
     >>> summary = QuantileSummary.of(code, runs, np.array([4, 2]), share=2, count=10, slack=2, left_out=0)
     >>> summary.quantile(0.4), summary.quantile(1.0), summary.error
-    (3, 10, 1.0)
+    (3, 10, 1)
     """
 
     def __init__(self, codes: OrderCode, item: Ints, start: Ints, stop: Ints, weight: Ints, share: int,
@@ -48,9 +48,10 @@ class QuantileSummary:
         )
 
     @property
-    def error(self) -> float:
+    def error(self) -> int:
         """By how much the rank of any answer may be wrong."""
-        return self.slack / self.share + self.left_out
+        # Rounded up: where ranks below a value are known to lie under r + slack, it may come in just above.
+        return -(-self.slack // self.share) + self.left_out
 
     def quantile(self, phi: float | Fraction) -> Any:
         """The value whose rank is ceil(phi * n), or differs from it by `error` at most; None of nothing."""

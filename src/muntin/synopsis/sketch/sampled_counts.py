@@ -6,7 +6,7 @@
 | Answers | APPROX_FREQUENT and APPROX_COUNT with a delta, suffix windows of any length |
 | Insert | O(1) amortised per element, in chunks |
 | Lookup | O(sample log sample) |
-| Space | O(1/eps log(1/(eps delta)) log eps n) triples; for windows of at most W, 2 X + 1, X = 1/eps ln(1/(eps delta)) |
+| Space | O(X log(n / X)) triples, X = 1/eps ln(1/(eps delta)); for windows of at most W, 2 X + 1 |
 | Shares | one sample for all windows, all supports and all items over an input |
 | Reference | Arasu & Manku, PODS 2004, sections 6.1 and 7.2 |
 

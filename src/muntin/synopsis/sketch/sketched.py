@@ -19,7 +19,7 @@ from muntin.synopsis.moves import Moves
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sketch.kinds import Promise, partials_of, promise_of, tightest
-from muntin.synopsis.sketch.track import SketchTrack, promise_in
+from muntin.synopsis.sketch.track import SketchTrack, already_settled, promise_in
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Unit, Window
 
@@ -133,6 +133,8 @@ class Sketched(Synopsis[EventRing]):
                 continue
             track = _choose(self._tracks[need.input, window.unit], promise_of(need, self.name))
             if id(track) not in summaries:
+                if instant < track.fed_to:
+                    raise already_settled(track.fed_to)
                 sketch = track.at(count)
                 if window.is_time:
                     summaries[id(track)] = sketch.summary(since=instant - window.size)
@@ -203,7 +205,8 @@ class Sketched(Synopsis[EventRing]):
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
         for (input, unit), tracks in self._tracks.items():
-            need, restored = tracks[0].need, []
+            need = tracks[0].need
+            restored: list[SketchTrack] = []
             while found := _under(arrays, f"sketch {unit} {input} #{len(restored)}/"):
                 track = SketchTrack(self.store, self.where, need, unit, self.name, promise_in(found))
                 track.restore(found)

@@ -42,7 +42,7 @@ class Pairs(NamedTuple):
     """Items and counts, sorted by item, of so many elements; counts may be too low by `slack`."""
 
     item: Ints
-    count: Ints
+    often: Ints
     held: int
     slack: int
 
@@ -133,7 +133,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         parts = list(zip(entry.tolist(), (entry + used).tolist(), strict=True))
         return CountSummary.of(
             np.concatenate([*(self._blocks.item[lo:hi] for lo, hi in parts), newest.item]),
-            np.concatenate([*(self._blocks.count[lo:hi] for lo, hi in parts), newest.count]).astype(np.int64),
+            np.concatenate([*(self._blocks.count[lo:hi] for lo, hi in parts), newest.often]).astype(np.int64),
             # an item that a block has is missing less there
             np.concatenate([np.repeat(lost - slack, used), np.zeros(len(newest.item), np.int64)]),
             count=int(held.sum()) + newest.held,
@@ -165,7 +165,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         else:
             whole = _count(np.sort(code[valid]))
             if base == 1 << shape.unit_bits:
-                put_pairs(shape, self._blocks, 0, 0, first // base, whole.item, whole.count, len(whole.item),
+                put_pairs(shape, self._blocks, 0, 0, first // base, whole.item, whole.often, len(whole.item),
                           0, whole.held, 0, at[0], self._tally)  # fmt: skip
         return {base: whole}  # by the most pairs it may have
 
@@ -176,7 +176,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         pairs = run[most]
         room = rising.used + len(pairs.item)
         scratch = np.empty(room, np.int64), np.empty(room, np.int64)
-        used, taken = feed(rising.item, rising.count, rising.used, pairs.item, pairs.count, len(pairs.item),
+        used, taken = feed(rising.item, rising.count, rising.used, pairs.item, pairs.often, len(pairs.item),
                            most, *scratch)  # fmt: skip
         rising.used = used
         rising.slack += taken + pairs.slack
@@ -245,6 +245,6 @@ def _pruned(pairs: Pairs, most: int) -> Pairs:
     """At most so many of them, as Misra and Gries would have kept them."""
     if len(pairs.item) <= most:
         return pairs
-    item, count = pairs.item.copy(), pairs.count.copy()
+    item, count = pairs.item.copy(), pairs.often.copy()
     left, taken = prune(item, count, len(item), most)
     return Pairs(item[:left], count[:left], pairs.held, pairs.slack + taken)

@@ -143,8 +143,9 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
             scratch = np.empty(base, np.int64), np.empty(base, np.int64)
-            run, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
-            return run[:held]
+            whole, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
+            run: Ints = whole[:held]
+            return run
         run = np.sort(code[valid])
         if base == 1 << shape.unit_bits:
             cut_block(shape, self._blocks, 0, 0, first // base, run, 0, len(run), at[0])
@@ -160,8 +161,12 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
             rising.value, rising.gap, rising.spread, rising.used, run, threshold, value, gap, spread
         )
         if used > len(rising.value):
-            rising.value, rising.gap, rising.spread = value[start:], gap[start:], spread[start:]
+            rising.value, rising.gap, rising.spread = (each[start:].copy() for each in (value, gap, spread))
         rising.used = used
+
+    def _shrink(self, rising: RisingQuantiles, bits: int) -> None:
+        self._feed(rising, bits, np.zeros(0, np.int64))  # with a larger threshold
+        self._revive(rising, rising.arrays())
 
     def _finish(self, rising: RisingQuantiles, scale: int, level: int, number: int) -> None:
         tolerance = max(1, rising.held // (self.geometry.shape.entries << level))
@@ -173,7 +178,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _revive(self, rising: RisingQuantiles, arrays: Arrays) -> None:
         rising.used = len(arrays["value"])
-        rising.value = arrays["value"].astype(np.int64)
+        rising.value = arrays["value"].astype(np.int64)  # a copy
         rising.gap, rising.spread = arrays["gap"].astype(np.int32), arrays["spread"].astype(np.int32)
 
     def check(self) -> None:

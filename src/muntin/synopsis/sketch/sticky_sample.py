@@ -16,7 +16,7 @@ from muntin.kernels.sticky_sample import thin
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 
-_COLUMNS = {
+_COLUMNS: dict[str, np.dtype[Any]] = {
     "code": np.dtype(np.int64),
     "count": np.dtype(np.int64),
     "position": np.dtype(np.int64),
@@ -43,7 +43,9 @@ class StickySample:
         else:
             self._youngest, self._highest = 0, max(0, ceil(log2(window / needed)) - 1)
         # longer chunks are faster to take in, but kept whole: not more than a small part of a window
-        self.chunk = _LARGEST_CHUNK if window is None else min(_LARGEST_CHUNK, 1 << max(6, window.bit_length() - 5))
+        self.chunk = (
+            _LARGEST_CHUNK if window is None else min(_LARGEST_CHUNK, 1 << max(6, window.bit_length() - 5))
+        )
         self._kept = Columns(_COLUMNS)
 
     @property
@@ -110,9 +112,7 @@ class StickySample:
         used = len(self._kept)
         table = np.empty(1 << max(1, 2 * used - 1).bit_length() if self.counts else 1, np.int64)
         columns = [self._kept[name] for name in _COLUMNS]
-        kept = thin(
-            *columns, used, self.end, self._youngest, self._highest, self.seed, self.counts, table
-        )
+        kept = thin(*columns, used, self.end, self._youngest, self._highest, self.seed, self.counts, table)
         self._kept.truncate(kept)
 
     def _coarsen(self, needed: float) -> bool:
@@ -139,7 +139,11 @@ class StickySample:
     def snapshot(self) -> Arrays:
         """State as named arrays."""
         meta = np.array([self.end, self.needed_from, self._kept.dropped, self._youngest], np.int64)
-        return {"meta": meta, "eps": np.array([self.eps]), **{name: self._kept[name].copy() for name in _COLUMNS}}
+        return {
+            "meta": meta,
+            "eps": np.array([self.eps]),
+            **{name: self._kept[name].copy() for name in _COLUMNS},
+        }
 
     def restore(self, arrays: Arrays) -> None:
         """Go on from a snapshot of a sample with the same delta and seed."""

@@ -34,7 +34,9 @@ class SketchTrack:
         self.unit = unit
         self.promise = promise
         self.sketch: Sketch = make_sketch(name, need, promise)
-        self.first = self.fed = store.dropped  # numbers of the first event it knows, and of the next it is fed
+        self.first = self.fed = (
+            store.dropped
+        )  # numbers of the first event it knows, and of the next it is fed
         self.fed_to = LONG_AGO  # just after the time of the last event it was fed
         known = store.known_since(_ANY[unit], need, where, ())
         self.known_since = max(known, store.forgotten_before)
