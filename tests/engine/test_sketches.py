@@ -96,7 +96,14 @@ def assert_time_row(row: dict[str, Any], events: Events, seen: np.ndarray, key: 
     cuts=st.lists(st.integers(0, 3000), max_size=4), advances=st.booleans(), saves=st.booleans(),
 )  # fmt: skip
 def test_time_windows(
-    tmp_path_factory: Any, keys: str, seed: int, count: int, delay: int, cuts: list[int], advances: bool, saves: bool
+    tmp_path_factory: Any,
+    keys: str,
+    seed: int,
+    count: int,
+    delay: int,
+    cuts: list[int],
+    advances: bool,
+    saves: bool,
 ) -> None:
     """Looked up and emitted, with restarts, in any batches: all within bounds."""
     events = Events(seed, count)
@@ -200,7 +207,9 @@ def push_all(engine: Engine, events: Events, batches: int = 8) -> None:
 
 def test_one_sketch_for_all_windows_and_parameters() -> None:
     engine, events = loaded()
-    for number, (phi, eps, window) in enumerate([(0.5, 0.2, TIME[0]), (0.99, 0.1, TIME[1]), (0.1, 0.3, TIME[2])]):
+    for number, (phi, eps, window) in enumerate(
+        [(0.5, 0.2, TIME[0]), (0.99, 0.1, TIME[1]), (0.1, 0.3, TIME[2])]
+    ):
         engine.register(f"SELECT APPROX_QUANTILE(x, {phi}, {eps}) AS p FROM s {window}", f"q{number}")
     push_all(engine, events)
     plan = engine.explain()
@@ -224,7 +233,9 @@ def test_a_tighter_promise_while_the_stream_runs() -> None:
     assert engine.explain().count("sketch of x") == 2
     engine.push("s", batches[1])
     (row,) = engine.lookup("new").to_pylist()
-    window = events.window(*(micros(row[side]) for side in ("window_start", "window_end")), events.arrival, "x")
+    window = events.window(
+        *(micros(row[side]) for side in ("window_start", "window_end")), events.arrival, "x"
+    )
     assert row["complete"]
     assert_quantile(row, "p", 0.5, 0.05, window)
     engine.drop("old")
@@ -287,7 +298,9 @@ def test_words_are_remembered_while_the_dictionary_forgets() -> None:
     engine.execute(STREAM.format(0))
     engine.register("SELECT APPROX_FREQUENT(w, 0.2, 0.1) AS top, APPROX_COUNT(w = 'often', 0.1) AS often, "
                     "APPROX_COUNT(w = 'never', 0.1) AS never FROM s [RANGE 10 SECONDS]", "q")  # fmt: skip
-    engine.register("SELECT k, APPROX_FREQUENT(w, 0.2, 0.1, 0.1) AS top FROM s [RANGE 10 SECONDS] GROUP BY k", "by key")
+    engine.register(
+        "SELECT k, APPROX_FREQUENT(w, 0.2, 0.1, 0.1) AS top FROM s [RANGE 10 SECONDS] GROUP BY k", "by key"
+    )
     for turn in range(20):
         words = [f"word {turn} {number}" for number in range(1400)] + ["often"] * 600
         at = turn * SECOND + np.arange(2000) * 500
@@ -321,7 +334,10 @@ def test_items_of_every_type() -> None:
     engine.push("t", {"ts": [0, 1, 2], "d": day, "b": [True, False, True], "x": [0.0, -0.0, 1.5], "n": [7, 7, 9],
                       "u": np.array(["2020-01-01T00:00:01"] * 3, "datetime64[us]")})  # fmt: skip
     (row,) = engine.lookup("q").to_pylist()
-    assert [(str(each["item"]), each["estimate"]) for each in row["d"]] == [("2020-02-03", 2), ("2021-01-01", 1)]
+    assert [(str(each["item"]), each["estimate"]) for each in row["d"]] == [
+        ("2020-02-03", 2),
+        ("2021-01-01", 1),
+    ]
     assert [(each["item"], each["upper"]) for each in row["b"]] == [(True, 2)]
     assert [(each["item"], each["lower"]) for each in row["x"]] == [(0.0, 2), (1.5, 1)]
     assert [each["item"] for each in row["n"]] == [7, 9]
@@ -350,7 +366,10 @@ def test_who_talks_too_much() -> None:
     changes = []
     for second, ones in enumerate([3, 9, 1, 0, 0]):
         at = second * SECOND + np.arange(10)
-        engine.push("s", {"ts": at, "k": [7] * 10, "n": [1] * ones + [2] * (10 - ones), "x": [0.0] * 10, "w": [""] * 10})
+        engine.push(
+            "s",
+            {"ts": at, "k": [7] * 10, "n": [1] * ones + [2] * (10 - ones), "x": [0.0] * 10, "w": [""] * 10},
+        )
         changes += engine.advance().get("q", engine.lookup("q").slice(0, 0)).to_pylist()
     assert [row["change"] for row in changes] == ["enter", "leave"]
 
@@ -359,13 +378,19 @@ def test_who_talks_too_much() -> None:
     ("query", "message"),
     [
         ("SELECT APPROX_QUANTILE(x, 0.5, 0.1) FROM s [RANGE 9 SECONDS TO 3 SECONDS]", "leave out TO"),
-        ("SELECT APPROX_QUANTILE(x, 0.5, 0.1) FILTER (WHERE n > 1) FROM s [ROWS 9]", "use WHERE instead of FILTER"),
+        (
+            "SELECT APPROX_QUANTILE(x, 0.5, 0.1) FILTER (WHERE n > 1) FROM s [ROWS 9]",
+            "use WHERE instead of FILTER",
+        ),
         ("SELECT k, APPROX_QUANTILE(x, 0.5, 0.1) FROM s [ROWS 9] GROUP BY k", "use RANGE instead of ROWS"),
         ("SELECT /*+ SYNOPSIS(sampled_counts) */ APPROX_COUNT(n = 1, 0.1) FROM s [ROWS 9]", "by what chance"),
         ("SELECT APPROX_QUANTILE(x, 0.5, 0.9) FROM s [ROWS 9]", "eps must lie between"),
         ("SELECT APPROX_QUANTILE(x, 0.5, 0.1, 2) FROM s [ROWS 9]", "delta must lie in"),
         ("SELECT APPROX_QUANTILE(x, 1.5, 0.1) FROM s [ROWS 9]", "phi must lie in"),
-        ("SELECT APPROX_QUANTILE(x, 0.5) FROM s [ROWS 9]", r"write APPROX_QUANTILE\(x, phi, eps \[, delta\]\)"),
+        (
+            "SELECT APPROX_QUANTILE(x, 0.5) FROM s [ROWS 9]",
+            r"write APPROX_QUANTILE\(x, phi, eps \[, delta\]\)",
+        ),
         ("SELECT APPROX_FREQUENT(n, 0.1, 0.2) FROM s [ROWS 9]", "support must lie above eps"),
         ("SELECT APPROX_COUNT(n, 0.2) FROM s [ROWS 9]", r"write APPROX_COUNT\(x = 7, 0.01\)"),
         ("SELECT APPROX_COUNT(n > 1, 0.2) FROM s [ROWS 9]", r"write APPROX_COUNT\(x = 7, 0.01\)"),

@@ -14,7 +14,7 @@ def item_codes(value: Array) -> Ints:
     """Codes of int64 or float64 values.
 
     >>> codes = item_codes(np.array([0.0, -0.0, 1.5]))
-    >>> codes[0] == codes[1], item_values(codes, np.dtype(np.float64))
+    >>> bool(codes[0] == codes[1]), item_values(codes, np.dtype(np.float64))
     (True, array([0. , 0. , 1.5]))
     """
     if value.dtype == np.int64:

@@ -268,7 +268,9 @@ def _choose(tracks: Sequence[KeyedTrack], promise: Promise) -> KeyedTrack:
 def _described(track: KeyedTrack, budget: int) -> str:
     full = f" (for lack of room: {budget:,} bytes)" if track.promise != track.asked else ""
     size = f"{track.entries():,} entries in {track.nbytes():,} bytes"
-    return f"{track.need.input}: {describe(track.promise)}{full}, {len(track.heavy):,} keys in sketches, {size}"
+    return (
+        f"{track.need.input}: {describe(track.promise)}{full}, {len(track.heavy):,} keys in sketches, {size}"
+    )
 
 
 def _under(arrays: Arrays, prefix: str) -> Arrays:
