@@ -67,8 +67,11 @@ def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
     from muntin.plan.threshold import INDEXES
     from muntin.synopsis import SYNOPSES
+    from muntin.synopsis.sketch.kinds import SKETCHES
 
-    modules = {name: import_module(f"muntin.synopsis.{name}") for name in (*SYNOPSES, *INDEXES)}
+    places = {name: f"muntin.synopsis.{name}" for name in (*SYNOPSES, *INDEXES)}
+    places |= {name: f"muntin.synopsis.sketch.{name}" for name in SKETCHES}
+    modules = {name: import_module(place) for name, place in places.items()}
     return {name: inspect.cleandoc(module.__doc__ or "") for name, module in modules.items()}
 
 

@@ -33,7 +33,12 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
     assert argument is not None
     if function == "sum":
         return pa.float64() if pa.types.is_floating(argument) else pa.int64()
-    if function in ("min", "max", "first", "last", "quantile"):
+    if function == "approx_frequent":
+        bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
+        return pa.list_(pa.struct([("item", argument), *bounds]))
+    if function.startswith("approx_count"):
+        return pa.int64()
+    if function in ("min", "max", "first", "last", "quantile", "approx_quantile"):
         return argument
     return pa.float64()
 
@@ -46,6 +51,8 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         return Measured(len({_nan_is_one(value) for value in values}))
     if function == "quantile":
         return _quantile(values, parameters[0])
+    if function.startswith("approx"):
+        return _exactly(function, values, parameters)
     if not values:
         return NOTHING
     if function == "first":
@@ -61,6 +68,23 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
     if function == "avg":
         return _avg(values)
     return _spread(function, values)
+
+
+def _exactly(function: str, values: list[Any], parameters: tuple[Any, ...]) -> Measured:
+    """What a sketch answers that still has every value as it came."""
+    if function == "approx_quantile":
+        return _quantile(values, parameters[0])
+    if function == "approx_quantile_error":
+        return Measured(0.0) if any(value == value for value in values) else NOTHING
+    if function == "approx_count":
+        return Measured(sum(value == parameters[0] for value in values))
+    if function == "approx_count_error":
+        return Measured(0)
+    often = {item: values.count(item) for item in dict.fromkeys(values)}
+    frequent = [item for item, count in often.items() if count > Fraction(str(parameters[0])) * len(values)]
+    names = ("item", "estimate", "lower", "upper")
+    rows = [(item, *[often[item]] * 3) for item in sorted(frequent, key=lambda item: -often[item])]
+    return Measured([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def _sum_of_integers(values: list[int]) -> Measured:

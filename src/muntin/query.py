@@ -43,7 +43,7 @@ class Call:
     argument: Expression | None
     window: Window
     filter: Expression | None = None
-    parameters: tuple[float, ...] = ()
+    parameters: tuple[float | str, ...] = ()  # constants; of APPROX_COUNT(x = v, eps) the first is v
 
     @property
     def input(self) -> Input:

@@ -20,6 +20,7 @@ VALUES = "QUANTILE(x, 0.3), COUNT(DISTINCT x)"
 TIME = ("[RANGE 7 SECONDS]", "[RANGE 20 SECONDS TO 3 SECONDS]", "[RANGE 1 HOUR]")
 ROWS = ("[ROWS 5]", "[ROWS 40 TO 3]", "[ROWS 10000]", "[ROWS 30 SLIDE 7]")
 GRID = ("[RANGE 8 SECONDS SLIDE 2 SECONDS]", "[RANGE 1 HOUR TO 4 SECONDS SLIDE 1 SECOND]")
+NOW = ("[RANGE 7 SECONDS]", "[RANGE 1 HOUR]", "[RANGE 8 SECONDS SLIDE 2 SECONDS]")
 UNKEYED = ("",)
 KEYED = ("", "k", "k, w")
 
@@ -53,6 +54,18 @@ SUBJECTS = {
         "MIN(n) FILTER (WHERE x >= 0), MAX(x) FILTER (WHERE n = 7), FIRST(x) FILTER (WHERE n < 0), "
         "LAST(w) FILTER (WHERE n < 0), VAR_POP(x) FILTER (WHERE n > 0)",
         UNKEYED,
+    ),
+    "sliding_quantiles": Subject(
+        NOW,
+        "APPROX_QUANTILE(x, 0.3, 0.1), APPROX_QUANTILE(n, 0.99, 0.05), APPROX_QUANTILE(x, 0.5, 0.2)",
+        KEYED,
+    ),
+    "sliding_counts": Subject(
+        NOW, "APPROX_FREQUENT(n, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1), APPROX_FREQUENT(w, 0.3, 0.2)", KEYED
+    ),
+    "sampled_quantiles": Subject(NOW, "APPROX_QUANTILE(x, 0.3, 0.4, 0.2)", KEYED),
+    "sampled_counts": Subject(
+        NOW, "APPROX_FREQUENT(n, 0.4, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1, 0.1)", KEYED
     ),
     "distinct": Subject(TIME + ROWS, "COUNT(DISTINCT x), COUNT(DISTINCT w)", UNKEYED),
 }

@@ -1,5 +1,12 @@
 """What is computed over a window: one class per function of the query language."""
 
+from muntin.aggregate.approximate import (
+    ApproxCount,
+    ApproxCountError,
+    ApproxFrequent,
+    ApproxQuantile,
+    ApproxQuantileError,
+)
 from muntin.aggregate.contract import Aggregate, Lowered, Partial, Partials
 from muntin.aggregate.count import Count
 from muntin.aggregate.ends import First, Last
@@ -12,7 +19,8 @@ AGGREGATES: dict[str, Aggregate] = {
     aggregate.name: aggregate
     for aggregate in (
         Count(), Sum(), Avg(), Min(), Max(), First(), Last(), VarPop(), VarSamp(),
-        StddevPop(), StddevSamp(), Quantile(), CountDistinct(),
+        StddevPop(), StddevSamp(), Quantile(), CountDistinct(), ApproxQuantile(), ApproxQuantileError(),
+        ApproxCount(), ApproxCountError(), ApproxFrequent(),
     )
 }  # fmt: skip
 

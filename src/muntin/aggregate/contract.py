@@ -34,6 +34,8 @@ class Aggregate(ABC):
     name: ClassVar[str]
     components: ClassVar[tuple[str, ...]]
     parameters: ClassVar[tuple[str, ...]] = ()  # names of its constant arguments, e.g. ("phi",)
+    optional: ClassVar[tuple[str, ...]] = ()  # names of constant arguments that may follow them
+    compares: ClassVar[bool] = False  # whether it is called with `x = constant`, which becomes a parameter
     takes_star: ClassVar[bool] = False
 
     @abstractmethod
@@ -50,7 +52,7 @@ class Aggregate(ABC):
         value, valid = self.lower(dict(zip(self.components, arrays, strict=True)))
         return value[0].item() if valid[0] else None
 
-    def check_parameters(self, parameters: tuple[float, ...]) -> None:
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
         """ValueError if a constant argument is out of range."""
 
 

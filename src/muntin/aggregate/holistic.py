@@ -8,7 +8,7 @@ functions below do it from the values of each slot, sorted and laid end to end: 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ class Quantile(Aggregate):
             raise TypeError("takes a number")
         return argument
 
-    def check_parameters(self, parameters: tuple[float, ...]) -> None:
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
         if not 0 < parameters[0] <= 1:
             raise ValueError("phi must lie in (0, 1]")
 

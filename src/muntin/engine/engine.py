@@ -47,6 +47,7 @@ from muntin.sql import (
     parse_view,
 )
 from muntin.stream import Stream
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.view_query import ViewQuery
 from muntin.window import span
 
@@ -73,13 +74,22 @@ class Engine:
     `backlog_bytes` bounds the state kept for windows that closed but were not asked for by
     `advance`; those who only look up need not care. `adaptive` lets window groups change to
     another structure when the ratio of updates to look-ups changes; answers are the same. `archive` is
-    the folder of its materialised views; those that are there can be read at once.
+    the folder of its materialised views; those that are there can be read at once. `sketch_bytes` is what
+    approximate aggregates per key may keep, for each window group: beyond it their errors grow, and
+    answers say by how much.
     """
 
     def __init__(
-        self, *, backlog_bytes: int = 256 * 2**20, adaptive: bool = True, archive: str | Path | None = None
+        self,
+        *,
+        backlog_bytes: int = 256 * 2**20,
+        adaptive: bool = True,
+        archive: str | Path | None = None,
+        sketch_bytes: int = DEFAULT_BUDGET,
     ):
-        _check_backlog(backlog_bytes)
+        _check_bytes("backlog_bytes", backlog_bytes)
+        _check_bytes("sketch_bytes", sketch_bytes)
+        self._sketch_bytes = sketch_bytes
         self._adaptive = adaptive
         self._lock = threading.RLock()
         self._backlog_bytes = backlog_bytes
@@ -323,16 +333,19 @@ class Engine:
         backlog_bytes: int = 256 * 2**20,
         adaptive: bool = True,
         archive: str | Path | None = None,
+        sketch_bytes: int = DEFAULT_BUDGET,
     ) -> Engine:
         """An engine that goes on where a checkpoint was taken."""
         description, arrays = read_checkpoint(Path(path))
-        engine = cls(backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive)
+        engine = cls(
+            backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes
+        )
         for number, saved in enumerate(description["streams"]):
             prefix = f"{number}/"
             named = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
             schema = pa.ipc.read_schema(pa.py_buffer(named.pop("schema")[0].as_py()))
             stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
-            operator = engine._operators[stream.name] = Operator(stream, backlog_bytes, adaptive)
+            operator = engine._operators[stream.name] = engine._make_operator(stream)
             texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
             parsed = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}
             queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
@@ -374,10 +387,13 @@ class Engine:
 
     # -- within ------------------------------------------------------------------------------------
 
+    def _make_operator(self, stream: Stream) -> Operator:
+        return Operator(stream, self._backlog_bytes, self._adaptive, self._sketch_bytes)
+
     def _run(self, statement: Statement, filled: Backfill | None) -> Any:
         match statement:
             case CreateStream(stream):
-                self._operators[stream.name] = Operator(stream, self._backlog_bytes, self._adaptive)
+                self._operators[stream.name] = self._make_operator(stream)
             case DropStream(name):
                 del self._operators[name]
             case RegisterQuery() if filled is not None:
@@ -498,7 +514,7 @@ class Engine:
             if (
                 operator is None or operator.shard.stream is not stream
             ):  # a script that creates it is about to run
-                operator = Operator(stream, self._backlog_bytes, self._adaptive)
+                operator = self._make_operator(stream)
             backfill = operator.begin_backfill(requests)
         try:
             backfill.fill(history_batches(stream, history))
@@ -600,9 +616,9 @@ def _streams_of(asked: Asked) -> tuple[Stream, ...]:
     return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams
 
 
-def _check_backlog(given: Any) -> None:
+def _check_bytes(name: str, given: Any) -> None:
     if not isinstance(given, int) or given < 0:
-        raise MuntinError(f"backlog_bytes is a number of bytes, not {given!r}")
+        raise MuntinError(f"{name} is a number of bytes, not {given!r}")
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregate.approximate import ItemAggregate
 from muntin.answer import to_arrow, to_instants
+from muntin.engine.items import lower_items
 from muntin.engine.keys import Dictionary
 from muntin.engine.ranked import Ranked
 from muntin.engine.reading import CallReading, Place, Reading
@@ -132,6 +134,8 @@ def _lower(
     partials = {part.need.component: found[part.place].partials[part.need] for part in call.parts}
     if kept is not None:
         partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
+    if isinstance(call.aggregate, ItemAggregate):
+        return lower_items(call, partials["item_counts"][0].tolist(), texts)
     value, valid = call.aggregate.lower(partials)
     if call.text is not None:
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)

@@ -19,6 +19,7 @@ from muntin.plan import Request
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 
 _BUNDLES = 16  # lists of names that lookup_many has prepared
 
@@ -26,8 +27,10 @@ _BUNDLES = 16  # lists of names that lookup_many has prepared
 class Operator:
     """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
 
-    def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
-        self.shard = Shard(stream, backlog_bytes, adaptive)
+    def __init__(
+        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+    ):
+        self.shard = Shard(stream, backlog_bytes, adaptive, sketch_bytes)
 
     @property
     def registrations(self) -> dict[str, Registration]:

@@ -31,8 +31,17 @@ from muntin.plan.observed import Observed
 from muntin.plan.stair_choice import longest_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.stream import Stream
-from muntin.synopsis import EventRing, SliceStore, Stairs, StairStore, Synopsis, build_synopsis
+from muntin.synopsis import (
+    EventRing,
+    KeyedSketches,
+    SliceStore,
+    Stairs,
+    StairStore,
+    Synopsis,
+    build_synopsis,
+)  # fmt: skip
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints, Need
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.synopsis.stair_store import Reader
 
 if TYPE_CHECKING:
@@ -45,7 +54,9 @@ Store = EventRing | SliceStore | StairStore
 class Shard:
     """State for all queries over one stream."""
 
-    def __init__(self, stream: Stream, backlog_bytes: int, adaptive: bool = True):
+    def __init__(
+        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+    ):
         self.stream = stream
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
@@ -57,6 +68,7 @@ class Shard:
         self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
         self.wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
+        self._sketch_bytes = sketch_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
         self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
         self.prepared = Prepared()
@@ -189,6 +201,8 @@ class Shard:
             new.kept_from = old.kept_from
         elif isinstance(new, Stairs):  # its store may be older, and have made coarser what lies before
             new.kept_from = group.earliest_lookup(self.forgotten_to)
+        if isinstance(new, KeyedSketches):
+            new.budget = self._sketch_bytes
         new.fit(group.needs)
         return new
 
@@ -368,10 +382,14 @@ class Shard:
     def _mark_texts(self, argument: Expression, used: Bools) -> None:
         for store in self.stores.values():
             store.mark_texts(argument, used)
+        for synopsis in self.synopses.values():
+            synopsis.mark_texts(argument, used)
 
     def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
         for store in self.stores.values():
             store.renumber_texts(argument, new_code)
+        for synopsis in self.synopses.values():
+            synopsis.renumber_texts(argument, new_code)
         for number, group in self.manager.groups.items():
             if any(need.input.argument == argument for need in group.needs.components):
                 self.synopses[number].rebuild()

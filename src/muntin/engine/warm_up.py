@@ -16,6 +16,8 @@ from muntin.engine.engine import Engine
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
 _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
+# of the coarsest kind, which some hundred events are enough for
+_SKETCHES = "APPROX_QUANTILE({0}, 0.5, 0.5), APPROX_FREQUENT({0}, 0.6, 0.5), APPROX_COUNT({0} = 1, 0.5, 0.5)"
 _BANDS = (
     "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
 )
@@ -46,6 +48,7 @@ def warm_up() -> float:
         for number, window in enumerate(_STAIRS):
             calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
             engine.register(f"SELECT {calls} FROM s {window} GROUP BY k", f"stairs {column} {number}")
+        engine.register(f"SELECT {_SKETCHES.format(column)} FROM s [RANGE 1 HOUR]", f"sketches {column}")
     engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
     engine.register(_JOIN, "join")
     at = np.arange(64) * 250_000

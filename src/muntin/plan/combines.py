@@ -66,6 +66,10 @@ _COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "distinct": (_by_base_intervals, "about log2 W searches"),
     "panes": (_by_scan, "a combine per pane"),
     "paired_windows": (_by_scan, "a combine per fragment, two per slide"),
+    "sliding_quantiles": (_by_base_intervals, "a search in each of about log2(1 / eps) blocks"),
+    "sliding_counts": (_by_base_intervals, "about log2(1 / eps) blocks merged"),
+    "sampled_quantiles": (_by_scan, "the sample, sorted"),
+    "sampled_counts": (_by_scan, "the sample, summed"),
 }
 # of these the elements of a look-up are fragments of the window, however many events they hold
 _FRAGMENTS: dict[str, Callable[[Window], float]] = {

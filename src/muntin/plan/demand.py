@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from muntin.aggregate import AGGREGATES
+from muntin.aggregate.component import APPROXIMATE
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.expression import Expression, both
 from muntin.query import Call, Input, Query
 from muntin.synopsis.contract import Need
+from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
 from muntin.window import Window
 
 PRESENCE = Need(Input(None), "count")  # whether a key has an event in the window at all
@@ -25,6 +27,7 @@ class Demand:
     need: Need
     query_slide: int = 0  # of the instants at which it is looked up
     hint: str | None = None
+    beside: str | None = None  # the synopsis to go to, whatever rules say: that of the query's calls
     bands: int = 0  # how many different ones of its filter's attribute queries ask for, this one included
 
     @property
@@ -54,13 +57,22 @@ def demands_of(query: Query) -> Demands:
     `SUM(x) FILTER (WHERE p)`, beside `SUM(x)` of all events.
     """
     windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
-    keys = query.key_expressions
+    keys, beside = query.key_expressions, _sketch_of(query)
     return Demands(
         tuple(
             tuple(_demand(query, keys, call.window, need) for need in needs_of(call)) for call in query.calls
         ),
-        tuple(_demand(query, keys, window, PRESENCE) for window in windows),
+        tuple(replace(_demand(query, keys, window, PRESENCE), beside=beside) for window in windows),
     )
+
+
+def _sketch_of(query: Query) -> str | None:
+    """The sketch that knows all a query asks for: to keep events only to tell its windows would be a waste."""
+    needs = [need for call in query.calls for need in needs_of(call)]
+    if not needs or any(need.component not in APPROXIMATE for need in needs):
+        return None
+    hinted = [need for need in needs if SKETCHES.get(query.hint or "") == need.component]
+    return query.hint if hinted else sketch_for(needs[0])
 
 
 def needs_of(call: Call) -> tuple[Need, ...]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from muntin.aggregate.component import HOLISTIC
+from muntin.aggregate.component import APPROXIMATE, HOLISTIC
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
+from muntin.plan.sketch_window import why_not_sketch
 from muntin.plan.threshold import INDEXES
 from muntin.synopsis import SYNOPSES, RangeTree, RInt
 from muntin.synopsis.contract import dtype_of
 from muntin.synopsis.grid import window_step
+from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
@@ -37,7 +39,12 @@ def _is_keyed(demand: Demand) -> bool:
 
 
 def _is_holistic(demand: Demand) -> bool:
-    return demand.need.component in HOLISTIC
+    return demand.need.component in HOLISTIC | APPROXIMATE
+
+
+def _is_sketched(name: str) -> Callable[[Demand], bool]:
+    """Whether a sketch is the one that keeps a demand's promise in the least space."""
+    return lambda demand: demand.need.component in APPROXIMATE and sketch_for(demand.need) == name
 
 
 def _orders_text(demand: Demand) -> bool:
@@ -80,6 +87,22 @@ def _subtracts(demand: Demand) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        _is_sketched("sliding_quantiles"), "sliding_quantiles", "an approximate quantile, within eps for sure"
+    ),
+    Rule(
+        _is_sketched("sampled_quantiles"),
+        "sampled_quantiles",
+        "it may fail by a chance of delta, and eps is large",
+    ),
+    Rule(
+        _is_sketched("sliding_counts"), "sliding_counts", "approximate counts of items, within eps for sure"
+    ),
+    Rule(
+        _is_sketched("sampled_counts"),
+        "sampled_counts",
+        "they may fail by a chance of delta: a sample is smaller",
+    ),
+    Rule(
         lambda demand: _is_keyed(demand) and not demand.window.is_time,
         "rescan_rows",
         "a ROWS window per key counts the events of each key",
@@ -110,7 +133,11 @@ RULES: tuple[Rule, ...] = (
 
 def choose_synopsis(demand: Demand) -> Rule:
     """The rule for a demand; a hint comes first if the synopsis it names can serve it."""
+    if demand.beside is not None:
+        return Rule(lambda demand: True, demand.beside, "the query asks for nothing else")
     natural = next(rule for rule in RULES if rule.applies(demand))
+    if natural.synopsis in SKETCHES and (reason := why_not(natural.synopsis, demand)):
+        raise MuntinError(f"{demand.need} over {demand.window} is not supported: {reason}")
     hint = demand.hint
     if hint is None or hint == natural.synopsis or hint in INDEXES:
         return natural
@@ -128,6 +155,8 @@ def choose_synopsis(demand: Demand) -> Rule:
 
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
+    if synopsis in SKETCHES:
+        return why_not_sketch(synopsis, demand)
     if synopsis in ("slices", "stairs"):
         return (
             None if is_on_slices(demand) else "it needs a time window with SLIDE and an aggregate that merges"

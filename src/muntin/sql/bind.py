@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from sqlglot import exp
 
 from muntin.aggregate import AGGREGATES
+from muntin.aggregate.approximate import ERROR
 from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
@@ -200,8 +202,26 @@ class _Binder:
             if item.alias:
                 self.aliases.setdefault(item.alias.text.casefold(), tree)
             trees.append((named.get(position) or self.names.take_default(wanted), tree))
+            trees += self._errors(trees[-1][0], tree)
         scope = self.answer_scope()
         return tuple(Output(name, self._compile_answer(tree, scope)) for name, tree in trees)
+
+    def _errors(self, name: str, tree: exp.Expr) -> list[tuple[str, exp.Expr]]:
+        """A column with the error of each approximate aggregate that an item reads."""
+        calls = list(self.calls)
+        found: list[tuple[str, exp.Expr]] = []
+        for column in tree.find_all(exp.Column):
+            call = calls[int(column.name[1:])] if column.name.startswith("$") else None
+            if call is None or f"{call.function}{ERROR}" not in AGGREGATES:
+                continue
+            error = replace(call, function=f"{call.function}{ERROR}")
+            if error not in self.calls:
+                self.calls[error] = len(self.calls)
+                self.call_nodes.append(column)
+            found.append(
+                (self.names.take_default(f"{name}{ERROR}"), _answer_column(f"${self.calls[error]}", column))
+            )
+        return found
 
     def _having(self) -> Expression | None:
         condition = self.select.having

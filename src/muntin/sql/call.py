@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.expression import Expression
 from muntin.query import Call
+from muntin.sql.compared_item import bind_item
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.function_name import AGGREGATE_NAMES, SYNONYMS, unknown_function
@@ -46,7 +48,12 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     name, arguments, parameters = _arguments(function)
     for tree in arguments:
         forbid_calls(tree, "the argument of another", "nest queries by registering the inner one")
-    argument = compile_expression(arguments[0], rows) if arguments else None
+    argument: Expression | None = None
+    if AGGREGATES[name].compares:
+        argument, item = bind_item(arguments[0], rows, function.name.upper())
+        parameters = (item, *parameters)
+    elif arguments:
+        argument = compile_expression(arguments[0], rows)
     try:
         AGGREGATES[name].answer_type(argument.type if argument else None)
     except TypeError as error:
@@ -64,7 +71,7 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     return Call(name, argument, window, kept, parameters)
 
 
-def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[float, ...]]:
+def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[float | str, ...]]:
     """The aggregate's name, its argument (none for a star) and its constant parameters."""
     written, given = function.name.upper(), function.expressions
     name, implied = SYNONYMS.get(written.lower(), (written.lower(), ()))
@@ -74,11 +81,12 @@ def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[floa
             raise misfit(function, f"{written}(*) is not supported; write {written}(column)")
         return name, [], ()
     wanted = aggregate.parameters[len(implied) :]
-    if len(given) != 1 + len(wanted):
-        form = f"{written}({', '.join(['x', *wanted])})" + (
-            f" or {written}(*)" if aggregate.takes_star else ""
-        )
+    if not 1 + len(wanted) <= len(given) <= 1 + len(wanted) + len(aggregate.optional):
+        words = ["x = 7" if aggregate.compares else "x", *wanted]
+        also = "".join(f" [, {word}]" for word in aggregate.optional)
+        form = f"{written}({', '.join(words)}{also})" + (f" or {written}(*)" if aggregate.takes_star else "")
         raise misfit(function, f"{written} takes {_count(1 + len(wanted))}: write {form}")
+    wanted = (*wanted, *aggregate.optional)[: len(given) - 1]
     if isinstance(given[0], exp.Distinct):
         if name != "count" or len(given[0].expressions) != 1:
             raise misfit(function, "DISTINCT stands only in COUNT(DISTINCT x)")

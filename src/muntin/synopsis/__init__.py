@@ -26,6 +26,9 @@ from muntin.synopsis.rescan import Rescan, RingSynopsis
 from muntin.synopsis.rescan_rows import RescanRows
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.runs import RunSynopsis, TrackMaker
+from muntin.synopsis.sketch.keyed_sketches import KeyedSketches
+from muntin.synopsis.sketch.kinds import SKETCHES
+from muntin.synopsis.sketch.sketched import Sketched
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.slices import Slices
 from muntin.synopsis.stair_store import StairStore
@@ -51,9 +54,12 @@ SYNOPSES: dict[str, frozenset[str]] = {
     RangeTree.name: RangeTree.components,
     Panes.name: frozenset(COMPONENTS),
     PairedWindows.name: frozenset(COMPONENTS),
+    **{name: frozenset({component}) for name, component in SKETCHES.items()},
 }
 # Those that read single events even where folded slices would do.
-READ_EVENTS = frozenset({each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)})
+READ_EVENTS = frozenset(
+    {each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)} | SKETCHES.keys()
+)
 
 
 def build_synopsis(
@@ -64,6 +70,8 @@ def build_synopsis(
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
+    if name in SKETCHES:
+        return (KeyedSketches if keys else Sketched)(store, where, keys, text_order, name)
     if name == RangeTree.name:
         return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
     makers: dict[str, TrackMaker] = {
@@ -84,6 +92,7 @@ __all__ = [
     "EventRing",
     "Found",
     "Intervals",
+    "KeyedSketches",
     "Need",
     "Needs",
     "RInt",

@@ -26,7 +26,7 @@ class Need(NamedTuple):
 
     input: Input
     component: str
-    parameters: tuple[float, ...] = ()  # of holistic components: the phi of a quantile
+    parameters: tuple[Any, ...] = ()  # of holistic components: the phi of a quantile
 
     def __str__(self) -> str:
         name = " ".join([self.component, *map(str, self.parameters)])

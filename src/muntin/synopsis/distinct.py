@@ -41,6 +41,7 @@ from muntin.kernels.distinct import (
 )
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Bools, Ints
+from muntin.synopsis.item_code import item_codes
 from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals, SortedRuns
 
@@ -79,7 +80,7 @@ class DistinctCounter:
     def extend(self, value: Array, valid: Bools) -> None:
         """Append elements; O(log n) amortised each."""
         self._ordinals.extend(valid)
-        code = _codes(np.asarray(value[valid], self.dtype))
+        code = item_codes(np.asarray(value[valid], self.dtype))
         done, start = 0, self._elements.dropped + len(self._elements)
         self._elements.extend({"code": code, "previous": np.empty_like(code)})
         if len(self._elements) >= len(self._count):
@@ -189,12 +190,3 @@ class DistinctCounter:
 
 def _empty_table(places: int) -> tuple[Ints, Ints]:
     return np.zeros(places, np.int64), np.full(places, -1, np.int64)
-
-
-def _codes(value: Array) -> Ints:
-    """Integers that are equal where values are."""
-    if value.dtype == np.int64:
-        return np.ascontiguousarray(value)
-    plain = value + 0.0  # -0.0 + 0.0 is 0.0
-    plain[np.isnan(plain)] = np.nan
-    return np.asarray(plain.view(np.int64))

@@ -124,6 +124,12 @@ class Synopsis(ABC, Generic[Store]):
     def renumber_keys(self, new_id: Ints) -> None:
         """Key ids are different from now on, in the store too."""
 
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        """Set `used` for every code of a text that it has and the store may not have any more."""
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        """Codes of texts are different from now on, in the store too; they keep their order."""
+
     def rebuild(self) -> None:
         """Make anew from the store whatever is kept beside it."""
 

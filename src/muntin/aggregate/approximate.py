@@ -1,0 +1,139 @@
+"""Approximate aggregates: answers from sketches, each with how wrong it may be.
+
+`APPROX_QUANTILE` and `APPROX_COUNT` have a companion with the suffix `_ERROR`, which says how wrong they are
+at most; every answer gets it as a column of its own (docs/decisions/0015). `APPROX_FREQUENT` has bounds for
+every item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
+
+ERROR = "_error"  # suffix of the companions
+_FINEST = 1e-5
+
+
+class Counts(Protocol):
+    """What a sketch knows of how often items occur in a window: the partial of `item_counts`."""
+
+    def bounds(self, item: int) -> tuple[int, int]:
+        """How often an item occurs, at least and at most."""
+
+    def frequent(self, support: float) -> Sequence[tuple[int, int, int]]:
+        """Items that may occur in more than that part of the window, with such bounds."""
+
+
+class ApproxQuantile(Aggregate):
+    """A value whose rank differs from `ceil(phi * n)` by at most `eps * n`; with a `delta`, but for that
+    chance. NaN is left out like NULL."""
+
+    name = "approx_quantile"
+    components = ("approx_quantile",)
+    parameters = ("phi", "eps")
+    optional = ("delta",)
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None or not is_number(argument):
+            raise TypeError("takes a number")
+        return argument
+
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
+        if not 0 < parameters[0] <= 1:
+            raise ValueError("phi must lie in (0, 1]")
+        check_promise(*parameters[1:])
+
+    def lower(self, partials: Partials) -> Lowered:
+        value, count, _ = partials["approx_quantile"]
+        return Lowered(value, count > 0)
+
+
+class ApproxQuantileError(ApproxQuantile):
+    """By which part of n the rank of `APPROX_QUANTILE` may be wrong: never more than its eps."""
+
+    name = "approx_quantile_error"
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        super().answer_type(argument)
+        return pa.float64()
+
+    def lower(self, partials: Partials) -> Lowered:
+        _, count, error = partials["approx_quantile"]
+        return Lowered(error, count > 0)
+
+
+class ItemAggregate(Aggregate):
+    """An aggregate of how often items occur. Items are codes, so it takes two steps to lower a partial: first
+    to codes, here, then to the values they stand for, where those are known (`engine/items.py`)."""
+
+    components = ("item_counts",)
+
+    def lower(self, partials: Partials) -> Lowered:
+        raise NotImplementedError("items are lowered with the dictionary that they are codes of")
+
+
+class ApproxCount(ItemAggregate):
+    """How often an item occurs, too low by at most `eps * n`, never too high; 0 if it does not."""
+
+    name = "approx_count"
+    parameters = ("eps",)
+    optional = ("delta",)
+    compares = True
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None:
+            raise TypeError("takes a comparison such as x = 7")
+        return pa.int64()
+
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
+        check_promise(*parameters)
+
+    def read(self, counts: Counts, item: int) -> int:
+        """The answer for an item."""
+        return counts.bounds(item)[0]
+
+
+class ApproxCountError(ApproxCount):
+    """By how much `APPROX_COUNT` may be too low: never more than `eps * n`."""
+
+    name = "approx_count_error"
+
+    def read(self, counts: Counts, item: int) -> int:
+        least, most = counts.bounds(item)
+        return most - least
+
+
+class ApproxFrequent(ItemAggregate):
+    """All items that occur in more than `support * n` of the n events, and perhaps some that do in more than
+    `(support - eps) * n`, as a list of (item, estimate, lower, upper), from the most frequent down.
+
+    `estimate` is never too high, so it is the lower bound as well.
+    """
+
+    name = "approx_frequent"
+    parameters = ("support", "eps")
+    optional = ("delta",)
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None:
+            raise TypeError("takes a column or expression")
+        bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
+        return pa.list_(pa.struct([("item", argument), *bounds]))
+
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
+        support, eps, *_ = parameters
+        check_promise(*parameters[1:])
+        if not eps < support <= 1:
+            raise ValueError(f"support must lie above eps ({eps:g}), and be 1 at most")
+
+
+def check_promise(eps: float, delta: float | None = None) -> None:
+    """ValueError unless such an error can be promised."""
+    if not _FINEST <= eps <= 0.5:
+        raise ValueError(f"eps must lie between {_FINEST:g} and 0.5")
+    if delta is not None and not 0 < delta <= 0.5:
+        raise ValueError("delta must lie in (0, 0.5]")

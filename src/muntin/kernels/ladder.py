@@ -1,0 +1,229 @@
+"""Blocks of a ladder: dyadic blocks of a stream, each kept once, at the resolution that its age asks for.
+
+Position `n` is that of the n-th element, from 0. A block of 2**b elements starts at a multiple of 2**b.
+Scale s has the blocks whose first element is at most `reach << s` old, and older than scale s - 1 goes;
+its smallest blocks, of level 0, have 2**(unit_bits + s) elements and room for `entries` entries, those of
+level l twice as many of both for each level. When a block grows too old for its scale it moves to the
+next: one level down, with every second entry; from level 0 it is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from muntin.kernels.jit import kernel
+
+# columns of `about`
+HELD = 0  # elements of a block that count; the others are NULL
+USED = 1  # entries
+SLACK = 2  # by how much ranks, or the counts of items that are there, may be wrong
+LOST = 3  # how often an item may occur of which there is no entry
+AT = 4  # the time of the first element
+FACTS = 5
+
+
+class Shape(NamedTuple):
+    """What the blocks of a ladder look like; see above."""
+
+    reach: int  # of scale 0
+    margin: int  # so many elements, at least, have come since the newest that is in a block
+    unit_bits: int  # of scale 0
+    levels: int
+    entries: int  # of a block of level 0
+
+
+class Blocks(NamedTuple):
+    """Row (s, l) is a ring of consecutive blocks: number q, which starts at position q * size, has the
+    place q % room."""
+
+    item: Any  # entries of all blocks
+    count: Any  # of each entry; empty if all entries of a block weigh the same
+    about: Any  # (block, FACTS)
+    entry_start: Any  # (scale, level): where the entries of a row begin
+    block_start: Any  # (scale, level): where its facts begin
+    room: Any  # (scale, level): blocks
+    first: Any  # (scale, level): number of the oldest block
+    size: Any  # (scale, level): blocks there are
+
+
+def no_blocks(shape: Shape, scales: int, is_counted: bool) -> Blocks:
+    """Room for the blocks of some scales, and none of them."""
+    level = np.arange(shape.levels)
+    # what is younger than half of a scale's reach is in another scale, or in no block yet
+    units = shape.reach >> shape.unit_bits
+    halved = [shape.margin > 0 or scale > 0 for scale in range(scales)]
+    rooms = [[max(1, (units >> half) >> int(each)) for each in level] for half in halved]
+    room = np.array(rooms, np.int64).reshape(scales, shape.levels)
+    entries = room * (shape.entries << level)
+    blocks = int(room.sum())
+    return Blocks(
+        np.zeros(int(entries.sum()), np.int64),
+        np.zeros(int(entries.sum()) if is_counted else 0, np.uint32),
+        np.zeros((blocks, FACTS), np.int64),
+        (np.cumsum(entries) - entries.ravel()).reshape(room.shape),
+        (np.cumsum(room) - room.ravel()).reshape(room.shape),
+        room,
+        np.zeros(room.shape, np.int64),
+        np.zeros(room.shape, np.int64),
+    )
+
+
+@kernel
+def scale_of(shape, age):
+    """The scale of a block whose first element is so old."""
+    scale, reach = 0, shape.reach
+    while age > reach:
+        reach <<= 1
+        scale += 1
+    return scale
+
+
+@kernel
+def put_block(shape, blocks, scale, level, number):
+    """The places of a new block's facts and first entry; it follows the last of its row."""
+    if blocks.size[scale, level] == 0:
+        blocks.first[scale, level] = number
+    blocks.size[scale, level] += 1
+    place = number % blocks.room[scale, level]
+    entry = blocks.entry_start[scale, level] + place * (shape.entries << level)
+    return blocks.block_start[scale, level] + place, entry
+
+
+@kernel
+def find_block(shape, blocks, scale, level, number):
+    """Where a block is, as `put_block`; (-1, -1) if it is not there."""
+    first = blocks.first[scale, level]
+    if number < first or number >= first + blocks.size[scale, level]:
+        return -1, -1
+    place = number % blocks.room[scale, level]
+    entry = blocks.entry_start[scale, level] + place * (shape.entries << level)
+    return blocks.block_start[scale, level] + place, entry
+
+
+@kernel
+def halve_block(shape, blocks, block, entry, level, number, target, into, into_entry):
+    """Every second entry of a block of equal weights; of counts, sorted from the greatest, the first half;
+    in the same ladder or another."""
+    half = shape.entries << (level - 1)
+    for fact in range(FACTS):
+        target.about[into, fact] = blocks.about[block, fact]
+    if len(blocks.count) == 0:
+        odd = number & 1  # by turns, so that what is lost on one side is gained on the other
+        for i in range(half):
+            target.item[into_entry + i] = blocks.item[entry + 2 * i + odd]
+        target.about[into, USED] //= 2
+        # by one entry of the old weight, in shares: see sliding_quantiles.py
+        target.about[into, SLACK] += blocks.about[block, HELD] << (shape.levels - level)
+        return
+    used = min(blocks.about[block, USED], half)
+    if blocks.about[block, USED] > half:
+        lost = blocks.about[block, SLACK] + blocks.count[entry + half]
+        target.about[into, LOST] = max(lost, blocks.about[block, LOST])
+    target.about[into, USED] = used
+    for i in range(used):
+        target.item[into_entry + i] = blocks.item[entry + i]
+        target.count[into_entry + i] = blocks.count[entry + i]
+
+
+@kernel
+def promote(shape, blocks, sketched, needed_from):
+    """Move blocks that are too old for their scale, and drop those that start before `needed_from`."""
+    scales = blocks.room.shape[0]
+    for scale in range(scales - 1, -1, -1):
+        oldest = sketched + shape.margin - (shape.reach << scale)
+        for level in range(shape.levels):
+            bits = shape.unit_bits + scale + level
+            while blocks.size[scale, level] > 0:
+                number = blocks.first[scale, level]
+                start = number << bits
+                if start >= oldest and start >= needed_from:
+                    break
+                if start >= needed_from and level > 0 and scale + 1 < scales:
+                    block, entry = find_block(shape, blocks, scale, level, number)
+                    into, into_entry = put_block(shape, blocks, scale + 1, level - 1, number)
+                    halve_block(shape, blocks, block, entry, level, number, blocks, into, into_entry)
+                blocks.first[scale, level] += 1
+                blocks.size[scale, level] -= 1
+
+
+@kernel
+def coarsen_blocks(shape, blocks, into):
+    """Move all blocks to a ladder of twice the error, which has a level less: each is halved, and is of the
+    next scale there, whose ages are those of its scale here."""
+    for scale in range(blocks.room.shape[0]):
+        for level in range(1, shape.levels):
+            for each in range(blocks.size[scale, level]):
+                number = blocks.first[scale, level] + each
+                block, entry = find_block(shape, blocks, scale, level, number)
+                target, target_entry = put_block(shape, into, scale + 1, level - 1, number)
+                halve_block(shape, blocks, block, entry, level, number, into, target, target_entry)
+                if len(blocks.count) == 0:  # shares are twice as large there
+                    into.about[target, SLACK] = (into.about[target, SLACK] + 1) // 2
+
+
+@kernel
+def first_start(shape, blocks, start, sketched):
+    """The first position from `start` on at which a block starts, and the size of blocks just before it."""
+    age = sketched + shape.margin - start
+    scale = scale_of(shape, age)
+    bits = shape.unit_bits + scale
+    found = ((start + (1 << bits) - 1) >> bits) << bits
+    if scale > 0:
+        # the next scale begins here, and has smaller blocks
+        border = sketched + shape.margin - (shape.reach << (scale - 1))
+        finer = bits - 1
+        inside = ((max(start, border) + (1 << finer) - 1) >> finer) << finer
+        found = min(found, inside)
+    return min(found, sketched), 1 << bits
+
+
+@kernel
+def find_start(shape, blocks, instant, sketched):
+    """The first position of a block none of whose elements is older than an instant; where the block before
+    it starts (-1 if it is gone), and how many elements of that may be as young. O(log blocks)."""
+    before, young = np.int64(-1), np.int64(0)
+    for scale in range(blocks.room.shape[0] - 1, -1, -1):
+        first, size, bits = blocks.first[scale, 0], blocks.size[scale, 0], shape.unit_bits + scale
+        lo, hi = 0, size
+        while lo < hi:
+            middle = (lo + hi) >> 1
+            place = blocks.block_start[scale, 0] + (first + middle) % blocks.room[scale, 0]
+            if blocks.about[place, AT] < instant:
+                lo = middle + 1
+            else:
+                hi = middle
+        if lo > 0:
+            place = blocks.block_start[scale, 0] + (first + lo - 1) % blocks.room[scale, 0]
+            before, young = (first + lo - 1) << bits, max(np.int64(0), blocks.about[place, HELD] - 1)
+        if lo < size:
+            return (first + lo) << bits, before, young
+    return sketched, before, young
+
+
+@kernel
+def cover(shape, blocks, start, end, sketched, found):
+    """Split [start, end) into the fewest blocks: rows of `found` are (facts, first entry, level).
+
+    Returns how many there are, or -1 if a block that is needed is not there.
+    """
+    pieces, at = 0, start
+    while at < end:
+        scale = scale_of(shape, sketched + shape.margin - at)
+        taken = -1
+        if scale < blocks.room.shape[0]:
+            for level in range(shape.levels - 1, -1, -1):
+                bits = shape.unit_bits + scale + level
+                if at & ((1 << bits) - 1) or at + (1 << bits) > end:
+                    continue
+                block, entry = find_block(shape, blocks, scale, level, at >> bits)
+                if block >= 0:
+                    taken = bits
+                    found[pieces, 0], found[pieces, 1], found[pieces, 2] = block, entry, level
+                    break
+        if taken < 0 or pieces + 1 >= len(found):
+            return -1
+        pieces += 1
+        at += 1 << taken
+    return pieces

@@ -1,0 +1,117 @@
+"""Which sketch serves a need: its algorithm, its promise, and how its answers become partials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from muntin.aggregate.contract import Array, Partial
+from muntin.synopsis.contract import Need, dtype_of
+from muntin.synopsis.item_code import item_codes
+from muntin.synopsis.sketch.count_summary import CountSummary
+from muntin.synopsis.sketch.geometry import unbounded
+from muntin.synopsis.sketch.quantile_summary import QuantileSummary
+from muntin.synopsis.sketch.sampled_counts import SampledCounts
+from muntin.synopsis.sketch.sampled_quantiles import SampledQuantiles
+from muntin.synopsis.sketch.sliding_counts import SlidingCounts
+from muntin.synopsis.sketch.sliding_quantiles import SlidingQuantiles
+
+Sketch = SlidingQuantiles | SlidingCounts | SampledQuantiles | SampledCounts
+SKETCHES: dict[str, str] = {  # by name, with the component that each serves
+    SlidingQuantiles.name: "approx_quantile",
+    SlidingCounts.name: "item_counts",
+    SampledQuantiles.name: "approx_quantile",
+    SampledCounts.name: "item_counts",
+}
+_CERTAIN = {SlidingQuantiles.name, SlidingCounts.name}
+
+
+class Promise(NamedTuple):
+    """How wrong an answer may be: by the part eps of its window, but for a chance of delta."""
+
+    eps: float
+    delta: float | None = None
+
+    def covers(self, other: Promise) -> bool:
+        """Whether who keeps this one keeps the other as well."""
+        if self.delta is not None and (other.delta is None or other.delta < self.delta):
+            return False
+        return self.eps <= other.eps
+
+
+def promise_of(need: Need, name: str | None = None) -> Promise:
+    """What a need asks of a sketch, which may be one that never fails: its parameters are what it is of (phi,
+    support or item), eps and perhaps delta."""
+    promise = Promise(*need.parameters[1:])
+    return Promise(promise.eps) if name in _CERTAIN else promise
+
+
+def tightest(promises: Sequence[Promise]) -> Promise:
+    """One that covers all.
+
+    >>> tightest([Promise(0.1, 0.01), Promise(0.01, 0.05)])
+    Promise(eps=0.01, delta=0.01)
+    """
+    deltas = [each.delta for each in promises if each.delta is not None]
+    return Promise(min(each.eps for each in promises), min(deltas) if len(deltas) == len(promises) else None)
+
+
+def sketch_for(need: Need) -> str:
+    """The sketch that keeps a need's promise in the least space.
+
+    Counts from a sample are always smaller. Quantiles are only if eps is large: a sample grows with 1 / eps^2.
+    """
+    promise = promise_of(need)
+    if need.component == "item_counts":
+        return SlidingCounts.name if promise.delta is None else SampledCounts.name
+    if promise.delta is None:
+        return SlidingQuantiles.name
+    shape = unbounded(promise.eps).shape
+    entries = shape.levels * shape.entries << (shape.levels - 1)  # for each doubling of the window
+    sampled = 1.5 * log(2 / promise.delta) / (2 * promise.eps**2)
+    return (
+        SampledQuantiles.name if 3 * sampled < entries else SlidingQuantiles.name
+    )  # a sample also has positions
+
+
+def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:
+    """A sketch of a need's values, without any."""
+    if name == SlidingCounts.name:
+        return SlidingCounts(promise.eps)
+    if name == SlidingQuantiles.name:
+        return SlidingQuantiles(dtype_of(need), promise.eps)
+    assert promise.delta is not None
+    if name == SampledCounts.name:
+        return SampledCounts(promise.eps, promise.delta)
+    return SampledQuantiles(dtype_of(need), promise.eps, promise.delta)
+
+
+def element_codes(need: Need, value: Array) -> Array:
+    """What a sketch takes in: items as codes, numbers as they are."""
+    return item_codes(value) if need.component == "item_counts" else value
+
+
+def partials_of(needs: Sequence[Need], summaries: Sequence[Any]) -> dict[Need, Partial]:
+    """Partials of needs that one sketch serves, a slot for each summary; None: of an empty window."""
+    read: Callable[[Need, Sequence[Any]], Partial] = (
+        _quantiles if needs and needs[0].component == "approx_quantile" else _counts
+    )
+    return {need: read(need, summaries) for need in needs}
+
+
+def _quantiles(need: Need, summaries: Sequence[QuantileSummary]) -> Partial:
+    count = np.array([each.count for each in summaries], np.int64)
+    found = [each.quantile(need.parameters[0]) for each in summaries]
+    value = np.array([0 if each is None else each for each in found], dtype_of(need))
+    # of the window's n, which is not known exactly: the part is greatest for the least it can be
+    error = np.array([each.error / max(each.count, 1) for each in summaries], np.float64)
+    return value, count, error
+
+
+def _counts(need: Need, summaries: Sequence[CountSummary]) -> Partial:
+    found = np.empty(len(summaries), object)
+    found[:] = summaries
+    return (found,)

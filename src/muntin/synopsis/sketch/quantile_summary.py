@@ -1,0 +1,87 @@
+"""What is known of the values of one window: sorted runs, whose values stand for others around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from muntin.aggregate.holistic import as_written
+from muntin.kernels.sliding_quantiles import select_shares
+from muntin.synopsis.contract import Ints
+from muntin.synopsis.order_code import OrderCode
+
+
+class QuantileSummary:
+    """Of `count` values. A value of run i weighs `weight[i]` shares, of which each element has `share`.
+
+    Summaries of one window over several streams, or shards of one, merge: their errors add up.
+
+    >>> code = OrderCode("max", np.dtype(np.int64))
+    >>> runs = [np.array([1, 3, 5, 7]), np.array([9, 10])]  # 8 values at their midpoints, and two as they are
+    >>> summary = QuantileSummary.of(code, runs, np.array([4, 2]), share=2, count=10, slack=2, left_out=0)
+    >>> summary.quantile(0.4), summary.quantile(1.0), summary.error
+    (3, 10, 1)
+    """
+
+    def __init__(self, codes: OrderCode, item: Ints, start: Ints, stop: Ints, weight: Ints, share: int,
+                 count: int, slack: int, left_out: int):  # fmt: skip
+        self.codes = codes
+        self.item = item  # the values of all runs, as codes
+        self.start, self.stop, self.weight = start, stop, weight  # of each run
+        self.share = share
+        self.count = count
+        self.slack = slack  # by how many shares a rank may be wrong
+        self.left_out = left_out  # values of the window that are in no run, at most
+
+    @staticmethod
+    def of(codes: OrderCode, runs: Sequence[Ints], weight: Ints, share: int, count: int, slack: int,
+           left_out: int) -> QuantileSummary:  # fmt: skip
+        """A summary of sorted runs."""
+        length = np.array([len(run) for run in runs], np.int64)
+        stop = np.cumsum(length)
+        return QuantileSummary(
+            codes, np.concatenate(runs), stop - length, stop, weight, share, count, slack, left_out
+        )
+
+    @property
+    def error(self) -> int:
+        """By how much the rank of any answer may be wrong."""
+        # Rounded up: where ranks below a value are known to lie under r + slack, it may come in just above.
+        return -(-self.slack // self.share) + self.left_out
+
+    def quantile(self, phi: float | Fraction) -> Any:
+        """The value whose rank is ceil(phi * n), or differs from it by `error` at most; None of nothing."""
+        (found,) = self.quantiles([phi])
+        return found
+
+    def quantiles(self, phis: Sequence[float | Fraction]) -> list[Any]:
+        """Several at once; O(64 runs log n) each."""
+        if not self.count:
+            return [None] * len(phis)
+        ranks = [-(-as_written(phi) * self.count // 1) for phi in phis]
+        wanted = np.array([max(1, int(rank)) * self.share for rank in ranks], np.int64)
+        found = np.empty(len(phis), np.int64)
+        select_shares(self.item, self.start, self.stop, self.weight, wanted, found)
+        values: list[Any] = self.codes.values(found).tolist()
+        return values
+
+    @staticmethod
+    def merge(summaries: Sequence[QuantileSummary]) -> QuantileSummary:
+        """Of all that several summaries are of; O(their size)."""
+        share = lcm(*(each.share for each in summaries))
+        before = np.cumsum([0, *(len(each.item) for each in summaries)])
+        return QuantileSummary(
+            summaries[0].codes,
+            np.concatenate([each.item for each in summaries]),
+            np.concatenate([each.start + lo for each, lo in zip(summaries, before, strict=False)]),
+            np.concatenate([each.stop + lo for each, lo in zip(summaries, before, strict=False)]),
+            np.concatenate([each.weight * (share // each.share) for each in summaries]),
+            share,
+            sum(each.count for each in summaries),
+            sum(each.slack * (share // each.share) for each in summaries),
+            sum(each.left_out for each in summaries),
+        )

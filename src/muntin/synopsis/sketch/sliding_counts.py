@@ -1,0 +1,250 @@
+"""sliding_counts: how often items occur in any recent window, in memory that does not grow with it.
+
+| | |
+|---|---|
+| Full name | C, deterministic counts over sliding windows: Misra-Gries per block |
+| Answers | APPROX_FREQUENT at any support, APPROX_COUNT of any item, suffix windows of any length |
+| Insert | O(log 1/eps + log n) per element, in runs |
+| Lookup | O(entries of the cover), some thousand; one item as fast |
+| Space | O(1/eps log^2 1/eps log eps n) pairs; for windows of at most W, O(1/eps log^2 1/eps) |
+| Shares | one sketch for all windows, all supports and all items over an input |
+| Reference | Arasu & Manku, PODS 2004, sections 3 and 5; Misra & Gries, 1982 |
+
+Guarantee, for a window of n elements:
+
+* no count is too high;
+* a count is too low by at most `error`, which comes with it: at most eps * n, or eps * W for a sketch made
+  for windows of up to W elements;
+* so every item that occurs more than s * n times is among the frequent ones at support s, and none that
+  occurs less than (s - eps) * n times;
+* a window that lies within the newest elements, which are kept as they came, is answered exactly.
+
+A block keeps the pairs with the greatest counts, from the greatest down, so halving it for a coarser scale
+(Property P) is to keep the first half. Counters of a block of N elements: k, at least N over the error that
+is allowed, since those of k - 1 miss an item that occurs exactly that often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_base, feed, prune, put_pairs
+from muntin.synopsis.contract import Arrays, Bools, Ints
+from muntin.synopsis.sketch.count_summary import CountSummary
+from muntin.synopsis.sketch.geometry import bounded, unbounded
+from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
+
+
+class Pairs(NamedTuple):
+    """Items and counts, sorted by item, of so many elements; counts may be too low by `slack`."""
+
+    item: Ints
+    often: Ints
+    held: int
+    slack: int
+
+
+class RisingCounts(Rising):
+    """Pairs sorted by item, and by how much their counts may be too low."""
+
+    def __init__(self, room: int):
+        self.item = np.empty(room, np.int64)
+        self.count = np.empty(room, np.int64)
+        self.used = 0
+        self.slack = 0
+
+    def begin(self, start: int, at: int) -> None:
+        self.start, self.at, self.held, self.used, self.slack = start, at, 0, 0, 0
+
+    def clone(self) -> RisingCounts:
+        other = RisingCounts(0)
+        other.__dict__.update(self.__dict__)
+        other.item, other.count = self.item.copy(), self.count.copy()
+        return other
+
+    def arrays(self) -> Arrays:
+        slack = np.array([self.slack], np.int64)
+        return {"item": self.item[: self.used], "count": self.count[: self.used], "slack": slack}
+
+    def nbytes(self) -> int:
+        return self.item.nbytes + self.count.nbytes
+
+
+class SlidingCounts(Ladder[RisingCounts]):
+    """Counts of items in the last n elements, or in all since an instant. Items are integers: codes of a
+    dictionary for any other kind.
+
+    >>> sketch = SlidingCounts(eps=0.01)
+    >>> sketch.extend(np.random.default_rng(1).geometric(0.5, 100_000))
+    >>> summary = sketch.summary(rows=50_000)
+    >>> [frequent.item for frequent in summary.frequent(0.1)], summary.error <= 500
+    ([1, 2, 3], True)
+    """
+
+    name = "sliding_counts"
+    is_counted = True
+
+    def __init__(self, eps: float, window: int | None = None, is_auto: bool = True):
+        """For windows of any length, or up to `window` elements."""
+        self.eps = eps
+        super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
+        self._tally = np.zeros(BUCKETS, np.int64)
+        self._counted: tuple[tuple[int, int], Pairs] | None = None  # the newest elements, of these numbers
+
+    def extend(self, item: Ints, valid: Bools | None = None, at: Ints | None = None) -> None:
+        """Take in elements, with their times if windows in time are to be asked for. NULL does not count,
+        but has a place."""
+        kept = np.ones(len(item), np.bool_) if valid is None else np.asarray(valid, np.bool_)
+        self.extend_codes(np.ascontiguousarray(item, np.int64), kept, at)
+
+    def summary(self, rows: int | None = None, since: int | None = None) -> CountSummary:
+        """What is known of the last `rows` elements, or of all `since` an instant; by default of all that are
+        kept."""
+        return self._summary(self._covered(rows, since))
+
+    def count(self, item: int, rows: int | None = None, since: int | None = None) -> tuple[int, int]:
+        """How often an item occurs, at least and at most; cheaper than a summary."""
+        covered = self._covered(rows, since)
+        block, entry, _ = covered.pieces.T
+        used, slack, lost = self._blocks.about[block, 1:4].T
+        least, most = count_of(self._blocks.item, self._blocks.count, entry, used, slack, lost, item)
+        code, valid = self._fresh["code"][covered.fresh :], self._fresh["valid"][covered.fresh :]
+        newest = int(((code == item) & valid).sum())
+        return least + newest, most + newest + covered.left_out
+
+    def error_bound(self, count: int) -> float:
+        """By how much a count of `count` elements may be too low, at most."""
+        if self.geometry.is_exact:
+            return 0.0
+        return self.eps * (self.geometry.window or count)
+
+    def _covered(self, rows: int | None, since: int | None) -> Covered:
+        if since is not None:
+            return self.cover_since(since)
+        return self.cover(self.kept_from if rows is None else self.end - rows)
+
+    def _summary(self, covered: Covered) -> CountSummary:
+        block, entry, _ = covered.pieces.T
+        held, used, slack, lost = self._blocks.about[block, :4].T
+        newest = self._newest(covered.fresh)
+        parts = list(zip(entry.tolist(), (entry + used).tolist(), strict=True))
+        return CountSummary.of(
+            np.concatenate([*(self._blocks.item[lo:hi] for lo, hi in parts), newest.item]),
+            np.concatenate([*(self._blocks.count[lo:hi] for lo, hi in parts), newest.often]).astype(np.int64),
+            # an item that a block has is missing less there
+            np.concatenate([np.repeat(lost - slack, used), np.zeros(len(newest.item), np.int64)]),
+            count=int(held.sum()) + newest.held,
+            slack=int(lost.sum()),
+            left_out=covered.left_out,
+        )
+
+    def _newest(self, first: int) -> Pairs:
+        """The newest elements from an index on, counted."""
+        newest = (self._fresh_from, self.end)
+        if first or self._counted is None or self._counted[0] != newest:
+            code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
+            pairs = _count(np.sort(code[valid]))
+            if first:
+                return pairs
+            self._counted = (newest, pairs)
+        return self._counted[1]
+
+    def _rise(self, bits: int) -> RisingCounts:
+        return RisingCounts(self._entries_of(bits))
+
+    def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> dict[int, Pairs]:
+        shape, base = self.geometry.shape, self.geometry.base
+        if base > 1 << shape.unit_bits:
+            scratch = [np.empty(base, np.int64) for _ in range(4)]
+            item, count = scratch[2:]
+            pairs, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
+            whole = Pairs(item[:pairs], count[:pairs], held, 0)
+        else:
+            whole = _count(np.sort(code[valid]))
+            if base == 1 << shape.unit_bits:
+                put_pairs(shape, self._blocks, 0, 0, first // base, whole.item, whole.often, len(whole.item),
+                          0, whole.held, 0, at[0], self._tally)  # fmt: skip
+        return {base: whole}  # by the most pairs it may have
+
+    def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
+        most = self._entries_of(bits)
+        if most not in run:
+            run[most] = _pruned(run[self.geometry.base], most)
+        pairs = run[most]
+        room = rising.used + len(pairs.item)
+        scratch = np.empty(room, np.int64), np.empty(room, np.int64)
+        used, taken = feed(rising.item, rising.count, rising.used, pairs.item, pairs.often, len(pairs.item),
+                           most, *scratch)  # fmt: skip
+        rising.used = used
+        rising.slack += taken + pairs.slack
+        rising.held += pairs.held
+
+    def _shrink(self, rising: RisingCounts, bits: int) -> None:
+        rising.used, taken = prune(rising.item, rising.count, rising.used, self._entries_of(bits))
+        rising.slack += taken
+
+    def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
+        put_pairs(self.geometry.shape, self._blocks, scale, level, number, rising.item, rising.count,
+                  rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
+
+    def mark_items(self, used: Bools) -> None:
+        """Set `used` for every item that is there; items are codes of a dictionary."""
+        used[self._fresh["code"]] = True
+        for place in self._entry_places():
+            used[self._blocks.item[place]] = True
+        for rising in self._rising.values():
+            used[rising.item[: rising.used]] = True
+
+    def renumber_items(self, new_code: Ints) -> None:
+        """Items have other codes from now on, in the same order."""
+        self._counted = None
+        self._fresh["code"][:] = new_code[self._fresh["code"]]
+        for place in self._entry_places():
+            self._blocks.item[place] = new_code[self._blocks.item[place]]
+        for rising in self._rising.values():
+            rising.item[: rising.used] = new_code[rising.item[: rising.used]]
+
+    def _entry_places(self) -> Iterator[slice]:
+        """Where the entries of each block are."""
+        blocks, shape = self._blocks, self.geometry.shape
+        for scale, level in np.argwhere(blocks.size > 0).tolist():
+            for number in range(blocks.size[scale, level]):
+                place = (blocks.first[scale, level] + number) % blocks.room[scale, level]
+                start = blocks.entry_start[scale, level] + place * (shape.entries << level)
+                yield slice(start, start + blocks.about[blocks.block_start[scale, level] + place, 1])
+
+    def _rising_entries(self) -> Iterator[int]:
+        return (each.used for each in self._rising.values())
+
+    def _revive(self, rising: RisingCounts, arrays: Arrays) -> None:
+        rising.used, rising.slack = len(arrays["item"]), int(arrays["slack"][0])
+        rising.item[: rising.used], rising.count[: rising.used] = arrays["item"], arrays["count"]
+
+    def check(self) -> None:
+        super().check()
+        for bits, rising in self._rising.items():
+            item, count = rising.item[: rising.used], rising.count[: rising.used]
+            # items ascend; what was taken from the counters was taken from one more than there may be
+            assert bool((np.diff(item) > 0).all())
+            assert (self._entries_of(bits) + 1) * rising.slack <= rising.held - int(count.sum())
+        for block in self._live().tolist():
+            held, _used, slack, lost = self._blocks.about[block, :4].tolist()
+            assert 0 <= slack <= lost <= held
+
+
+def _count(run: Ints) -> Pairs:
+    item, count = np.empty(len(run), np.int64), np.empty(len(run), np.int64)
+    pairs = count_sorted(run, len(run), item, count)
+    return Pairs(item[:pairs], count[:pairs], len(run), 0)
+
+
+def _pruned(pairs: Pairs, most: int) -> Pairs:
+    """At most so many of them, as Misra and Gries would have kept them."""
+    if len(pairs.item) <= most:
+        return pairs
+    item, count = pairs.item.copy(), pairs.often.copy()
+    left, taken = prune(item, count, len(item), most)
+    return Pairs(item[:left], count[:left], pairs.held, pairs.slack + taken)
