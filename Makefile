@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench figures docs lock clean
+.PHONY: help setup demo test test-fast test-faults check format bench figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,7 +29,11 @@ test: $(STAMP)
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults"
+
+# Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
+test-faults: $(STAMP)
+	$(BIN)/python -m pytest -m faults tests/archive tests/spark
 
 # Lint, check formatting, types and the direction of imports
 check: $(STAMP)

@@ -21,7 +21,9 @@ Batch = Mapping[str, Sequence[Any]]
 
 
 class Runtime(Protocol):
-    """What a case needs of a runtime."""
+    """What a case needs of a runtime; `is_ordered` if its rows come in the order that cases write them in."""
+
+    is_ordered: bool
 
     def create(self, sql: str) -> None: ...
     def register(self, name: str, sql: str) -> None: ...
@@ -35,6 +37,8 @@ class Runtime(Protocol):
 
 class Reference:
     """The oracle itself: shows that a case expects what semantics.md says."""
+
+    is_ordered = True
 
     def __init__(self) -> None:
         self.engine = ReferenceEngine()
@@ -67,6 +71,8 @@ class Reference:
 
 class Embedded:
     """muntin.Engine."""
+
+    is_ordered = True
 
     def __init__(self) -> None:
         self.engine = muntin.Engine()

@@ -59,11 +59,12 @@ def run_case(case: Case, runtime: Runtime) -> None:
             case Lookup(query, keys, at, expected):
                 rows = runtime.lookup(query, keys, at)
                 if expected:
-                    assert_rows(expected, rows, schemas[query], f"lookup {query}")
+                    assert_rows(expected, rows, schemas[query], f"lookup {query}", runtime.is_ordered)
             case Advance(until, tables):
                 emitted = runtime.advance(until)
                 for name, table in tables.items():
-                    assert_rows(table, emitted.get(name, []), schemas[name], f"emitted {name}")
+                    rows = emitted.get(name, [])
+                    assert_rows(table, rows, schemas[name], f"emitted {name}", runtime.is_ordered)
             case Drop(name):
                 runtime.drop(name)
             case Checkpoint():
@@ -72,8 +73,10 @@ def run_case(case: Case, runtime: Runtime) -> None:
                 assert runtime.late(stream) == many
 
 
-def assert_rows(expected: Table, rows: list[dict[str, Any]], schema: pa.Schema, context: str) -> None:
-    """The named columns of the rows are those of the table, in its order."""
+def assert_rows(
+    expected: Table, rows: list[dict[str, Any]], schema: pa.Schema, context: str, is_ordered: bool = True
+) -> None:
+    """The named columns of the rows are those of the table, in its order or in any."""
     wanted = [
         {
             name: read_cell(cell, schema.field(name).type)
@@ -82,7 +85,20 @@ def assert_rows(expected: Table, rows: list[dict[str, Any]], schema: pa.Schema, 
         for row in expected.rows
     ]
     got = [{name: row[name] for name in expected.columns} for row in rows]
+    if not is_ordered:
+        got = _in_order_of(wanted, got)
     same = len(wanted) == len(got) and all(
         is_close(one[name], other[name]) for one, other in zip(wanted, got, strict=True) for name in one
     )
     assert same, "\n".join([context, "expected:", *map(str, wanted), "got:", *map(str, got or rows)])
+
+
+def _in_order_of(wanted: list[dict[str, Any]], got: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows, those that are wanted first and in the order in which they are."""
+    left, found = list(got), []
+    for row in wanted:
+        for place, other in enumerate(left):
+            if all(is_close(row[name], other[name]) for name in row):
+                found.append(left.pop(place))
+                break
+    return found + left

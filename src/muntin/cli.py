@@ -42,6 +42,7 @@ class Runtime(StrEnum):
     """What drives the queries."""
 
     embedded = "embedded"
+    spark = "spark"
 
 
 SqlFile = Annotated[
@@ -116,10 +117,18 @@ def run(
     with _errors_reported():
         from muntin.run import open_progress, run_file
 
-        report = run_file(
-            script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
-            progress=open_progress(sys.stderr),
-        )  # fmt: skip
+        progress = open_progress(sys.stderr)
+        if engine is Runtime.spark:
+            from muntin.run.on_spark import run_on_spark
+
+            report = run_on_spark(
+                script, input, out, stream=stream, flush=flush, format=format.value, progress=progress
+            )
+        else:
+            report = run_file(
+                script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
+                progress=progress,
+            )  # fmt: skip
     typer.echo(str(report), err=True)
 
 
@@ -130,6 +139,35 @@ def explain(script: SqlFile) -> None:
         from muntin.run import explain_file
 
         typer.echo(explain_file(script))
+
+
+@app.command()
+def doctor() -> None:
+    """Say which Python, Java and packages muntin finds, and what is missing."""
+    from muntin.doctor import examine
+
+    for finding in examine():
+        typer.echo(str(finding))
+
+
+spark_app = typer.Typer(help="Look into what runs on Spark.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(spark_app, name="spark")
+
+
+@spark_app.command()
+def state(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Of a query that is not running.")],
+) -> None:
+    """Print the shards in a checkpoint: entries, bytes, late events, how far time has come."""
+    with _errors_reported():
+        from muntin.spark import local_session, read_state
+        from muntin.spark.state import show_state
+
+        session = local_session(cores=1)
+        try:
+            typer.echo(show_state(read_state(session, str(checkpoint))))
+        finally:
+            session.stop()
 
 
 @app.command("warm-up")

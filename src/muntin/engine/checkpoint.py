@@ -2,8 +2,7 @@
 
     8 bytes   MUNTIN and the format version
     32 bytes  SHA-256 of what follows
-    the rest  an Arrow stream: a row per array (name, how it is encoded, bytes); the description,
-              as JSON, in the schema's metadata
+    the rest  description and arrays, packed (packed.py)
 
 Written to a temporary file, flushed to disk and renamed: a crash leaves the old checkpoint or the
 new one. No pickle, nothing executable.
@@ -12,30 +11,22 @@ new one. No pickle, nothing executable.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from muntin.engine.packed import pack, unpack
 from muntin.errors import CheckpointError, NotFound
 
 _MAGIC = b"MUNTIN"
 _VERSION = b"01"
-_SCHEMA = pa.schema([("name", pa.string()), ("encoding", pa.string()), ("data", pa.large_binary())])
 
 
 def write_checkpoint(path: Path, description: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Replace the file at `path`, or leave it as it is."""
-    sink = pa.BufferOutputStream()
-    schema = _SCHEMA.with_metadata({"description": json.dumps(description)})
-    rows = [(name, *_encode(array)) for name, array in arrays.items()]
-    with pa.ipc.new_stream(sink, schema) as writer:
-        for row in rows:
-            writer.write_batch(pa.record_batch([[cell] for cell in row], schema=schema))
-    body = sink.getvalue()
+    body = pack(description, arrays)
     head = _MAGIC + _VERSION + hashlib.sha256(body).digest()
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -71,27 +62,10 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise CheckpointError(
             f"checkpoint '{path}' is damaged: its checksum does not match ({len(content):,} bytes)"
         )
-    with pa.ipc.open_stream(body) as reader:
-        description = json.loads(reader.schema.metadata[b"description"])
-        rows = reader.read_all().to_pylist()
-    return description, {row["name"]: _decode(row["encoding"], row["data"]) for row in rows}
-
-
-def _encode(array: Any) -> tuple[str, bytes]:
-    if isinstance(array, np.ndarray):
-        return array.dtype.str, np.ascontiguousarray(array).tobytes()
-    batch = pa.record_batch([array], names=["values"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return "arrow", sink.getvalue().to_pybytes()
-
-
-def _decode(encoding: str, data: bytes) -> Any:
-    if encoding != "arrow":
-        return np.frombuffer(data, np.dtype(encoding)).copy()
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_next_batch().column(0)
+    description, arrays = unpack(body)
+    return description, {
+        name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()
+    }
 
 
 def _sync_directory(directory: Path) -> None:

@@ -58,11 +58,15 @@ class Clock:
     def observe(self, at: Ints, ascends: bool, late: int) -> None:
         """Count accepted events, and those that were not."""
         self.late_events += late
-        self.events += len(at)
         if len(at):
             least, greatest = (int(at[0]), int(at[-1])) if ascends else (int(at.min()), int(at.max()))
-            self.first = least if self.first is None else min(self.first, least)
-            self.greatest = greatest if self.greatest is None else max(self.greatest, greatest)
+            self.count(len(at), least, greatest)
+
+    def count(self, events: int, least: int, greatest: int) -> None:
+        """So many events were accepted, from one time to another."""
+        self.events += events
+        self.first = least if self.first is None else min(self.first, least)
+        self.greatest = greatest if self.greatest is None else max(self.greatest, greatest)
 
     def promise(self, instant: int) -> None:
         """Time has reached `instant`: events before it are late from now on."""

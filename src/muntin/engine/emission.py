@@ -112,6 +112,14 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     return answers
 
 
+def skip(shard: Shard, until: int) -> None:
+    """No window that closed up to `until` is owed any more; for queries that do not emit changes."""
+    for registration in shard.registrations.values():
+        if registration.emitted_to is None or registration.emitted_to < until:
+            registration.emitted_to = until
+    shard.note_emitted()
+
+
 class _Held:
     """At which instants windows hold events at all; the same for all queries that look at one."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.engine import snapshot
 from muntin.engine.backfill import Backfill
 from muntin.engine.bundle import Bundle
-from muntin.engine.emission import emit
+from muntin.engine.emission import emit, skip
 from muntin.engine.lookup import lookup, value
 from muntin.engine.registration import Registration
 from muntin.engine.shard import Shard
@@ -92,11 +92,23 @@ class Operator:
         if target is None:
             return {}
         answers = emit(self.shard, target)
+        self._move(until)
+        return answers
+
+    def skip(self, until: int) -> None:
+        """As `advance`, but nobody wants the answers: they were given out by an operator before this one."""
+        if any(each.query.emits_changes for each in self.shard.registrations.values()):
+            emit(self.shard, until)  # who is in must be known
+        else:
+            skip(self.shard, until)
+        self._move(until)
+
+    def _move(self, until: int | None) -> None:
+        clock = self.shard.clock
         if until is not None and (clock.watermark is None or until > clock.watermark):
             clock.promise(until)
         self.shard.forget()
         self.shard.sweep()
-        return answers
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """All state: a description that JSON can hold, and named arrays."""

@@ -1,4 +1,4 @@
-"""Folding: events of a batch into cells, the components of one input together."""
+"""Folding: events of a batch into cells, the components of one input together; or cells into cells."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Array, Partial
 from muntin.kernels.fold_cells import count_cells, fold_floats, fold_ints
 from muntin.query import Input
+from muntin.synopsis.cells import Cells
 from muntin.synopsis.contract import Batch, Bools, Ints, Need
 
 _TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
@@ -19,6 +20,11 @@ _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 
 def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partial]) -> None:
     """Fold each event into cell `cell - origin` of every need's partials; O(events) per input."""
+    if isinstance(batch, Cells):
+        lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
+        for need, partial in into.items():
+            COMPONENTS[need.component].merge(lo, hi, 0, cell - origin, batch.partials[need], partial)
+        return
     by_input: dict[Input, dict[str, Partial]] = {}
     for need, partial in into.items():
         by_input.setdefault(need.input, {})[need.component] = partial
@@ -31,6 +37,16 @@ def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partia
         lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
         for name in partials.keys() - set(_TOGETHER):
             COMPONENTS[name].fold(lo, hi, 0, cell - origin, batch.at, value, valid, partials[name])
+
+
+def fold_runs(batch: Batch, lo: Ints, hi: Ints, need: Need, into: Partial) -> None:
+    """Fold the events of each run into a slot of its own; O(events)."""
+    component = COMPONENTS[need.component]
+    if isinstance(batch, Cells):
+        component.merge(lo, hi, 1, batch.key(()), batch.partials[need], into)
+    else:
+        value, valid = column_of(batch, need.input)
+        component.fold_runs(lo, hi, batch.at, value, valid, into)
 
 
 def _fold_together(

@@ -27,7 +27,7 @@ from muntin.kernels.slices import append_cells, assign_cells
 from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
-from muntin.synopsis.folding import column_of, fold_cells
+from muntin.synopsis.folding import fold_cells, fold_runs
 from muntin.synopsis.grid import Grid
 from muntin.synopsis.sequence import Sequence
 from muntin.window import Window, span
@@ -61,6 +61,15 @@ class SliceStore(Sequence):
     def grid(self) -> Grid:
         assert self._grid is not None, "the store has not been fitted"
         return self._grid
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The components it keeps."""
+        return tuple(self._names)
+
+    @property
+    def slice_start(self) -> Ints:
+        return self._slices["start"]
 
     @property
     def cell_key(self) -> Ints:
@@ -175,14 +184,12 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + first
         fresh: Arrays = {"key": np.zeros(len(runs.start), np.int64)}
         for need, names in self._names.items():
-            component = COMPONENTS[need.component]
-            partial = component.start(dtype_of(need), len(runs.start))
+            partial = COMPONENTS[need.component].start(dtype_of(need), len(runs.start))
             for name, array in zip(names, partial, strict=True):
                 if runs.continues:
                     array[0] = self._cells[name][-1]
                 fresh[name] = array
-            value, valid = column_of(batch, need.input)
-            component.fold_runs(runs.lo, runs.hi, batch.at, value, valid, partial)
+            fold_runs(batch, runs.lo, runs.hi, need, partial)
         self._cells.truncate(first)
         self._cells.extend(fresh)
         self._slices.truncate(first)

@@ -1,4 +1,4 @@
-"""Closing what a finite file leaves open: every window that holds an event is emitted.
+"""Closing what the end of a file or table leaves open: every window that holds an event is emitted.
 
 A file has an end, so the watermark need not stop `DELAY` before it. Each query goes on until its own
 last window with an event has closed, and is then dropped: an un-keyed `[RANGE 1 MINUTE SLIDE 1 SECOND]`
@@ -8,14 +8,22 @@ does not count empty seconds until a `[RANGE 30 DAYS SLIDE 1 DAY]` beside it has
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from muntin.engine import Engine
 from muntin.join_query import AnyQuery, JoinQuery
 
 
-def flush(engine: Engine, queries: Mapping[str, AnyQuery], last: int) -> Iterator[dict[str, pa.Table]]:
+class Flushed(Protocol):
+    """An engine or an operator."""
+
+    def advance(self, until: Any = None) -> dict[str, pa.Table]: ...
+
+    def drop(self, name: str) -> None: ...
+
+
+def flush(engine: Flushed, queries: Mapping[str, AnyQuery], last: int) -> Iterator[dict[str, pa.Table]]:
     """Emit and drop the queries in the order they end, `last` being the greatest event time."""
     ends = {name: last_instant(query, last) for name, query in queries.items()}
     for instant in sorted(set(ends.values())):

@@ -1,0 +1,137 @@
+"""What each step of the Spark pipeline costs in CPU time, and what that means for more cores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Column, Result
+from benchmarks.spark_workload import KEYS, RATE, SLIDE, queries
+
+QUERIES = 1_000
+SHARDS = 2
+BATCH = 1_000_000  # events of a micro-batch
+CORES = (2, 8, 32, 100)
+# taken from Spark's own measurements on two cores (benchmarks/spark.py): not measured here
+SOURCE_RATE = 700_000  # events per second and core, from the Parquet source to Python
+DRIVER = 0.3  # seconds of a micro-batch that no core can shorten
+PARTITION = 0.08  # seconds of a core that each shuffle partition costs
+COLUMNS = [
+    Column("what", "step, or cores"), Column("cost", "CPU seconds", ".4f"), Column("per", "per"),
+    Column("rate", "events per second", ",.0f"), Column("limit", "what takes longest"),
+]  # fmt: skip
+NOTES = f"""\
+Each step alone, in one process without a JVM: {KEYS:,} keys, {RATE:,} events a second of event time,
+{QUERIES:,} queries with thresholds by the minute, {SHARDS} shards, micro-batches of {BATCH:,} events. Below,
+by arithmetic: a stage of tasks that read, fold and pack (with {SOURCE_RATE:,} events per second and core from
+Spark's Parquet source), then one shard per core, and {DRIVER} s of the driver and {PARTITION} s of a core per
+partition for each micro-batch of 5 seconds' worth of events."""
+
+
+def run(quick: bool) -> Result:
+    """Measure the steps, then compute what cores make of them."""
+    costs = _measure(20 if quick else 30, 50 if quick else QUERIES)
+    rows: list[dict[str, Any]] = [
+        {"what": "pack and fold", "cost": costs["pack"], "per": "million events"},
+        {"what": "bytes that travel", "cost": None, "per": f"{costs['bytes']:,.0f} bytes per million events"},
+        {"what": "take in cells", "cost": costs["merge"], "per": "million cells"},
+        {"what": "answer", "cost": costs["answer"], "per": "thousand queries, shard and instant"},
+        {"what": "restore", "cost": costs["restore"], "per": "shard"},
+    ]
+    return Result(
+        "spark_costs", "What the steps on Spark cost", " ".join(NOTES.split()), COLUMNS,
+        rows + [_scaled(cores, costs) for cores in CORES], {"queries": QUERIES, "shards": SHARDS},
+    )  # fmt: skip
+
+
+def _measure(turns: int, count: int) -> dict[str, float]:
+    from muntin.spark.job import plan_job
+    from muntin.spark.operator import ShardOperator
+    from muntin.spark.pack import pack_events
+    from muntin.stream import Stream
+
+    schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.float64())])
+    job = plan_job(Stream("t", schema, "ts", 1_000_000), queries(count), shards=SHARDS)
+    (route,) = job.routes
+    shards = {each: ShardOperator(job, route) for each in route.ids}
+    for shard in shards.values():
+        shard.register(route.queries)
+    spent: dict[str, list[float]] = {"pack": [], "merge": [], "answer": []}
+    cells = bytes_sent = 0
+    for turn in range(turns):
+        events = _events(turn)
+        began = time.process_time()
+        packed = [
+            row for batch in pack_events(job, events.to_batches(131_072), 0) for row in batch.to_pylist()
+        ]
+        spent["pack"].append(time.process_time() - began)
+        bytes_sent = sum(len(row["data"]) for row in packed if row["data"])
+        cells = 0
+        for shard, operator in shards.items():
+            data = [(row["kind"], row["data"]) for row in packed if row["shard"] == shard and row["data"]]
+            began = time.process_time()
+            operator.insert(data)
+            spent["merge"].append(time.process_time() - began)
+            before, greatest = _instants(turn), (turn + 1) * BATCH * 1_000_000 // RATE
+            began = time.process_time()
+            operator.advance(greatest)
+            if _instants(turn + 1) > before and turn > turns // 2:
+                spent["answer"].append(time.process_time() - began)
+            cells += _cells(data)
+    snapshot = next(iter(shards.values())).snapshot()
+    fresh = ShardOperator(job, route)
+    began = time.process_time()
+    fresh.restore(snapshot)
+    late = turns // 3
+    merged = float(np.median(spent["merge"][late:])) * SHARDS
+    return {
+        "pack": float(np.median(spent["pack"][late:])) * 1e6 / BATCH,
+        "bytes": bytes_sent * 1e6 / BATCH,
+        "merge": merged * 1e6 / cells,
+        "answer": float(np.median(spent["answer"])) * 1_000 / count,
+        "restore": time.process_time() - began,
+    }
+
+
+def _instants(turn: int) -> int:
+    """Windows that have closed after so many micro-batches."""
+    return (turn * BATCH * 1_000_000 // RATE - 1_000_000) // (SLIDE * 1_000_000)
+
+
+def _cells(data: list[tuple[str, bytes]]) -> int:
+    from muntin.engine.packed import unpack
+
+    return sum(len(unpack(each)[1]["0 at"]) for _, each in data)
+
+
+def _events(turn: int) -> pa.Table:
+    random = np.random.default_rng(turn)
+    at = (turn * BATCH + np.arange(BATCH)) * (1_000_000 // RATE)
+    names = pa.array([f"SYM{number:05}" for number in range(KEYS)])
+    return pa.table(
+        {
+            "ts": pa.array(at, pa.timestamp("us")),
+            "k": names.take(pa.array(random.integers(0, KEYS, BATCH))),
+            "x": random.exponential(size=BATCH),
+        }
+    )
+
+
+def _scaled(cores: int, costs: Mapping[str, float]) -> dict[str, Any]:
+    """The rate at which a micro-batch of 5 s of events takes 5 s, and the step that takes most of them."""
+    span = 5.0
+    cells = cores * KEYS  # each task sends a cell per key and slice
+    shard = {
+        "taking in cells": cells / 1e6 * costs["merge"] / cores,
+        "answers": costs["answer"] * QUERIES / 1_000 * span / SLIDE,
+        "starting tasks": PARTITION,
+        "the driver": DRIVER,
+    }
+    left = max(span - sum(shard.values()), 0.0)
+    rate = cores * left / span / (1 / SOURCE_RATE + costs["pack"] / 1e6)
+    steps = shard | {"reading": left}
+    return {"what": f"{cores} cores", "rate": rate, "limit": max(steps, key=lambda step: steps[step])}

@@ -1,0 +1,18 @@
+"""The runtime on Spark: the same queries, operators and answers, in one Structured Streaming query."""
+
+try:
+    import pyspark  # noqa: F401
+except ImportError:
+    raise ImportError("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
+
+from muntin.spark.flow import answers_of, shared_windows
+from muntin.spark.folder import EventFolder
+from muntin.spark.progress import ProgressListener
+from muntin.spark.session import local_session
+from muntin.spark.sinks import overwrite_batches
+from muntin.spark.state import read_state
+
+__all__ = [
+    "EventFolder", "ProgressListener", "answers_of", "local_session", "overwrite_batches", "read_state",
+    "shared_windows",
+]  # fmt: skip

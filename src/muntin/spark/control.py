@@ -1,0 +1,86 @@
+"""Queries that come and go while the stream runs: REGISTER QUERY and DROP QUERY statements as rows of a stream.
+
+A statement goes to every shard of every route with the micro-batch that brought it, and takes effect before
+that micro-batch's events. Each shard keeps a *roster* of all names in use and judges a statement by it and by
+the job alone, so all of them come to the same decision; only those of the query's own route act on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.plan import request_of
+from muntin.spark.job import Job, key_text
+from muntin.spark.pack import packed_rows
+from muntin.spark.queries import over_one_stream
+from muntin.sql import DropQuery, RegisterQuery, parse_statements
+from muntin.synopsis.contract import LONG_AGO
+
+Step = list[str]  # ["drop", name] or ["register", name, text]: as it is logged
+
+
+@dataclass
+class Roster:
+    """Names in use besides the job's own queries."""
+
+    came: dict[str, str] = field(default_factory=dict)  # by a statement: the route of each
+    went: list[str] = field(default_factory=list)  # of the job's own, dropped by a statement
+
+    def routes(self, job: Job) -> dict[str, str]:
+        """The route of every query at work."""
+        own = {name: route.name for route in job.routes for name in route.queries}
+        return {name: route for name, route in own.items() if name not in self.went} | self.came
+
+    def apply(self, job: Job, route: str, text: str) -> list[Step]:
+        """What the statements of a text do to the shards of one route; an error if they cannot be carried
+        out, and then nothing has changed."""
+        came, went, steps = dict(self.came), list(self.went), []
+        trial = Roster(came, went)
+        for statement in parse_statements(text, {job.stream.name: job.stream}):
+            in_use = trial.routes(job)
+            match statement:
+                case RegisterQuery(name, _, str()):
+                    raise MuntinError(f"query '{name}' cannot have a BACKFILL in a control stream")
+                case RegisterQuery(name, query):
+                    if name in in_use:
+                        raise NameTaken(
+                            f"there is a query '{name}' already; drop it first or choose another name"
+                        )
+                    read = over_one_stream(query)
+                    request_of(read)
+                    keys = key_text(read)
+                    if keys not in {each.name for each in job.routes}:
+                        known = [each.keys for each in job.routes]
+                        raise MuntinError(f"query '{name}' is by '{keys}', which is not among keys={known}")
+                    came[name] = keys
+                    if keys == route:
+                        steps.append(["register", name, read.text])
+                case DropQuery(name):
+                    if name not in in_use:
+                        raise NotFound(f"there is no query '{name}'{nearest(name, in_use)}")
+                    if in_use[name] == route:
+                        steps.append(["drop", name])
+                    if came.pop(name, None) is None:
+                        went.append(name)
+                case _:
+                    raise MuntinError("a control stream takes REGISTER QUERY and DROP QUERY, nothing else")
+        self.came, self.went = came, went
+        return steps
+
+
+def pack_statements(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
+    """A row for every shard with each statement; NULL is none."""
+    turn = 0
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            if text is None:
+                continue
+            turn += 1
+            yield packed_rows(
+                origin, turn,
+                [(each, LONG_AGO, "statement", None, 0, text.encode()) for route in job.routes for each in route.ids],
+            )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Thousands of windows over one DataFrame: events in, answers out, in one Spark query.
+
+DataFrame --pack, fold--> rows per shard --shuffle--> operators with state --unpack--> answers
+          (every task)                   (a few rows) (one per shard)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from muntin.errors import MuntinError, NotFound, SchemaError, nearest
+from muntin.spark.answers import EMITTED, unpack_answers
+from muntin.spark.control import pack_statements
+from muntin.spark.folder import EventFolder
+from muntin.spark.job import Job, plan_job
+from muntin.spark.layout import Layout
+from muntin.spark.pack import pack_events
+from muntin.spark.processor import ShardProcessor
+from muntin.spark.stream_of import stream_of, to_spark_type, zone_of
+from muntin.spark.table import run_table
+
+PACKED = (
+    "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY"
+)
+METRICS = "muntin"  # the name under which progress has our numbers
+_PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
+
+
+Packing = Callable[[Job, Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
+
+
+def shared_windows(
+    df: DataFrame | EventFolder,
+    queries: Mapping[str, str],
+    *,
+    stream: str,
+    time: str,
+    delay: timedelta | None = None,
+    control: DataFrame | None = None,
+    keys: Iterable[str] = (),
+    shards: int = 4,
+    fold: bool = True,
+    flush: bool = False,
+) -> DataFrame:
+    """The answers of many queries over one DataFrame (or folder), streaming or not: a row for each answer.
+
+    `queries` are texts by name, over a stream called `stream` whose events are the rows of `df` and whose
+    DELAY is that of `df.withWatermark(time, …)`, or `delay`: Spark forgets the watermark of a table. Columns:
+    `query`, the keys and values by name, `window_start`, `window_end`, `complete`; `answers_of` has one query's
+    alone. A query that cannot run is refused here, with the reason.
+
+    `control` is a stream of REGISTER QUERY and DROP QUERY statements, in a column `statement`: queries that come
+    and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP BY lists, "" for
+    none), and what has no column here goes into one more, `rest`, as JSON.
+
+    Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
+    event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
+    With `flush` the windows still open at the end of a table are emitted too.
+    """
+    is_streaming = df.is_streaming if isinstance(df, EventFolder) else df.isStreaming
+    if flush and is_streaming:
+        raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
+    declared = df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay)
+    job = plan_job(
+        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush,
+        zone="UTC" if isinstance(df, EventFolder) else zone_of(df, time), is_controlled=control is not None,
+    )  # fmt: skip
+    if isinstance(df, EventFolder):
+        packed = df.packed(job, PACKED)
+    else:
+        packed = df.select(*job.reading.schema.names).mapInArrow(_in_tasks(job, pack_events), PACKED)
+    if control is not None:
+        packed = packed.unionByName(_packed_statements(job, control, is_streaming))
+    return answers_from(packed, job)
+
+
+def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
+    if not is_streaming or not control.isStreaming:
+        raise MuntinError("a control stream is for streams: both DataFrames must be streaming")
+    if control.dtypes != [("statement", "string")]:
+        raise SchemaError(f"the control stream must have one column, statement STRING, not {control.dtypes}")
+    return control.mapInArrow(_in_tasks(job, pack_statements), PACKED)
+
+
+def answers_from(packed: DataFrame, job: Job) -> DataFrame:
+    """From packed rows to answers."""
+    if packed.isStreaming:
+        emitted = packed.groupBy("shard").transformWithState(ShardProcessor(job), EMITTED, "Append", "None")
+        emitted = emitted.observe(
+            METRICS,
+            F.sum("events").alias("events"),
+            F.sum("late").alias("late"),
+            F.sum("answers").alias("answers"),
+            F.max("greatest").alias("greatest"),
+            F.sum("state_bytes").alias("state_bytes"),
+        )
+    else:
+        tasks = packed.sparkSession.sparkContext.defaultParallelism
+        together = packed.repartition(tasks, "shard").sortWithinPartitions("shard", "start", "origin", "turn")
+        emitted = together.mapInArrow(_running(job), EMITTED)
+    return emitted.select("data").mapInArrow(unpack_answers, _spark_schema(job.layout))
+
+
+def answers_of(answers: DataFrame, name: str) -> DataFrame:
+    """The answers of one query, with the columns it has embedded: keys, values, window and `complete`."""
+    field = next((each for each in answers.schema if each.name == "query"), None)
+    if field is None or _PLACES not in field.metadata:
+        raise MuntinError(
+            "this DataFrame does not say where each query has its columns: "
+            "give the one that shared_windows returned, or one made from it that still has its column 'query'"
+        )
+    places: dict[str, dict[str, str]] = json.loads(field.metadata[_PLACES])
+    if name not in places:
+        raise NotFound(f"there is no query '{name}'{nearest(name, places)}")
+    chosen = [F.col(f"`{place}`").alias(column) for column, place in places[name].items()]
+    return answers.where(F.col("query") == name).select(*chosen)
+
+
+def _spark_schema(layout: Layout) -> spark.StructType:
+    fields = [spark.StructField(field.name, to_spark_type(field.type)) for field in layout.schema]
+    fields[0] = spark.StructField("query", spark.StringType(), metadata={_PLACES: layout.metadata()})
+    return spark.StructType(fields)
+
+
+def _in_tasks(job: Job, pack: Packing) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        return pack(job, batches, context.partitionId() if context else 0)
+
+    return run
+
+
+def _running(job: Job) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run_table(job, batches)
+
+    return run

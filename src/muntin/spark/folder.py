@@ -1,0 +1,196 @@
+"""A folder of Parquet or Arrow files as a source that packs: events never pass through the JVM.
+
+Spark's own Parquet source decodes files in the JVM and sends every row to Python. Here the tasks that fold
+events read the files themselves. Files are taken in the order of their names, and a file that comes later
+must have a later name: the name of the last one taken is all that a checkpoint needs to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
+
+from muntin.errors import MuntinError, NotFound
+from muntin.spark.job import Job
+from muntin.spark.pack import pack_events
+from muntin.stream import Stream
+
+_FORMATS = (".parquet", ".arrow", ".feather")
+_PART = 500_000  # events that are worth a task
+_BATCH = 131_072  # events read at once
+
+
+@dataclass(frozen=True)
+class EventFolder:
+    """Events in files, to be given to `shared_windows` in place of a DataFrame.
+
+    `delay` is how far events may come out of order. A folder that is watched as a stream takes up to
+    `files_per_batch` files at a time, 0 for all that are there; otherwise it is read once, as it is.
+    """
+
+    session: SparkSession
+    path: str
+    delay: timedelta = timedelta(0)
+    is_streaming: bool = True
+    files_per_batch: int = 0
+    schema: pa.Schema | None = None  # by default that of the first file
+
+    def stream(self, name: str, time: str) -> Stream:
+        """The stream whose events are in the files."""
+        schema = self.schema
+        if schema is None:
+            files = files_of(self.path)
+            if not files:
+                raise NotFound(
+                    f"there is no {' or '.join(_FORMATS)} file in '{self.path}' to take the columns from"
+                )
+            schema = _schema_of(files[0])
+        fields = [pa.field(field.name, _plain(field.type)) for field in schema]
+        microseconds = self.delay // timedelta(microseconds=1)
+        return Stream(name, pa.schema(fields), time, microseconds)
+
+    def packed(self, job: Job, schema: str) -> DataFrame:
+        """Packed rows of the events, read by tasks that know the job."""
+        # a source is known by its class, so each job has one of its own
+        told = {"job": job, "path": self.path, "files_per_batch": self.files_per_batch, "packed": schema}
+        source = type(f"muntin_{job.fingerprint[:16]}", (_PackedFolder,), told)
+        self.session.dataSource.register(source)
+        read: Any = self.session.readStream if self.is_streaming else self.session.read
+        loaded: DataFrame = read.format(source.__name__).load()
+        return loaded
+
+
+class _PackedFolder(DataSource):
+    """The folder as Spark sees it; subclasses say which."""
+
+    job: Job
+    path: str
+    files_per_batch: int
+    packed: str
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.__name__
+
+    def schema(self) -> str:
+        return self.packed
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return _OnceReader(self.job, self.path)
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return _StreamReader(self.job, self.path, self.files_per_batch)
+
+
+class _Part(InputPartition):
+    """Some row groups of a Parquet file, or a whole Arrow file; `origin` is its place among all of them."""
+
+    def __init__(self, origin: int, file: str, groups: Sequence[int] | None):
+        self.origin = origin
+        self.file = file
+        self.groups = groups
+
+
+class _OnceReader(DataSourceReader):
+    def __init__(self, job: Job, path: str):
+        self._job = job
+        self._path = path
+
+    def partitions(self) -> list[InputPartition]:
+        return parts_of(files_of(self._path))
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        return pack_events(self._job, read_part(partition, self._job.reading), partition.origin)
+
+
+class _StreamReader(DataSourceStreamReader):
+    def __init__(self, job: Job, path: str, files_per_batch: int):
+        self._job = job
+        self._path = path
+        self._most = files_per_batch
+
+    def initialOffset(self) -> dict[str, str]:
+        return {"after": ""}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self._most) if self._most else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+        names = [file.name for file in files_of(self._path) if file.name > start["after"]]
+        if isinstance(limit, ReadMaxFiles):
+            names = names[: limit.max_files]
+        return {"after": names[-1]} if names else start
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
+        return parts_of([file for file in files_of(self._path) if start["after"] < file.name <= end["after"]])
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        return pack_events(self._job, read_part(partition, self._job.reading), partition.origin)
+
+
+def files_of(path: str) -> list[Path]:
+    """The files of a folder in the order of their names; hidden ones are not finished yet."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise NotFound(f"there is no folder '{path}'")
+    found = (file for file in folder.iterdir() if file.suffix in _FORMATS and file.name[0] not in "._")
+    return sorted(found, key=lambda file: file.name)
+
+
+def parts_of(files: Sequence[Path]) -> list[InputPartition]:
+    """Pieces of files, each worth a task of its own."""
+    parts: list[InputPartition] = []
+    for file in files:
+        groups: list[int] = []
+        rows = 0
+        if file.suffix != ".parquet":
+            parts.append(_Part(len(parts), str(file), None))
+            continue
+        metadata = pq.read_metadata(file)
+        for group in range(metadata.num_row_groups):
+            groups.append(group)
+            rows += metadata.row_group(group).num_rows
+            if rows >= _PART or group == metadata.num_row_groups - 1:
+                parts.append(_Part(len(parts), str(file), groups))
+                groups, rows = [], 0
+    return parts
+
+
+def read_part(part: _Part, stream: Stream) -> Iterator[pa.RecordBatch]:
+    """The events of a part; only the columns that are needed."""
+    columns = stream.schema.names
+    try:
+        if part.groups is not None:
+            with pq.ParquetFile(part.file) as file:
+                yield from file.iter_batches(_BATCH, row_groups=list(part.groups), columns=columns)
+        else:
+            with pa.memory_map(part.file) as source, pa.ipc.open_file(source) as file:
+                for number in range(file.num_record_batches):
+                    yield file.get_batch(number).select(columns)
+    except (pa.ArrowException, KeyError) as error:
+        raise MuntinError(f"cannot read '{part.file}': {error}") from error
+
+
+def _schema_of(file: Path) -> pa.Schema:
+    if file.suffix == ".parquet":
+        return pq.read_schema(file)
+    with pa.memory_map(str(file)) as source, pa.ipc.open_file(source) as opened:
+        return opened.schema
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Times as microseconds without a zone, texts and numbers as they are."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us")
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    return pa.string() if pa.types.is_large_string(kind) else kind

@@ -1,0 +1,208 @@
+"""A job: what the driver plans once and every task is told, as plain data.
+
+Queries with the same keys form a *route*: their events, or the cells these were folded into, go to the same
+shards. Workers parse the texts again, once per process: nothing executable travels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+
+import pyarrow as pa
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import is_text
+from muntin.engine.operator import Operator
+from muntin.errors import MuntinError
+from muntin.plan import WindowGroup, demands_of, request_of
+from muntin.query import Query
+from muntin.spark.layout import Layout, lay_out
+from muntin.spark.queries import read_query
+from muntin.spark.shard_id import shard_id
+from muntin.stream import Stream
+
+ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
+NO_LIMIT = 2**62  # bytes of backlog: a runtime hands out windows as soon as they close
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How the events of a route are folded where they are read: by filter, the step of its slices.
+
+    `queries` are few, but ask for everything that is folded.
+    """
+
+    steps: dict[str, int]  # by the text of WHERE, "" for none
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Queries with the same keys, and how many shards share these."""
+
+    name: str  # the keys, as canonical text; "" without keys
+    keys: str  # the same as it can be written after GROUP BY
+    queries: dict[str, str]  # texts by name
+    columns: tuple[str, ...]  # that they read, the time among them
+    shards: int
+    fold: Fold | None  # None: events travel as they are
+
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        """Its shards, as Spark knows them."""
+        return tuple(shard_id(self.name, bucket) for bucket in range(self.shards))
+
+
+@dataclass(frozen=True)
+class Job:
+    """All a task needs to know."""
+
+    stream: Stream
+    routes: tuple[Route, ...]
+    layout: Layout
+    flush: bool = False  # at the end of a table, emit the windows still open
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal jobs: under this name a process keeps what it has made of one."""
+        schema = self.stream.schema.serialize().to_pybytes()
+        told = repr((self.stream.name, self.stream.time, self.stream.delay, self.routes, self.flush))
+        return hashlib.sha256(schema + told.encode()).hexdigest()
+
+    @cached_property
+    def configured(self) -> str:
+        """Equal for equal queries."""
+        texts = sorted((name, text) for route in self.routes for name, text in route.queries.items())
+        return hashlib.sha256(repr(texts).encode()).hexdigest()
+
+    @cached_property
+    def reading(self) -> Stream:
+        """The stream as tasks read it: the columns that some route needs."""
+        needed = {name for route in self.routes for name in route.columns}
+        fields = [field for field in self.stream.schema if field.name in needed]
+        return replace(self.stream, schema=pa.schema(fields))
+
+    def route_of(self, shard: int) -> tuple[Route, int]:
+        """The route of a shard, and its place there."""
+        for route in self.routes:
+            if shard in route.ids:
+                return route, route.ids.index(shard)
+        raise MuntinError(f"no route has a shard {shard}")
+
+    def stream_of(self, route: Route) -> Stream:
+        """The stream as the shards of a route see it: only the columns that they need, any delay."""
+        fields = [self.stream.schema.field(name) for name in route.columns]
+        return replace(self.stream, schema=pa.schema(fields), delay=ANY_DELAY)
+
+
+def plan_job(
+    stream: Stream,
+    queries: Mapping[str, str],
+    *,
+    keys: Iterable[str] = (),
+    shards: int = 4,
+    fold: bool = True,
+    flush: bool = False,
+    zone: str | None = "UTC",
+    is_controlled: bool = False,
+) -> Job:
+    """Parse and plan queries; an error if any of them cannot run.
+
+    `keys` are lists of GROUP BY that queries to come may have, "" for those without: their routes are there
+    from the start. Then nobody knows what will be read, so all events travel whole.
+    """
+    if shards < 1:
+        raise MuntinError(f"a keyed query needs at least one shard, not {shards}")
+    parsed: dict[str, dict[str, Query]] = {}
+    written: dict[str, str] = {}
+    for each in keys:
+        route = key_text(read_query(stream, key_query(stream, each)))
+        parsed[route], written[route] = {}, each
+    is_declared = bool(parsed)
+    is_open = is_declared or is_controlled
+    for name, sql in queries.items():
+        query = read_query(stream, sql)
+        route = key_text(query)
+        if is_declared and route not in parsed:
+            raise MuntinError(
+                f"query '{name}' has GROUP BY {route or 'nothing'}, which is not among keys={list(written.values())}"
+            )
+        parsed.setdefault(route, {})[name] = query
+        written.setdefault(route, route)
+    if not parsed:
+        raise MuntinError("there is no query: give at least one, as {name: sql}")
+    routes = tuple(
+        _plan_route(name, written[name], some, stream, shards, fold and not is_open, is_open)
+        for name, some in parsed.items()
+    )
+    ids = [each for route in routes for each in route.ids]
+    if len(set(ids)) < len(ids):
+        raise MuntinError("two shards would have the same id: choose another number of shards")
+    layout = lay_out(
+        {name: query for some in parsed.values() for name, query in some.items()}, zone, is_controlled
+    )
+    return Job(stream, routes, layout, flush)
+
+
+def key_text(query: Query) -> str:
+    """The name of a query's route."""
+    return ", ".join(map(str, query.key_expressions))
+
+
+def key_query(stream: Stream, keys: str) -> str:
+    """A query with these keys that asks for as little as possible."""
+    by = f" GROUP BY {keys}" if keys else ""
+    return f'SELECT COUNT(*) FROM "{stream.name}" [RANGE 1 SECOND SLIDE 1 SECOND]{by}'
+
+
+def _plan_route(
+    name: str, keys: str, queries: dict[str, Query], stream: Stream, shards: int, fold: bool, is_open: bool
+) -> Route:
+    operator = Operator(stream, NO_LIMIT, adaptive=False)
+    operator.register({each: request_of(query) for each, query in queries.items()})
+    groups = list(operator.shard.manager.groups.values())
+    return Route(
+        name,
+        keys,
+        {each: query.text for each, query in queries.items()},
+        tuple(stream.schema.names) if is_open else columns_of(stream, queries.values()),
+        shards if name else 1,
+        _plan_fold(groups, queries) if fold and all(map(_can_fold, groups)) else None,
+    )
+
+
+def columns_of(stream: Stream, queries: Iterable[Query]) -> tuple[str, ...]:
+    """The columns of a stream that queries read, and its time."""
+    read = {stream.time}
+    for query in queries:
+        expressions = [*query.key_expressions, query.where]
+        expressions += [each for call in query.calls for each in (call.argument, call.filter)]
+        read |= {column for each in expressions if each is not None for column in each.columns}
+    return tuple(name for name in stream.schema.names if name in read)
+
+
+def _can_fold(group: WindowGroup) -> bool:
+    """Whether what a group keeps can be folded elsewhere: cells of numbers, not codes of texts."""
+    return group.store.kind == "slices" and all(
+        need.component in COMPONENTS and not (need.input.argument and is_text(need.input.argument.type))
+        for need in group.needs.components
+    )
+
+
+def _plan_fold(groups: list[WindowGroup], queries: Mapping[str, Query]) -> Fold:
+    steps: dict[str, int] = {}
+    for group in groups:
+        where = str(group.where or "")
+        steps[where] = gcd(steps.get(where, 0), group.needs.step)
+    seen: set[object] = set()
+    chosen = []
+    for query in queries.values():
+        asked = {(demand.where, demand.need) for demand in demands_of(query).all()}
+        if asked - seen:
+            chosen.append(query.text)
+            seen |= asked
+    return Fold(steps, tuple(chosen))

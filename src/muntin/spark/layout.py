@@ -1,0 +1,129 @@
+"""The layout of the answers: one table for all queries, and how each query's columns are found in it.
+
+    query | symbol | volume | window_start | window_end | complete
+
+A column for each name that some query gives to a key or a value, NULL for queries without it. Where two
+queries mean different types by one name, each type has a column of its own, `name_type`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.query import CHANGE, Query
+from muntin.sql.type_name import type_name
+
+WINDOW = ("window_start", "window_end", "complete")
+REST = "rest"  # of a controlled job: what the layout has no column for, as a JSON object
+_OWN = ("query", *WINDOW, CHANGE, REST)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`places` has, for each query, its columns in order and where the table has them."""
+
+    schema: pa.Schema
+    places: dict[str, dict[str, str]]
+
+    def table(self, answers: Mapping[str, pa.Table]) -> pa.Table:
+        """Answers of some queries as rows of the table. Queries with the same columns are put together first,
+        so that a thousand of them cost little more than one."""
+        alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for name in answers:
+            shape = self.places.get(name, {"": name})  # those that came later are each on their own
+            alike.setdefault(tuple(shape.items()), []).append(name)
+        parts = [self._part(names, [answers[name] for name in names]) for names in alike.values()]
+        return pa.concat_tables(parts) if parts else self.schema.empty_table()
+
+    def _part(self, names: list[str], tables: list[pa.Table]) -> pa.Table:
+        table = pa.concat_tables(tables)
+        of_row = np.repeat(np.arange(len(names)), [each.num_rows for each in tables])
+        columns = {"query": pa.array(names).take(pa.array(of_row))}
+        for column, place in self._places_of(names[0], table.schema).items():
+            columns[place] = table.column(column).cast(self.schema.field(place).type)
+        if names[0] not in self.places:
+            columns[REST] = _json_of(
+                table.drop_columns([name for name in table.column_names if name in columns])
+            )
+        missing = [field for field in self.schema if field.name not in columns]
+        columns |= {field.name: pa.nulls(len(of_row), field.type) for field in missing}
+        return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _places_of(self, name: str, schema: pa.Schema) -> dict[str, str]:
+        """Where a query has its columns; one that came later, where there are columns of the same name and
+        type."""
+        if name in self.places:
+            return self.places[name]
+        kinds = {field.name: field.type for field in self.schema if field.name not in ("query", REST)}
+        zone = kinds[WINDOW[0]].tz
+        return {
+            field.name: field.name for field in schema if kinds.get(field.name) == _stored(field.type, zone)
+        }
+
+    def refusal(self, statement: str, reason: str) -> pa.Table:
+        """A row that says why a statement was not carried out."""
+        told = json.dumps({"refused": reason, "statement": statement}, ensure_ascii=False)
+        row = {REST: told, "complete": False}
+        return pa.Table.from_pylist([{name: row.get(name) for name in self.schema.names}], schema=self.schema)
+
+    def metadata(self) -> str:
+        """What `answers_of` needs to know, as a text that a column of Spark's can carry."""
+        return json.dumps(self.places)
+
+
+def lay_out(queries: Mapping[str, Query], zone: str | None, is_controlled: bool = False) -> Layout:
+    """One table for some queries; instants are in a time zone, or in none. If others may come, it has a place
+    for columns that nobody knows yet."""
+    kinds: dict[str, dict[pa.DataType, None]] = {}  # by name, the types meant by it
+    for query in queries.values():
+        for field in _named(query):
+            kinds.setdefault(field.name, {})[_stored(field.type, zone)] = None
+    columns: dict[tuple[str, pa.DataType], str] = {}
+    taken = set(_OWN)
+    for name, types in kinds.items():
+        for kind in types:
+            plain = len(types) == 1 and name not in _OWN
+            column = name if plain else f"{name}_{type_name(kind).lower()}"
+            while column in taken:
+                column += "_"
+            taken.add(column)
+            columns[name, kind] = column
+    instant = pa.timestamp("us", zone)
+    fields = [pa.field("query", pa.string())]
+    fields += [pa.field(column, kind) for (_, kind), column in columns.items()]
+    fields += [pa.field(name, instant) for name in WINDOW[:2]] + [pa.field("complete", pa.bool_())]
+    if is_controlled or any(query.emits_changes for query in queries.values()):
+        fields.append(pa.field(CHANGE, pa.string()))
+    if is_controlled:
+        fields.append(pa.field(REST, pa.string()))
+    places = {
+        name: {field.name: columns[field.name, _stored(field.type, zone)] for field in _named(query)}
+        | {each: each for each in WINDOW}
+        | ({CHANGE: CHANGE} if query.emits_changes else {})
+        for name, query in queries.items()
+    }
+    return Layout(pa.schema(fields), places)
+
+
+def _named(query: Query) -> list[pa.Field]:
+    """The columns that a query gives names to."""
+    return list(query.answer_schema())[: -len(WINDOW)]
+
+
+def _stored(kind: pa.DataType, zone: str | None) -> pa.DataType:
+    """The type that Spark has for values of a type."""
+    return pa.timestamp("us", zone) if pa.types.is_timestamp(kind) else kind
+
+
+def _json_of(table: pa.Table) -> pa.Array:
+    """Each row as a JSON object; NULL if there is no column."""
+    if not table.num_columns:
+        return pa.nulls(table.num_rows, pa.string())
+    return pa.array(
+        [json.dumps(row, ensure_ascii=False, default=str) for row in table.to_pylist()], pa.string()
+    )

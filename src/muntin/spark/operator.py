@@ -1,0 +1,183 @@
+"""A shard at work on Spark: packed rows in, answers out, the same operator as in the embedded engine.
+
+Its clock calls no event late by itself. The runtime tells it how far the whole stream has come, and what
+lies before that when it arrives is late: time moves between micro-batches, not within one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.engine.absorb import Counted, absorb
+from muntin.engine.flush import flush
+from muntin.engine.operator import Operator
+from muntin.engine.packed import pack, unpack
+from muntin.plan import request_of
+from muntin.plan.demand import PRESENCE
+from muntin.query import Query
+from muntin.spark.events import read_events
+from muntin.spark.job import NO_LIMIT, Job, Route
+from muntin.spark.queries import read_query
+from muntin.synopsis import SliceStore
+from muntin.synopsis.cells import Cells
+from muntin.synopsis.contract import Ints
+
+
+class ShardOperator:
+    """One shard of a route."""
+
+    def __init__(self, job: Job, route: Route):
+        self._delay = job.stream.delay
+        self._stream = job.stream_of(route)
+        self._parsed = _PARSED.setdefault((job.fingerprint, route.name), {})
+        self._operator = Operator(self._stream, NO_LIMIT, adaptive=False)
+
+    @property
+    def queries(self) -> dict[str, str]:
+        """Texts of the queries at work, by name."""
+        return {name: each.query.text for name, each in self._operator.shard.registrations.items()}
+
+    def register(self, queries: Mapping[str, str]) -> None:
+        """Add queries, all or none; they answer from what is there."""
+        self._operator.register({name: request_of(self._parse(text)) for name, text in queries.items()})
+
+    def drop(self, name: str) -> None:
+        self._operator.drop(name)
+
+    def insert(self, packed: Iterable[tuple[str, bytes]]) -> int:
+        """Take in rows of data, in order, as one batch; how many of their events were late."""
+        late, chunks = 0, []
+        for kind, data in packed:
+            if kind == "cells":
+                chunks.append(unpack(data))
+            else:
+                late += self._operator.insert(self._with_all_columns(read_events(data)))
+        return late + (self._absorb(chunks) if chunks else 0)
+
+    def _with_all_columns(self, events: pa.RecordBatch) -> pa.RecordBatch:
+        """Events logged when fewer columns were read: no query of that time misses the others."""
+        for field in self._stream.schema:
+            if field.name not in events.schema.names:
+                events = events.append_column(field, pa.nulls(events.num_rows, field.type))
+        return events
+
+    def advance(self, greatest: int) -> dict[str, pa.Table]:
+        """The answers that are final now that the stream has come as far as `greatest`."""
+        self._see(greatest)
+        return self._operator.advance(greatest - self._delay)
+
+    def advance_to(self, instant: int) -> dict[str, pa.Table]:
+        """The answers of windows that end up to an instant before which nothing will come any more."""
+        return self._operator.advance(instant)
+
+    def skip(self, greatest: int) -> None:
+        """As `advance`, when the answers have been given out already."""
+        self._see(greatest)
+        self._operator.skip(greatest - self._delay)
+
+    def _see(self, greatest: int) -> None:
+        # what a query registered later can know begins where the whole stream is, not where this shard is
+        clock = self._operator.shard.clock
+        clock.greatest = greatest if clock.greatest is None else max(clock.greatest, greatest)
+
+    def flush(self, last: int) -> Iterable[dict[str, pa.Table]]:
+        """The answers of windows still open that hold an event, `last` being the latest of all."""
+        return flush(self._operator, self.parsed_queries, last)
+
+    @property
+    def parsed_queries(self) -> dict[str, Query]:
+        return {name: each.query for name, each in self._operator.shard.registrations.items()}
+
+    def snapshot(self) -> pa.Buffer:
+        """All state, as bytes."""
+        return pack(*self._operator.snapshot())
+
+    def restore(self, packed: bytes) -> None:
+        """State from a snapshot, into an operator without queries."""
+        description, arrays = unpack(packed)
+        queries = {name: self._parse(each["text"]) for name, each in description["registrations"].items()}
+        owned = {
+            name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()
+        }
+        self._operator.restore(description, owned, queries)
+
+    def nbytes(self) -> int:
+        return self._operator.shard.nbytes()
+
+    def check(self) -> None:
+        """Assert every invariant of the state."""
+        self._operator.check()
+
+    def _parse(self, text: str) -> Query:
+        """Parsed once per process, whatever the number of shards."""
+        if text not in self._parsed:
+            self._parsed[text] = read_query(self._stream, text)
+        return self._parsed[text]
+
+    def _absorb(self, chunks: list[tuple[dict[str, Any], dict[str, Any]]]) -> int:
+        shard = self._operator.shard
+        ids = [self._ids_of(arrays) for _, arrays in chunks]
+        watermark, late = shard.clock.promised, 0
+        cells = {}
+        counted, starts = 0, []
+        for store_id, store in shard.stores.items():
+            assert isinstance(store, SliceStore)
+            parts = [
+                _read_part(chunk, id_of, str(store_id.where or ""), store, watermark)
+                for chunk, id_of in zip(chunks, ids, strict=True)
+            ]
+            at, key, partials, missed = (list(column) for column in zip(*parts, strict=True))
+            cells[store_id] = _joined(at, key, partials, store)
+            late = max(late, sum(missed))
+            counted = max(counted, len(cells[store_id]))
+            starts += cells[store_id].at[:1].tolist()
+        if starts:
+            greatest = max(description["greatest"] for description, _ in chunks)
+            absorb(shard, cells, Counted(counted, min(starts), max(greatest, min(starts))))
+        return late
+
+    def _ids_of(self, arrays: Mapping[str, Any]) -> Ints:
+        """The id of each key of a chunk."""
+        for keys in self._operator.shard.keys.values():
+            return keys.encode(
+                [arrays[f"key {i}"] for i in range(sum(name[:4] == "key " for name in arrays))]
+            )
+        return np.zeros(1, np.int64)
+
+
+_PARSED: dict[tuple[str, str], dict[str, Query]] = {}  # by job and route, then by text
+
+
+def _read_part(
+    chunk: tuple[dict[str, Any], dict[str, Any]], id_of: Ints, where: str, store: SliceStore, watermark: int
+) -> tuple[Ints, Ints, list[tuple[Any, ...]], int]:
+    """The cells of one chunk for one store: those whose slice has not ended before the watermark."""
+    description, arrays = chunk
+    place = description["where"].index(where)
+    at, key = arrays[f"{place} at"], id_of[arrays[f"{place} key"]]
+    partials = [
+        tuple(arrays[f"{place} {i} {need}"] for i in range(len(store.cells_of(need)))) for need in store.needs
+    ]
+    in_time = at > watermark - description["steps"][place]
+    if in_time.all():
+        return at, key, partials, 0
+    count = arrays.get(f"{place} 0 {PRESENCE}", np.ones(len(at), np.int64))
+    kept = [tuple(array[in_time] for array in partial) for partial in partials]
+    return at[in_time], key[in_time], kept, int(count[~in_time].sum())
+
+
+def _joined(at: list[Ints], key: list[Ints], partials: list[Any], store: SliceStore) -> Cells:
+    """Cells of several chunks, in order of slice."""
+    starts = np.concatenate(at)
+    order = np.argsort(starts, kind="stable") if len(at) > 1 else np.arange(len(starts))
+    merged = {
+        need: tuple(
+            np.concatenate(arrays)[order] for arrays in zip(*(part[i] for part in partials), strict=True)
+        )
+        for i, need in enumerate(store.needs)
+    }
+    return Cells(starts[order], np.concatenate(key)[order], merged)

@@ -1,0 +1,127 @@
+"""Packing: the events of one task become a few rows for each shard.
+
+| row | start | data |
+|---|---|---|
+| `cells` | of their first slice | cells that events were folded into (fold.py) |
+| `events` | least time | the events themselves (events.py) |
+| `time` | before all others | none: how far time has come, told to every shard by every task |
+| `statement` | before all others | a text that every shard is told (control.py) |
+
+A shard that got no events must still learn that time goes on, or its windows would not close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from muntin.engine.source import to_record_batch, to_times
+from muntin.spark.events import EventSorter
+from muntin.spark.fold import Folder, FoldPlan
+from muntin.spark.job import Job, Route, key_query
+from muntin.spark.queries import read_query
+from muntin.synopsis.contract import LONG_AGO
+
+PACKED = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("start", pa.int64()),
+        ("origin", pa.int32()),  # the task that wrote it …
+        ("turn", pa.int32()),  # … and its rows in order
+        ("kind", pa.string()),
+        ("greatest", pa.int64()),  # event time, NULL if the task read no event
+        ("events", pa.int64()),  # that the task read, in one of its rows
+        ("data", pa.binary()),
+    ]
+)
+PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but `origin` and `turn`
+_MOST_CELLS = 1 << 18  # held by a task before they are sent on
+_MOST_EVENTS = 1 << 18
+_AT_ONCE = 1 << 16  # events that are packed together
+
+
+def pack_events(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
+    """Rows for the shards of all routes."""
+    rows = _Rows(origin)
+    packers = [(route, _packer(job, route)) for route in job.routes]
+    events, greatest = 0, LONG_AGO
+    for some in gathered(batches):
+        given = to_record_batch(job.reading, some)
+        at = to_times(job.reading, given)
+        events, greatest = events + len(at), max(greatest, int(at.max()))
+        for route, packer in packers:
+            packer.insert(given, at)
+            if len(packer) >= (_MOST_CELLS if route.fold else _MOST_EVENTS):
+                yield from rows.of(route, packer, greatest)
+    for route, packer in packers:
+        if len(packer):
+            yield from rows.of(route, packer, greatest)
+    yield rows.of_time(job, greatest if events else None, events)
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows in tables of some size: Spark's batches may be small, and each costs something."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= _AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+class _Rows:
+    """Rows of one task, numbered in order."""
+
+    def __init__(self, origin: int):
+        self._origin = origin
+        self._turn = 0
+
+    def of(self, route: Route, packer: Folder | EventSorter, greatest: int) -> Iterator[pa.RecordBatch]:
+        kind = "cells" if route.fold else "events"
+        for bucket, start, data in packer.take(greatest):
+            yield self._batch([(route.ids[bucket], start, kind, greatest, 0, data)])
+
+    def of_time(self, job: Job, greatest: int | None, events: int) -> pa.RecordBatch:
+        told: list[PackedRow] = [
+            (each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids
+        ]
+        told[0] = (*told[0][:4], events, None)
+        return self._batch(told)
+
+    def _batch(self, rows: list[PackedRow]) -> pa.RecordBatch:
+        self._turn += 1
+        return packed_rows(self._origin, self._turn, rows)
+
+
+def packed_rows(origin: int, turn: int, rows: list[PackedRow]) -> pa.RecordBatch:
+    """Rows that one task writes together."""
+    shard, start, kind, greatest, events, data = (list(column) for column in zip(*rows, strict=True))
+    numbers = [[origin] * len(rows), [turn] * len(rows)]
+    return pa.record_batch([shard, start, *numbers, kind, greatest, events, data], schema=PACKED)
+
+
+def _packer(job: Job, route: Route) -> Folder | EventSorter:
+    """Takes in events, and gives them out by shard. What is parsed for it is kept for the next task."""
+    place = (job.fingerprint, route.name)
+    if place not in _MAKERS:
+        if len(_MAKERS) >= _MOST_MAKERS:
+            _MAKERS.clear()
+        _MAKERS[place] = _make_maker(job, route)
+    return _MAKERS[place]()
+
+
+def _make_maker(job: Job, route: Route) -> Callable[[], Folder | EventSorter]:
+    if route.fold is not None:
+        plan = FoldPlan(job.reading, route.fold)
+        return lambda: Folder(plan, route.shards)
+    keys = read_query(job.reading, key_query(job.reading, route.keys)).key_expressions
+    return lambda: EventSorter(keys, route.columns, route.shards)
+
+
+_MAKERS: dict[tuple[str, str], Callable[[], Folder | EventSorter]] = {}  # by job and route
+_MOST_MAKERS = 64

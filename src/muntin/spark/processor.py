@@ -1,0 +1,170 @@
+"""The stateful operator: one call per shard and micro-batch, rows packed by many tasks in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from muntin.engine.packed import pack, unpack
+from muntin.errors import CheckpointError, MuntinError
+from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
+from muntin.spark.control import Roster, Step
+from muntin.spark.job import Job, Route
+from muntin.spark.ledger import Head, Ledger
+from muntin.spark.operator import ShardOperator
+from muntin.spark.shard_cache import CACHE
+
+_BATCH = "streaming.sql.batchId"  # where Spark tells tasks which micro-batch it is
+_SAME_KEYS = (
+    "queries may come and go between runs, but only with keys that were there from the start; "
+    "name them with keys=[…], or start from a new checkpoint"
+)
+
+
+class ShardProcessor(StatefulProcessor):
+    """Spark's side of a shard: it finds the shard in memory or in the state, and keeps both in step."""
+
+    def __init__(self, job: Job):
+        self._job = job
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._ledger = Ledger(
+            handle.getValueState("head", "text STRING"),
+            handle.getMapState("base", "number INT", "piece BINARY"),
+            handle.getMapState("log", "entry BIGINT", "data BINARY"),
+        )
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """All rows of one shard in one micro-batch."""
+        route, bucket = self._job.route_of(int(key[0]))
+        given = sorted((row.asDict() for row in rows), key=lambda row: (row["origin"], row["turn"]))
+        routes = sorted(each.name for each in self._job.routes)
+        head = self._ledger.read_head() or self._begin(route, bucket, routes)
+        _check(head, route, routes)
+        operator = self._find(head, route)
+        description, arrays, refusals = self._entry(head, operator, route, given)
+        late, answers = apply(operator, head, description, arrays)
+        self._ledger.append(head, pack(description, arrays).to_pybytes())
+        if self._ledger.is_due(head):
+            self._ledger.write_base(head, operator.snapshot())
+        self._ledger.write_head(head)
+        CACHE.put(head, operator)
+        is_first = route is self._job.routes[0]
+        for row in emitted_rows(
+            self._job, int(key[0]), answers, refusals if is_first and bucket == 0 else {},
+            events=sum(row["events"] for row in given), late=late if is_first else 0,
+            greatest=head.greatest, state_bytes=operator.nbytes(),
+        ):  # fmt: skip
+            yield Row(**dict(zip(EMITTED_SCHEMA.names, row, strict=True)))
+
+    def _begin(self, route: Route, bucket: int, routes: list[str]) -> Head:
+        """The head of a shard that has no state, which only the first micro-batch may find."""
+        context = TaskContext.get()
+        batch = context.getLocalProperty(_BATCH) if context else None
+        if batch is not None and int(batch) > 0:
+            raise CheckpointError(
+                f"this checkpoint has no shard {bucket} for the keys '{route.name}': it was begun with fewer shards, "
+                f"or other keys; {_SAME_KEYS}"
+            )
+        return Head(route.name, bucket, route.shards, routes)
+
+    def _find(self, head: Head, route: Route) -> ShardOperator:
+        """The shard as of the last entry: from memory, brought up to date, or from the state."""
+        copy = CACHE.take(head)
+        if copy is not None:
+            operator, done = copy.operator, copy.entries
+        else:
+            operator, done = ShardOperator(self._job, route), head.base
+            if head.pieces:
+                operator.restore(self._ledger.read_base(head))
+        replayed = Head(head.route, head.bucket, head.shards, head.routes)
+        for number in range(done + 1, head.entries + 1):
+            apply(operator, replayed, *unpack(self._ledger.read_entry(number)), is_replay=True)
+        return operator
+
+    def _entry(
+        self, head: Head, operator: ShardOperator, route: Route, rows: Iterable[dict[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+        """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
+        statements that cannot be carried out, with the reason."""
+        seen = [row["greatest"] for row in rows if row["greatest"] is not None]
+        known = [] if head.greatest is None else [head.greatest]
+        data = [row for row in rows if row["data"] is not None]
+        steps = self._reconfigure(head, operator, route)
+        roster, refusals = Roster(head.came, head.went), {}
+        for row in data:
+            if row["kind"] == "statement":
+                text = row["data"].decode()
+                try:
+                    steps += roster.apply(self._job, route.name, text)
+                except MuntinError as error:
+                    refusals[text] = str(error)
+        head.came, head.went = roster.came, roster.went
+        packed = [(row["kind"], row["data"]) for row in data if row["kind"] != "statement"]
+        description = {
+            "steps": steps,
+            "greatest": max(seen + known, default=None),
+            "kinds": [kind for kind, _ in packed],
+        }
+        arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
+        return description, arrays, refusals
+
+    def _reconfigure(self, head: Head, operator: ShardOperator, route: Route) -> list[Step]:
+        """What to do since the job's own queries are not those of the last run."""
+        if self._job.configured == head.configured:
+            return []
+        head.configured, head.went = self._job.configured, []
+        names = {name for each in self._job.routes for name in each.queries}
+        head.came = {name: keys for name, keys in head.came.items() if name not in names}
+        there = operator.queries
+        stale = [
+            name for name, text in there.items() if name not in head.came and route.queries.get(name) != text
+        ]
+        fresh = {name: text for name, text in route.queries.items() if name in stale or name not in there}
+        return [["drop", name] for name in stale] + [["register", *each] for each in fresh.items()]
+
+
+def _check(head: Head, route: Route, routes: list[str]) -> None:
+    if head.shards != route.shards:
+        raise CheckpointError(
+            f"this checkpoint has {head.shards} shards for the keys '{route.name}', not {route.shards}: "
+            f"go on with shards={head.shards}, or start from a new checkpoint"
+        )
+    if head.routes != routes:
+        raise CheckpointError(
+            f"this checkpoint is of queries by the keys {head.routes}, not {routes}: {_SAME_KEYS}"
+        )
+
+
+def apply(
+    operator: ShardOperator,
+    head: Head,
+    description: dict[str, Any],
+    arrays: dict[str, Any],
+    is_replay: bool = False,
+) -> tuple[int, dict[str, pa.Table]]:
+    """Do what an entry says; how many events were late, and the answers (none of a replay)."""
+    for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
+        if (
+            word == "register"
+        ):  # those that follow one another at once: they may share what they are planned for
+            operator.register({name: text for _, name, text in some})
+        else:
+            for _, name in some:
+                operator.drop(name)
+    late = operator.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
+    head.late += late
+    greatest = head.greatest = description["greatest"]
+    if greatest is None:
+        return late, {}
+    if is_replay:
+        operator.skip(greatest)
+        return late, {}
+    return late, operator.advance(greatest)

@@ -1,0 +1,90 @@
+"""Progress: what each micro-batch did, in numbers and as a line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from muntin.spark.flow import METRICS
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One micro-batch. `lag` is how far the latest event lies behind the clock on the wall."""
+
+    batch: int
+    events: int
+    late: int
+    answers: int
+    seconds: float
+    state_bytes: int  # of all shards, in memory
+    latest: datetime | None  # event time
+    lag: timedelta | None
+
+    @property
+    def rate(self) -> float:
+        """Events per second."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+    def __str__(self) -> str:
+        late = f", {self.late:,} late" if self.late else ""
+        lag = f", lag {self.lag.total_seconds():,.1f} s" if self.lag is not None else ""
+        return (
+            f"batch {self.batch}: {self.events:,} events{late} at {self.rate:,.0f}/s, {self.answers:,} answers, "
+            f"{self.state_bytes / 2**20:,.1f} MB of state{lag}"
+        )
+
+
+def progress_of(reported: Any) -> Progress | None:
+    """What a `StreamingQueryProgress` says of our numbers; None if it has none of them."""
+    metrics = (reported.observedMetrics or {}).get(METRICS)
+    if metrics is None:
+        return None
+    told = metrics.asDict()
+    latest = None
+    if told["greatest"] is not None:
+        latest = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=told["greatest"])
+    ended = datetime.fromisoformat(reported.timestamp.replace("Z", "+00:00"))
+    return Progress(
+        batch=reported.batchId,
+        events=told["events"] or 0,
+        late=told["late"] or 0,
+        answers=told["answers"] or 0,
+        seconds=(reported.durationMs or {}).get("triggerExecution", 0) / 1000,
+        state_bytes=told["state_bytes"] or 0,
+        latest=latest,
+        lag=None if latest is None else ended - latest,
+    )
+
+
+def _to_stderr(progress: Progress) -> None:
+    print(progress, file=sys.stderr, flush=True)
+
+
+class ProgressListener(StreamingQueryListener):
+    """Tells `show` of every micro-batch of queries made by `shared_windows`; by default a line on stderr.
+
+    spark.streams.addListener(muntin.spark.ProgressListener())
+    """
+
+    def __init__(self, show: Callable[[Progress], None] = _to_stderr):
+        self._show = show
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing to tell yet."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = progress_of(event.progress)
+        if progress is not None:
+            self._show(progress)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing happened."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Spark tells why itself."""

@@ -1,0 +1,58 @@
+"""A table at once: the shards of a batch DataFrame, each fed in order of time and emptied as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
+from muntin.spark.job import Job
+from muntin.spark.operator import ShardOperator
+
+
+def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answers of the shards whose rows come here, shard by shard and in order of `start`.
+
+    State is bounded by the windows, not by the table: before a row of data is taken in, every window that
+    ends before it starts is emitted.
+    """
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for shard, some in groupby(rows, key=lambda row: row["shard"]):
+        route, _ = job.route_of(shard)
+        operator = ShardOperator(job, route)
+        operator.register(route.queries)
+        told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
+        for answers in _run_shard(job, operator, some, told):
+            for row in emitted_rows(job, shard, answers, {}, **told):
+                yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
+            told["events"] = 0
+
+
+def _run_shard(
+    job: Job, operator: ShardOperator, rows: Iterable[dict[str, Any]], told: dict[str, Any]
+) -> Iterator[dict[str, pa.Table]]:
+    """Rows that only tell the time come first, so that the end is known before the beginning."""
+    # a query without SLIDE answers once, as of the end: there must be no instant in between
+    goes_on = all(query.slide or query.moves_by_rows for query in operator.parsed_queries.values())
+    greatest: int | None = None
+    for row in rows:
+        told["events"] += row["events"]
+        if row["data"] is None:
+            seen = row["greatest"]
+            greatest = greatest if seen is None else seen if greatest is None else max(greatest, seen)
+            continue
+        assert greatest is not None
+        if goes_on:
+            answers = operator.advance_to(min(row["start"], greatest - job.stream.delay))
+            if answers:
+                yield answers
+        operator.insert([(row["kind"], row["data"])])
+    told["greatest"], told["state_bytes"] = greatest, operator.nbytes()
+    if greatest is None:
+        return
+    yield operator.advance(greatest)
+    if job.flush:
+        yield from operator.flush(greatest)

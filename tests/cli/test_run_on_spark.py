@@ -1,0 +1,66 @@
+"""`muntin run --engine spark`: the same answers as embedded, in the same files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark")
+
+from muntin.spark.state import ShardState, show_state
+from muntin.testing import TradeStream
+
+STREAM = TradeStream(seed=3, symbols=20, rate=500.0)  # none is late: a table has no order of arrival
+SCRIPT = f"""\
+{STREAM.create_statement};
+REGISTER QUERY busy AS
+  SELECT symbol, SUM(shares) AS volume, MAX(price) AS high FROM trades [RANGE 10 SECONDS SLIDE 5 SECONDS]
+  GROUP BY symbol HAVING SUM(shares) > 2000;
+SELECT COUNT(*) AS trades FROM trades [RANGE 4 SECONDS SLIDE 2 SECONDS];
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_both_engines_write_the_same(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text(SCRIPT)
+    pq.write_table(STREAM.table(10_000), tmp_path / "trades.parquet")
+    for engine in ("embedded", "spark"):
+        command = [
+            "run", tmp_path / "queries.sql", "--input", tmp_path / "trades.parquet", "--out", tmp_path / engine,
+            "--engine", engine,
+        ]  # fmt: skip
+        code = "from muntin.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[-2_000:]
+        assert "10,000 events" in done.stderr
+    for name in ("busy", "query_1"):
+        one, other = (
+            pq.read_table(tmp_path / engine / f"{name}.parquet") for engine in ("embedded", "spark")
+        )
+        assert one.schema == other.schema
+        assert ordered(one) == ordered(other)
+
+
+def ordered(table: pa.Table) -> list[dict[str, object]]:
+    keys = [(name, "ascending") for name in ("window_end", "symbol") if name in table.column_names]
+    return list(table.take(pc.sort_indices(table, sort_keys=keys)).to_pylist())
+
+
+def test_the_state_is_shown_shard_by_shard() -> None:
+    shards = [
+        ShardState("symbol", 0, 1, 1, 12, 8, 34_567, 2, None),
+        ShardState("", 0, 0, 1, 12, 0, 89, 0, None),
+    ]
+    text = show_state(shards)
+    assert "symbol" in text
+    assert "34,567" in text
+    assert text.splitlines()[-1] == "2 shards, 34,656 bytes, format version 1"

@@ -1,0 +1,128 @@
+"""All shards of a job in this process: packing, state and answers as on Spark, without a JVM.
+
+`TwsTester` holds the state; losing an attempt, or a worker's memory, is a call.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from muntin.spark.answers import unpack_answers
+from muntin.spark.control import pack_statements
+from muntin.spark.job import Job, plan_job
+from muntin.spark.ledger import Head, parse_head
+from muntin.spark.operator import ShardOperator
+from muntin.spark.pack import PACKED, pack_events
+from muntin.spark.processor import ShardProcessor
+from muntin.spark.shard_cache import CACHE
+from muntin.stream import Stream
+from muntin.synopsis.contract import LONG_AGO
+
+
+class Shards:
+    """`options` are those of `plan_job`."""
+
+    def __init__(self, stream: Stream, queries: Mapping[str, str], **options: Any):
+        self.stream = stream
+        self.options = {"zone": None, **options}
+        self.late = 0
+        self.refused: list[str] = []
+        self.configure(queries)
+        self.tester = TwsTester(ShardProcessor(self.job))
+
+    def configure(self, queries: Mapping[str, str]) -> None:
+        """The job as it is planned when the query starts, or starts again."""
+        self.job: Job = plan_job(self.stream, queries, **self.options)
+
+    def restart(self, queries: Mapping[str, str] | None = None) -> None:
+        """Go on from the state alone, perhaps with other queries."""
+        CACHE.clear()
+        if queries is not None:
+            self.configure(queries)
+        self.tester.processor = ShardProcessor(self.job)
+        self.tester.processor.init(self.tester.handle)
+
+    def send(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> dict[str, pa.Table]:
+        """One micro-batch, read by several tasks; the answers by query."""
+        packed = [batch for origin, some in enumerate(tasks) for batch in pack_events(self.job, some, origin)]
+        return self.deliver(packed)
+
+    def tell(self, *statements: str) -> dict[str, pa.Table]:
+        """A micro-batch of statements alone; refusals are kept in `refused`."""
+        batch = pa.record_batch({"statement": list(statements)})
+        return self.deliver(list(pack_statements(self.job, [batch], 0)))
+
+    def promise(self, greatest: int) -> dict[str, pa.Table]:
+        """A micro-batch that brings nothing but time."""
+        rows = [
+            (each, LONG_AGO, 0, 1, "time", greatest, 0, None)
+            for route in self.job.routes
+            for each in route.ids
+        ]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return self.deliver([pa.record_batch(columns, schema=PACKED)])
+
+    def deliver(self, packed: Sequence[pa.RecordBatch]) -> dict[str, pa.Table]:
+        by_shard: dict[int, list[Row]] = {}
+        for row in (row for batch in packed for row in batch.to_pylist()):
+            by_shard.setdefault(row["shard"], []).append(Row(**row))
+        emitted = [row for shard, rows in by_shard.items() for row in self.tester.test(shard, rows)]
+        self.late += sum(row["late"] for row in emitted)
+        batch = pa.record_batch({"data": pa.array([row["data"] for row in emitted], pa.binary())})
+        answers = [pa.Table.from_batches([each]) for each in unpack_answers([batch])]
+        table = pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table()
+        self.refused += [
+            json.loads(row["rest"])["refused"] for row in table.to_pylist() if row["query"] is None
+        ]
+        self.last = table
+        return split(self.job, table)
+
+    def lose_attempt(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> None:
+        """A micro-batch whose state and answers are thrown away, though workers have seen it."""
+        handle, late = self.tester.handle, self.late
+        kept = [
+            {name: copy.deepcopy(each.state) for name, each in states.items()} for states in _states(handle)
+        ]
+        self.send(tasks)
+        for states, before in zip(_states(handle), kept, strict=True):
+            for name, each in states.items():
+                each.state = before.get(name, {})
+        self.late = late
+
+    def head(self, shard: int) -> Head | None:
+        found = self.tester.peekValueState("head", shard)
+        return None if found is None else parse_head(found[0])
+
+    def operators(self, route: str) -> list[ShardOperator]:
+        """Every shard of a route, rebuilt from its state."""
+        found = []
+        processor = ShardProcessor(self.job)
+        processor.init(self.tester.handle)
+        CACHE.clear()
+        for each in self.job.routes:
+            for shard in each.ids if each.name == route else ():
+                if head := self.head(shard):
+                    self.tester.handle.setGroupingKey(shard)
+                    found.append(processor._find(head, each))
+        return found
+
+
+def split(job: Job, answers: pa.Table) -> dict[str, pa.Table]:
+    """The table of all answers, by query, with the columns that each has embedded."""
+    tables = {}
+    for name, places in job.layout.places.items():
+        mine = answers.filter(pa.compute.equal(answers["query"], name))
+        if mine.num_rows:
+            tables[name] = mine.select(list(places.values())).rename_columns(list(places))
+    return tables
+
+
+def _states(handle: Any) -> list[dict[str, Any]]:
+    return [handle.value_states, handle.list_states, handle.map_states]

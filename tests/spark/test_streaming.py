@@ -1,0 +1,178 @@
+"""On a real Spark: tables, streams with restarts, statements, folders, progress and the state on disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from flow import CREATE, DELAY, FOLDED, SCHEMA, WHOLE, assert_same, events, expected, write_files
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import muntin
+import muntin.spark
+from muntin.errors import CheckpointError, MuntinError, NotFound, SchemaError
+from muntin.spark.progress import Progress
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = muntin.spark.local_session(cores=2, memory="1g")
+    yield session
+    session.stop()
+
+
+def stream_of(spark: SparkSession, folder: Path, files: int = 2) -> DataFrame:
+    read = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
+    return read.withWatermark("ts", DELAY)
+
+
+def run(answers: DataFrame, out: Path) -> Any:
+    query = (
+        answers.writeStream.format("parquet").option("path", str(out / "answers"))
+        .option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    return query
+
+
+def assert_answers(spark: SparkSession, out: Path, wanted: dict[str, Any]) -> None:
+    read = spark.read.parquet(str(out / "answers"))
+    for name, table in wanted.items():
+        assert_same(table, muntin.spark.answers_of(read, name).toArrow())
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_table(spark: SparkSession, tmp_path: Path, fold: bool) -> None:
+    """Read by several tasks, answered by several shards, in time order without keeping it all."""
+    table, queries = events(6_000), FOLDED if fold else WHOLE
+    write_files(table, tmp_path, range(3), 3)
+    df = spark.read.schema(SCHEMA).parquet(str(tmp_path))
+    delay = timedelta(seconds=2)
+    answers = muntin.spark.shared_windows(df, queries, stream="t", time="ts", delay=delay, fold=fold)
+    got = answers.cache()
+    for name, wanted in expected(table, queries).items():
+        assert_same(wanted, muntin.spark.answers_of(got, name).toArrow())
+
+
+def test_the_end_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """With `flush`, Spark's own windows over the table have the same answers."""
+    table = events(3_000)
+    write_files(table, tmp_path, [0], 1)
+    df = spark.read.schema(SCHEMA).parquet(str(tmp_path))
+    ours = muntin.spark.shared_windows(df, {"sums": FOLDED["sums"]}, stream="t", time="ts", flush=True)
+    mine = muntin.spark.answers_of(ours, "sums").select("k", "total", "window_end")
+    df.createOrReplaceTempView("t")
+    theirs = spark.sql(
+        "SELECT k, SUM(v) AS total, window.end AS window_end FROM t "
+        "GROUP BY window(ts, '10 seconds', '5 seconds'), k"
+    )
+    rows = [sorted(map(str, each.collect())) for each in (mine, theirs)]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: bool) -> None:
+    """The second run finds its state and the files it has not seen; typed columns as embedded."""
+    table, queries = events(8_000), FOLDED if fold else WHOLE
+    folder, told = tmp_path / "in", []
+    listener = muntin.spark.ProgressListener(told.append)
+    spark.streams.addListener(listener)
+    for files in (range(4), range(4, 6)):
+        write_files(table, folder, files, 6)
+        df = stream_of(spark, folder)
+        run(muntin.spark.shared_windows(df, queries, stream="t", time="ts", fold=fold, shards=3), tmp_path)
+    spark.streams.removeListener(listener)
+    assert_answers(spark, tmp_path, expected(table, queries))
+    shards = muntin.spark.read_state(spark, str(tmp_path / "checkpoint"))
+    assert [(each.route, each.bucket, each.entries) for each in shards] == [
+        ("", 0, 3), ("k", 0, 3), ("k", 1, 3), ("k", 2, 3),
+    ]  # fmt: skip
+    assert all(isinstance(each, Progress) for each in told)
+    assert sum(each.events for each in told) == 8_000
+    assert sum(each.answers for each in told) == sum(map(len, expected(table, queries).values()))
+    shutil.copy(folder / "0005.parquet", folder / "0006.parquet")
+    other = muntin.spark.shared_windows(stream_of(spark, folder), queries, stream="t", time="ts", fold=fold)
+    with pytest.raises(Exception, match=r"has (3 shards|no shard 3) for the keys"):
+        run(other, tmp_path)
+
+
+def test_a_folder_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Events that never pass through the JVM, once and as a stream in two runs."""
+    table, folder = events(6_000), tmp_path / "in"
+    write_files(table, folder, range(2), 4)
+    source = muntin.spark.EventFolder(spark, str(folder), timedelta(seconds=2), files_per_batch=1)
+    run(muntin.spark.shared_windows(source, FOLDED, stream="t", time="ts"), tmp_path)
+    write_files(table, folder, range(2, 4), 4)
+    run(muntin.spark.shared_windows(source, FOLDED, stream="t", time="ts"), tmp_path)
+    assert_answers(spark, tmp_path, expected(table, FOLDED))
+    whole = muntin.spark.EventFolder(spark, str(folder), timedelta(seconds=2), is_streaming=False)
+    answers = muntin.spark.shared_windows(whole, FOLDED, stream="t", time="ts").cache()
+    for name, wanted in expected(table, FOLDED).items():
+        assert_same(wanted, muntin.spark.answers_of(answers, name).toArrow())
+
+
+def test_statements_in_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """A query that comes and one that goes between two runs of the same query."""
+    table, folder, orders = events(6_000), tmp_path / "in", tmp_path / "orders"
+    orders.mkdir()
+    engine = muntin.Engine()
+    engine.execute(CREATE)
+    engine.register_many({"sums": FOLDED["sums"], "all": FOLDED["all"]})
+    wanted: dict[str, list[Any]] = {}
+    longer = FOLDED["sums"].replace("10 SECONDS", "15 SECONDS")
+    for turn in range(3):
+        write_files(table, folder, [turn], 3)
+        if turn == 1:
+            (orders / "1.sql").write_text(
+                f"REGISTER QUERY longer AS {longer}\nDROP QUERY all\nDROP QUERY what\n"
+            )
+            engine.register(longer, "longer")
+            engine.drop("all")
+        control = spark.readStream.schema("statement STRING").text(str(orders))
+        answers = muntin.spark.shared_windows(
+            stream_of(spark, folder), {"sums": FOLDED["sums"], "all": FOLDED["all"]},
+            stream="t", time="ts", control=control,
+        )  # fmt: skip
+        run(answers, tmp_path)
+        engine.push("t", table.slice(turn * 2_000, 2_000))
+        for name, emitted in engine.advance().items():
+            wanted.setdefault(name, []).append(emitted)
+    read = spark.read.parquet(str(tmp_path / "answers"))
+    counts = {row["query"]: row["count"] for row in read.groupBy("query").count().collect()}
+    assert counts == {None: 1} | {name: sum(map(len, tables)) for name, tables in wanted.items()}
+    (refused,) = read.where("query IS NULL").collect()
+    assert "no query 'what'" in refused["rest"]
+
+
+def test_what_cannot_run_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.createDataFrame([], SCHEMA)
+    share = muntin.spark.shared_windows
+    with pytest.raises(MuntinError, match="total"):
+        share(df, {"q": "SELECT SUM(total) FROM t [ROWS 5]"}, stream="t", time="ts")
+    with pytest.raises(SchemaError, match="no column 'tts'; did you mean 'ts'"):
+        share(df, {"q": FOLDED["all"]}, stream="t", time="tts")
+    with pytest.raises(SchemaError, match="must be TIMESTAMP or BIGINT"):
+        share(df, {"q": FOLDED["all"]}, stream="t", time="k")
+    write_files(events(10), tmp_path / "in", [0], 1)
+    other = stream_of(spark, tmp_path / "in").withColumn("other", F.timestamp_seconds("v"))
+    with pytest.raises(SchemaError, match="watermark is on column 'ts'"):
+        share(other, {"q": FOLDED["all"]}, stream="t", time="other")
+    answers = share(df, {"busy": FOLDED["all"]}, stream="t", time="ts")
+    with pytest.raises(NotFound, match="did you mean 'busy'"):
+        muntin.spark.answers_of(answers, "busty")
+    with pytest.raises(MuntinError, match="does not say where"):
+        muntin.spark.answers_of(df, "busy")
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
+        muntin.spark.read_state(spark, str(tmp_path))
+    with pytest.raises(MuntinError, match="both DataFrames must be streaming"):
+        share(df, {"q": FOLDED["all"]}, stream="t", time="ts", control=df)
