@@ -77,7 +77,7 @@ def small_blocks_session():
 
 @settings(max_examples=60)
 @given(
-    rows=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None])), min_size=1, max_size=40),
+    rows=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None])), min_size=1, max_size=60),
     wanted=st.tuples(st.integers(-1, 6), st.sampled_from(["a", "b", "c", None])),
 )
 def test_bounds_of_several_columns(rows, wanted):
@@ -91,6 +91,8 @@ def test_bounds_of_several_columns(rows, wanted):
     assert columns.bound(wanted, "right") == sum(each <= target for each in ranked)
     assert columns.bound(wanted[:1], "left") == sum(each[0] < target[0] for each in ranked)
     assert columns.bound(wanted[:1], "right") == sum(each[0] <= target[0] for each in ranked)
+    for values in (wanted, wanted[:1]):
+        assert columns.span(values) == (columns.bound(values, "left"), columns.bound(values, "right"))
 
 
 def test_a_key_of_several_columns(tmp_path, small_blocks):

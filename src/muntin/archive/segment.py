@@ -86,11 +86,24 @@ class Segment:
         """Number of the first row that begins with `values` or more; on the right, with more."""
         assert self._searched is not None, "rows of this segment are in no order"
         number = max(self._searched.bound(values, side) - 1, 0)
+        return int(self._start[number]) + self._sorted(number).bound(values, side)
+
+    def span(self, values: Sequence[Any]) -> tuple[int, int]:
+        """Numbers of the rows that begin with `values`: from the first to below the second."""
+        assert self._searched is not None, "rows of this segment are in no order"
+        first, last = (max(each - 1, 0) for each in self._searched.span(values))
+        if first != last:
+            return self.bound(values, "left"), self.bound(values, "right")
+        start, stop = self._sorted(first).span(values)
+        before = int(self._start[first])
+        return before + start, before + stop
+
+    def _sorted(self, number: int) -> SortedColumns:
         columns = self._columns[number]
         if columns is None:
             block = self.block(number)
             columns = self._columns[number] = SortedColumns([block.column(name) for name in self._order])
-        return int(self._start[number]) + columns.bound(values, side)
+        return columns
 
     def between(self, start: int, stop: int) -> list[pa.RecordBatch]:
         """Rows of some numbers, without a copy."""
@@ -151,10 +164,13 @@ class SegmentWriter:
         if not self._block_rows and rows.num_rows:
             fit = BLOCK_BYTES * rows.num_rows // max(rows.nbytes, 1)
             self._block_rows = int(np.clip(fit, FEWEST_BLOCK_ROWS, MOST_BLOCK_ROWS))
-        self._held = pa.concat_tables([self._held, rows])
-        if self._block_rows and (full := self._held.num_rows // self._block_rows * self._block_rows):
-            self._write_blocks(self._held.slice(0, full))
-            self._held = self._held.slice(full)
+        held = pa.concat_tables([self._held, rows])
+        full = held.num_rows // self._block_rows * self._block_rows if self._block_rows else 0
+        if full:
+            self._write_blocks(held.slice(0, full))
+            self._held = _copied(held.slice(full))
+        else:
+            self._held = pa.concat_tables([self._held, _copied(rows)])
 
     def finish(self) -> Segment | None:
         """The segment, on disk for good; None if there was no row."""
@@ -205,6 +221,11 @@ def write_segment(
     except BaseException:
         writer.abandon()
         raise
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    """The rows alone: a slice would keep all that it was cut from in memory."""
+    return rows.take(pa.array(np.arange(rows.num_rows)))
 
 
 def _trailer(blocks: dict[str, list[int]], fences: list[pa.RecordBatch], order: Sequence[str]) -> bytes:

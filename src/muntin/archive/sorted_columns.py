@@ -16,6 +16,7 @@ import pyarrow as pa
 from muntin.errors import ArchiveError
 
 Side = Literal["left", "right"]
+_NEAR = 16
 
 
 class SortedColumns:
@@ -41,6 +42,15 @@ class SortedColumns:
             if start == stop:
                 return start
         return self._columns[len(values) - 1].find(values[-1], side, start, stop)
+
+    def span(self, values: Sequence[Any]) -> tuple[int, int]:
+        """Both bounds. The right one is first looked for near the left one: most keys have few rows."""
+        start = self.bound(values, "left")
+        if len(values) != 1:
+            return start, self.bound(values, "right")
+        column, near = self._columns[0], min(start + _NEAR, self.rows)
+        stop = column.find(values[0], "right", start, near)
+        return start, stop if stop < near else column.find(values[0], "right", near, self.rows)
 
 
 def sought(value: Any, field: pa.Field) -> Any:

@@ -48,13 +48,13 @@ class View:
         With `sizes`, those of the same join over windows of these smaller sizes.
         """
         values = self._sought(key)
-        found = self._found(lambda run: self._cut(run, values, values, "left", "right"), values, values)
+        found = self._found(lambda run: run.segment.between(*run.segment.span(values)), values, values)
         return self._answer(self._smaller(found, sizes))
 
     def probe_many(self, key: Any, many: Sequence[Sequence[int]]) -> list[pa.Table]:
         """As `probe` for several queries over smaller windows: one probe finds what all of them share."""
         values = self._sought(key)
-        found = self._found(lambda run: self._cut(run, values, values, "left", "right"), values, values)
+        found = self._found(lambda run: run.segment.between(*run.segment.span(values)), values, values)
         return [self._answer(self._smaller(found, sizes)) for sizes in many]
 
     def probe_range(self, low: Any = None, high: Any = None, *, after_low: bool = False,
