@@ -146,6 +146,8 @@ class Shard:
             self.meter.stores[place._replace(generation=generation)] = Observed()
         for number, synopsis in other.synopses.items():
             synopsis.move(self._text_order, key_ids.get(synopsis.keys))
+            for text, code in codes.items():
+                synopsis.renumber_texts(text, code)
             if codes:
                 synopsis.rebuild()
             self.synopses[numbers[number]] = synopsis
