@@ -13,7 +13,7 @@ from benchmarks.report import PAGE, table_text, write_page
 
 BENCHMARKS = (
     "cold_start", "keys", "push_throughput", "unkeyed_push", "keyed_push", "keyed_answers", "lookups", "having",
-    "collective_index", "filters", "unit_costs", "adaptive", "soak",
+    "collective_index", "filters", "sketches", "unit_costs", "adaptive", "soak",
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ FIGURES = {
     "fig11": "arasu_widom.fig11_lookups",
     "fig12": "arasu_widom.fig12_substreams",
     "fig12b": "arasu_widom.fig12b_max",
+    "x15": "arasu_manku.x15_bounds",
 }
 
 

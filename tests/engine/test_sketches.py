@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -38,7 +39,7 @@ class Events:
 
     def batches(self, cuts: list[int]) -> list[dict[str, Any]]:
         edges = sorted({0, len(self.at), *(cut % (len(self.at) + 1) for cut in cuts)})
-        parts = [self.arrival[lo:hi] for lo, hi in zip(edges[:-1], edges[1:], strict=True)]
+        parts = [self.arrival[lo:hi] for lo, hi in itertools.pairwise(edges)]
         return [{name: getattr(self, {"ts": "at"}.get(name, name))[part] for name in ("ts", "k", "n", "x", "w")}
                 for part in parts]  # fmt: skip
 
@@ -247,7 +248,7 @@ def test_state_is_small() -> None:
     """Beside an exact query over the same window."""
     sizes = []
     for call in ("APPROX_QUANTILE(x, 0.9, 0.1)", "QUANTILE(x, 0.9)"):
-        engine = Engine(backlog_bytes=0)
+        engine = Engine()
         engine.execute(STREAM.format(0))
         engine.register(f"SELECT {call} AS p FROM s [RANGE 1 HOUR]", "q")
         random = np.random.default_rng(1)
@@ -329,7 +330,10 @@ def test_items_of_every_type() -> None:
                     "APPROX_COUNT(u = '2020-01-01 00:00:01', 0.1) AS cu, "
                     "APPROX_QUANTILE(n, 0.5, 0.1) AS m FROM t [RANGE 1 HOUR]", "q")  # fmt: skip
     (empty,) = engine.lookup("q").to_pylist()
-    assert empty["d"] == [] and empty["cd"] == 0 and empty["m"] is None and empty["m_error"] is None
+    assert empty["d"] == []
+    assert empty["cd"] == 0
+    assert empty["m"] is None
+    assert empty["m_error"] is None
     day = np.array(["2020-02-03", "2020-02-03", "2021-01-01"], "datetime64[D]")
     engine.push("t", {"ts": [0, 1, 2], "d": day, "b": [True, False, True], "x": [0.0, -0.0, 1.5], "n": [7, 7, 9],
                       "u": np.array(["2020-01-01T00:00:01"] * 3, "datetime64[us]")})  # fmt: skip

@@ -241,7 +241,7 @@ class Shard:
     def _owed_since(self) -> int:
         """The instant from which on some query still owes windows."""
         if self._oldest_owed is None:
-            owed = [each.emitted_to for each in self.registrations.values()]
+            owed = [each.emitted_to for each in self.registrations.values() if each.owes]
             since = [_FOREVER if instant is None else instant for instant in owed]
             self._oldest_owed = min(since, default=_FOREVER), None in owed
         since_emitted, owes_all = self._oldest_owed

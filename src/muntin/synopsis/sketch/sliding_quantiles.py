@@ -161,7 +161,11 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
             rising.value, rising.gap, rising.spread, rising.used, run, threshold, value, gap, spread
         )
         if used > len(rising.value):
-            rising.value, rising.gap, rising.spread = (each[start:].copy() for each in (value, gap, spread))
+            rising.value, rising.gap, rising.spread = (
+                value[start:].copy(),
+                gap[start:].copy(),
+                spread[start:].copy(),
+            )
         rising.used = used
 
     def _shrink(self, rising: RisingQuantiles, bits: int) -> None:
