@@ -34,6 +34,7 @@ FIGURES = {
     "gp14": "golab.gp14_large",
     "gp17": "golab.gp17_counts",
     "gp56": "golab.gp56_negation",
+    "x15": "arasu_manku.x15_bounds",
 }
 
 

@@ -248,7 +248,7 @@ def test_state_is_small() -> None:
     """Beside an exact query over the same window."""
     sizes = []
     for call in ("APPROX_QUANTILE(x, 0.9, 0.1)", "QUANTILE(x, 0.9)"):
-        engine = Engine(backlog_bytes=0)
+        engine = Engine()
         engine.execute(STREAM.format(0))
         engine.register(f"SELECT {call} AS p FROM s [RANGE 1 HOUR]", "q")
         random = np.random.default_rng(1)

@@ -131,6 +131,11 @@ class ApproxFrequent(ItemAggregate):
             raise ValueError(f"support must lie above eps ({eps:g}), and be 1 at most")
 
 
+APPROXIMATE_NAMES = frozenset(
+    each.name for each in (ApproxQuantile, ApproxQuantileError, ApproxCount, ApproxCountError, ApproxFrequent)
+)
+
+
 def check_promise(eps: float, delta: float | None = None) -> None:
     """ValueError unless such an error can be promised."""
     if not _FINEST <= eps <= 0.5:

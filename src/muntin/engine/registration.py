@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.aggregate.approximate import APPROXIMATE_NAMES
 from muntin.query import Query
 from muntin.synopsis.contract import Ints
 
@@ -27,11 +28,16 @@ class Registration:
     emitted: int = 0  # rows given out by advance
     inside: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # EMIT CHANGES: keys that are in
     slide: int = field(init=False)  # of its instants, 0 if it has none of its own
+    owes: bool = field(init=False)  # whether past instants must be kept for it
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
     history: History | None = None  # that it was filled from
 
     def __post_init__(self) -> None:
-        self.slide = self.query.slide
+        query = self.query
+        self.slide = query.slide
+        # Without a slide it is asked for the present; if from sketches, to keep events for the past would undo them.
+        is_exact = not query.calls or any(call.function not in APPROXIMATE_NAMES for call in query.calls)
+        self.owes = bool(query.slide) or query.moves_by_rows or is_exact
 
     def owes_after(self, first: int) -> int:
         """Windows that end up to here are not owed, the first event of the stream being at `first`."""

@@ -94,8 +94,7 @@ class Shard:
             raise
         self._raise_stairs(changes)
         for name, request in queries.items():
-            self.registrations[name] = Registration(request.query, self.clock.watermark)
-            self._owed.add(self.clock.watermark)
+            self._expect(name, Registration(request.query, self.clock.watermark))
         if self.adaptation is not None:
             placements = self.manager.placements
             self.adaptation.welcome([each for name in queries for each in placements[name].all()])
@@ -113,10 +112,16 @@ class Shard:
             if self.adaptation is not None:
                 self.adaptation.part(changes.groups.keys() - self.manager.groups.keys(), False)
 
+    def _expect(self, name: str, registration: Registration) -> None:
+        self.registrations[name] = registration
+        if registration.owes:
+            self._owed.add(registration.emitted_to)
+
     def drop(self, name: str) -> None:
         """Take a query out and free what only it needed."""
         registration = self.registrations.pop(name)
-        self._owed.remove(registration.emitted_to)
+        if registration.owes:
+            self._owed.remove(registration.emitted_to)
         changes = Changes()
         groups = self.manager.drop(name, changes).groups()
         if self.adaptation is not None:
@@ -153,8 +158,7 @@ class Shard:
             self.synopses[numbers[number]] = synopsis
             self.meter.groups[numbers[number]] = Observed()
         for name, each in other.registrations.items():
-            self.registrations[name] = Registration(each.query, backfill.emitted_to, history=backfill.history)
-            self._owed.add(backfill.emitted_to)
+            self._expect(name, Registration(each.query, backfill.emitted_to, history=backfill.history))
         self.fit(changes)
 
     def fit(self, changes: Changes) -> None:
@@ -301,7 +305,7 @@ class Shard:
 
     def note_emitted(self) -> None:
         """Queries have given out answers: what is still owed is counted anew."""
-        self._owed = Owed(each.emitted_to for each in self.registrations.values())
+        self._owed = Owed(each.emitted_to for each in self.registrations.values() if each.owes)
 
     def forget(self) -> None:
         """Drop events that no window needs, and the backlog of closed windows if it is too large."""
@@ -425,7 +429,7 @@ class Shard:
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
         # and all that is counted as queries come and go is what a new count gives
-        assert self._owed == Owed(each.emitted_to for each in self.registrations.values())
+        assert self._owed == Owed(each.emitted_to for each in self.registrations.values() if each.owes)
         assert self._fitted_to == self.manager.columns.version
         assert self.meter.groups.keys() == self.synopses.keys()
         assert self.meter.stores.keys() == self.stores.keys()

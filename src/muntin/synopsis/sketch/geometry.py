@@ -68,8 +68,9 @@ def bounded(window: int, eps: float, is_auto: bool = True) -> Geometry:
     if unit_bits < 0 or (is_auto and window <= entries * entries << top):
         return Geometry(Shape(reach, 0, 0, 1, 1), 0, window)
     base = 1 << unit_bits
-    # longer runs are faster to take in, but kept as they come: not more than a small part of the window
-    base = min(_LARGEST_BASE, max(base, min(_LARGEST_BASE // 2, reach >> 5)))
+    # longer runs are faster to take in, but kept as they come: not more than a part of the window
+    if is_auto:
+        base = min(_LARGEST_BASE, max(base, min(_LARGEST_BASE // 2, reach >> 3)))
     return Geometry(Shape(reach, 0, unit_bits, top + 1, entries), base, window)
 
 

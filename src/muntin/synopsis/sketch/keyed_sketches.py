@@ -20,7 +20,7 @@ from muntin.synopsis.ring import EventRing, key_column
 from muntin.synopsis.sketch.keyed_track import KeyedTrack, Values
 from muntin.synopsis.sketch.kinds import Promise, element_codes, promise_of, tightest
 from muntin.synopsis.sketch.sketched import describe
-from muntin.synopsis.sketch.track import already_settled
+from muntin.synopsis.sketch.track import already_forgotten, already_settled
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.window import Window
 
@@ -133,6 +133,8 @@ class KeyedSketches(Synopsis[EventRing]):
         }
         start, end = instants - window.size, instants
         forgotten = max((track.forgotten_before for track in self._all()), default=LONG_AGO)
+        if bool(((start < forgotten) & (instants < self.kept_from)).any()):
+            raise already_forgotten(self.kept_from)
         known_since = {need: self.known_since(window, need) for need in wanted}
         return Found(partials, start, end, start >= forgotten, known_since, width)
 

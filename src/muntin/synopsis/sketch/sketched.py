@@ -19,7 +19,7 @@ from muntin.synopsis.moves import Moves
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sketch.kinds import Promise, partials_of, promise_of, tightest
-from muntin.synopsis.sketch.track import SketchTrack, already_settled, promise_in
+from muntin.synopsis.sketch.track import SketchTrack, already_forgotten, already_settled, promise_in
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Unit, Window
 
@@ -159,6 +159,8 @@ class Sketched(Synopsis[EventRing]):
             else:
                 partials |= partials_of([need], [each.summaries[need] for each in read])
         whole = np.array([each.is_whole for each in read], np.bool_)
+        if bool((~whole & (asked.instants < self.kept_from)).any()):
+            raise already_forgotten(self.kept_from)
         if window.is_time:
             start, end = asked.instants - window.size, asked.instants
         else:

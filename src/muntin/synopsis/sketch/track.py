@@ -140,6 +140,14 @@ def already_settled(instant: int) -> WindowTooLarge:
     )
 
 
+def already_forgotten(instant: int) -> WindowTooLarge:
+    """A window that was whole once has lost elements since."""
+    return WindowTooLarge(
+        "a window at that instant needs events that have been dropped; the state answers instants from "
+        f"{np.datetime64(instant, 'us')} on"
+    )
+
+
 def promise_in(arrays: Arrays) -> Promise:
     """The promise of a track that a snapshot was taken of."""
     eps, delta = arrays["promise"].tolist()
