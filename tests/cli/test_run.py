@@ -12,7 +12,6 @@ import pyarrow.json
 import pyarrow.parquet
 import pytest
 
-from muntin import Engine
 from muntin.run.script import parse_script
 from tests.cli.conftest import EVENTS, SCRIPT
 
@@ -207,12 +206,6 @@ def test_explain_prints_the_plan(muntin, script):
     assert done.exit_code == 0
     assert "3 queries" in done.output
     assert done.output.strip() == parse_script(SCRIPT).start_engine().explain()
-
-
-def test_embedded_engine_is_the_only_one_so_far(muntin, script, inputs, tmp_path):
-    assert isinstance(parse_script(SCRIPT).start_engine(), Engine)
-    done = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "o", "--engine", "spark")
-    assert done.exit_code == 2
 
 
 def test_changes_keep_their_column(muntin, tmp_path):
