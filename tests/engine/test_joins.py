@@ -208,7 +208,7 @@ def _by_instant(rows: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    "first", [pytest.param(first, marks=pytest.mark.slow if first else ()) for first in range(0, 1000, 50)]
+    "first", [pytest.param(first, marks=pytest.mark.slow if first else ()) for first in range(0, 300, 50)]
 )
 def test_seeds(first: int) -> None:
     """Every look-up and emission of these seeds is what semantics.md says."""

@@ -96,7 +96,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stair_levels, "_FEW_WAIT", 1)
 
 
-CHUNK, QUICK, PAIRS = 25, 100, 1_000
+CHUNK, QUICK, PAIRS = 25, 100, 300
 CHUNKS = [
     pytest.param(first, marks=pytest.mark.slow if first >= QUICK else ()) for first in range(0, PAIRS, CHUNK)
 ]
