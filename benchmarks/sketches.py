@@ -1,5 +1,4 @@
-"""Quantiles and frequent items of a sliding window at eps = 0.01: sketches beside exact answers and "
-"other libraries."""
+"""Quantiles and frequent items of sliding windows at eps = 0.01: sketches beside exact answers and rivals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same table on one and two executors of a cluster on this machine: are the answers equal, and how fast is it?"""
+"""The same table on one and two executors of a cluster on this machine: equal answers, and how fast."""
 
 from __future__ import annotations
 

@@ -23,13 +23,18 @@ WINDOWS = {
     ROWS: ("[ROWS 7 TO 7]", "[ROWS 1 TO 1]", "[ROWS 6 TO 6 SLIDE 4]"),
     GRID: ("[RANGE 4 SECONDS TO 4 SECONDS SLIDE 2 SECONDS]", "[RANGE 5 SECONDS TO 5 SECONDS SLIDE 3 SECONDS]"),
 }  # fmt: skip
-UNKEYED_SYNOPSES = [name for name, subject in SUBJECTS.items() if UNKEYED[0] in subject.keys]
 
 
 def empty_windows(name: str) -> list[str]:
     """Of the kinds of window that a synopsis is asked for in the contract suite."""
     kinds = [kind for kind in WINDOWS if set(kind) <= set(SUBJECTS[name].windows)]
     return [window for kind in kinds for window in WINDOWS[kind]]
+
+
+# Sketches are left out: their windows end now, so that none is empty by definition.
+UNKEYED_SYNOPSES = [
+    name for name, subject in SUBJECTS.items() if UNKEYED[0] in subject.keys and empty_windows(name)
+]
 
 
 @pytest.mark.parametrize("name", UNKEYED_SYNOPSES)
