@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from muntin.expression import Expression
-from muntin.query import CHANGE, Key, Output, Query
+from muntin.query import CHANGE, Key, Output, Query, schema_of_answers
 from muntin.stream import Stream
 from muntin.window import Window
 
@@ -100,12 +100,7 @@ class JoinQuery:
 
     def answer_schema(self) -> pa.Schema:
         """Columns of its answers: keys, values, then the windows' bounds and whether they were covered."""
-        instant = pa.timestamp("us")
-        return pa.schema(
-            [pa.field(key.name, key.expression.type) for key in self.keys]
-            + [pa.field(output.name, output.expression.type) for output in self.outputs]
-            + [("window_start", instant), ("window_end", instant), ("complete", pa.bool_())]
-        )
+        return schema_of_answers(self.keys, self.outputs)
 
     def emission_schema(self) -> pa.Schema:
         """Columns of what `advance` gives: with EMIT CHANGES, also whether a pair enters or leaves, and the

@@ -6,6 +6,7 @@ calls are what gets shared; the expressions (`outputs`, `having`) run on the few
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -112,14 +113,19 @@ class Query:
 
     def answer_schema(self) -> pa.Schema:
         """Columns of its answers: keys, values, then the window and whether it was covered."""
-        instant = pa.timestamp("us")
-        return pa.schema(
-            [pa.field(key.name, key.expression.type) for key in self.keys]
-            + [pa.field(output.name, output.expression.type) for output in self.outputs]
-            + [("window_start", instant), ("window_end", instant), ("complete", pa.bool_())]
-        )
+        return schema_of_answers(self.keys, self.outputs)
 
     def emission_schema(self) -> pa.Schema:
         """Columns of what `advance` gives: with EMIT CHANGES, one more that is 'enter' or 'leave'."""
         schema = self.answer_schema()
         return schema.append(pa.field(CHANGE, pa.string())) if self.emits_changes else schema
+
+
+def schema_of_answers(keys: Sequence[Key], outputs: Sequence[Output]) -> pa.Schema:
+    """Columns that answers have: keys, values, then the bounds of the window and whether it was covered."""
+    instant = pa.timestamp("us")
+    return pa.schema(
+        [pa.field(key.name, key.expression.type) for key in keys]
+        + [pa.field(output.name, output.expression.type) for output in outputs]
+        + [("window_start", instant), ("window_end", instant), ("complete", pa.bool_())]
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from muntin.plan.nesting import Nesting
 from muntin.plan.nestings import Signature
 from muntin.plan.window_chain import Member, WindowChain
+from muntin.plan.wording import count
 from muntin.window import span
 
 _SHOWN = 6  # chains, and members of each, before "… and n more"
@@ -20,8 +21,9 @@ def explain_nesting(signature: Signature, nesting: Nesting) -> str:
     nesting without keys: 3 windows in 1 chain (the fewest possible), 1 of them piggybacked
       chain    8 SECONDS by 2 SECONDS (and by 4 SECONDS) < 16 SECONDS by 4 SECONDS
     """
+    windows = count(nesting.windows, "window", "windows")
     head = (
-        f"nesting {signature}: {_count(nesting.windows, 'window')} in {_count(len(nesting.chains), 'chain')}"
+        f"nesting {signature}: {windows} in {count(len(nesting.chains), 'chain', 'chains')}"
         f" ({_fewest(nesting)}), {nesting.piggybacked:,} of them piggybacked"
     )
     lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN]]
@@ -50,7 +52,3 @@ def _member(member: Member) -> str:
     if member.is_virtual:
         return f"{moves} (only for those by {others})"
     return moves + (f" (and by {others})" if others else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -7,7 +7,7 @@ ordinary query over the stream of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -18,6 +18,7 @@ from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.sql.bind import find_stream, row_scope
 from muntin.sql.call import forbid_calls
+from muntin.sql.conjuncts import conjuncts
 from muntin.sql.expressions import Scope, compile_equal, compile_expression
 from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.pair_scope import PairScope, pair_scope
@@ -104,7 +105,7 @@ def _equalities(
         except Misfit as fault:
             raise name.misfit(fault.message) from None
         found.append((left, right))
-    for tree in _conjuncts(join.on) if join.on is not None else ():
+    for tree in conjuncts(join.on) if join.on is not None else ():
         forbid_calls(tree, "ON", "use HAVING to compare aggregates")
         if (equality := _equality(tree, pairs, scopes)) is not None:
             found.append(equality)
@@ -125,15 +126,6 @@ def _column(name: Name, scope: Scope) -> str:
     if column is None:
         raise name.misfit(f"{scope.owner} has no column '{name.text}'{nearest(name.text, scope.types)}")
     return column
-
-
-def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
-    tree = tree.unnest()
-    if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.left)
-        yield from _conjuncts(tree.right)
-    else:
-        yield tree
 
 
 def _equality(

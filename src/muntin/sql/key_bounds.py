@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from muntin.sql.conjuncts import conjuncts
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.place import Misfit
 
@@ -30,7 +31,7 @@ class KeyBounds(NamedTuple):
 def key_bounds(where: exp.Expr | None, scope: Scope, key: tuple[str, ...]) -> KeyBounds:
     """What all conjuncts of WHERE allow."""
     found: dict[str, list[tuple[type, Any]]] = {name: [] for name in key}
-    for tree in _conjuncts(where) if where is not None else ():
+    for tree in conjuncts(where) if where is not None else ():
         for name, kind, value in _compared(tree, scope):
             if name in found:
                 found[name].append((kind, value))
@@ -43,15 +44,6 @@ def key_bounds(where: exp.Expr | None, scope: Scope, key: tuple[str, ...]) -> Ke
             return KeyBounds(tuple(equal), max(lows, default=None), min(highs, default=None))
         equal.append(same[0])
     return KeyBounds(tuple(equal), None, None)
-
-
-def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
-    tree = tree.unnest()
-    if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.left)
-        yield from _conjuncts(tree.right)
-    else:
-        yield tree
 
 
 def _compared(tree: exp.Expr, scope: Scope) -> Iterator[tuple[str, type, Any]]:
