@@ -59,7 +59,9 @@ class WholeStreamQuantiles:
             room = len(self.value) + len(run)
             parts = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
             threshold = max(1, int(2 * self.eps * self.count))
-            _, start = feed_quantiles(self.value, self.gap, self.spread, len(self.value), run, threshold, *parts)
+            _, start = feed_quantiles(
+                self.value, self.gap, self.spread, len(self.value), run, 1, threshold, *parts
+            )
             self.value, self.gap, self.spread = (part[start:].copy() for part in parts)
 
     def quantiles(self, rows: int, phis: Sequence[float]) -> list[float]:
@@ -153,7 +155,9 @@ class ExponentialHistogram:
     def __init__(self, item: int, eps: float):
         self.item, self.most = item, int(np.ceil(1 / eps)) // 2 + 2
         self.end = 0
-        self.levels: list[deque[int]] = []  # of buckets of 2**level: the position of the newest element of each
+        self.levels: list[
+            deque[int]
+        ] = []  # of buckets of 2**level: the position of the newest element of each
 
     def extend(self, item: np.ndarray) -> None:
         for position in (self.end + np.flatnonzero(item == self.item)).tolist():

@@ -86,7 +86,9 @@ def bound_of(sketch: Any, window: int) -> int | None:
     shape = sketch.geometry.shape
     top = shape.levels - 1
     rising = (top + 1) * (2 ** (top + 1) - 1)
-    if isinstance(sketch, SlidingQuantiles):  # Greenwald and Khanna: 11 / (2 eta) * log2(2 eta n), eta of half a share
+    if isinstance(
+        sketch, SlidingQuantiles
+    ):  # Greenwald and Khanna: 11 / (2 eta) * log2(2 eta n), eta of half a share
         rising *= int(11 * max(1.0, shape.unit_bits - np.log2(top + 1)))
     return ((top + 1) ** 2 << top) + rising + sketch.geometry.base
 
@@ -109,9 +111,7 @@ def count_error(summary: Any, window: np.ndarray) -> float:
     place = np.searchsorted(summary.item, item)
     inside = place < len(summary.item)
     found = np.zeros(len(item), np.int64)
-    found[inside] = np.where(
-        summary.item[place[inside]] == item[inside], summary.count_of[place[inside]], 0
-    )
+    found[inside] = np.where(summary.item[place[inside]] == item[inside], summary.count_of[place[inside]], 0)
     assert (found <= often).all(), "a count is too high"
     return float((often - found).max())
 

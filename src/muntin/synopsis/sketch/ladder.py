@@ -206,7 +206,7 @@ class Ladder(ABC, Generic[R]):
         run = self._cut(first, code, valid, at)
         if first < self.needed_from:
             promote(shape, self._blocks, sketched, self.needed_from)
-        for bits, rising in self._rising.items():
+        for bits, rising in reversed(self._rising.items()):  # what is left for one is enough for a smaller one
             if first & ((1 << bits) - 1) == 0:
                 rising.begin(first, int(at[0]))
             if rising.start < self.needed_from:

@@ -36,6 +36,7 @@ from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
+from muntin.synopsis.sketch.scratch import scratch
 
 
 class Pairs(NamedTuple):
@@ -158,9 +159,9 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> dict[int, Pairs]:
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
-            scratch = [np.empty(base, np.int64) for _ in range(4)]
-            item, count = scratch[2:]
-            pairs, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
+            item, count = scratch("item", base), scratch("count", base)
+            room = scratch("source", base), scratch("into", base), item, count
+            pairs, held = cut_base(shape, self._blocks, first, code, valid, at, *room)
             whole = Pairs(item[:pairs], count[:pairs], held, 0)
         else:
             whole = _count(np.sort(code[valid]))
@@ -172,12 +173,13 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
         most = self._entries_of(bits)
         if most not in run:
-            run[most] = _pruned(run[self.geometry.base], most)
+            fewest = min((each for each in run if each > most), default=0)
+            run[most] = _pruned(run[fewest], most) if fewest else run[max(run)]
         pairs = run[most]
         room = rising.used + len(pairs.item)
-        scratch = np.empty(room, np.int64), np.empty(room, np.int64)
+        both = scratch("merged item", room), scratch("merged count", room)
         used, taken = feed(rising.item, rising.count, rising.used, pairs.item, pairs.often, len(pairs.item),
-                           most, *scratch)  # fmt: skip
+                           most, *both)  # fmt: skip
         rising.used = used
         rising.slack += taken + pairs.slack
         rising.held += pairs.held

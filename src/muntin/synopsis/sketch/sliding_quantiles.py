@@ -35,6 +35,10 @@ from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
+from muntin.synopsis.sketch.scratch import scratch
+
+
+_PART = 2**15
 
 
 class RisingQuantiles(Rising):
@@ -86,12 +90,16 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
         count, but have a place."""
-        code = value = np.ascontiguousarray(value, self.codes.dtype)
+        value = np.ascontiguousarray(value, self.codes.dtype)
         kept = np.ones(len(value), np.bool_) if valid is None else np.array(valid, np.bool_)
-        if self.codes.dtype == np.float64:
-            code = np.empty(len(value), np.int64)
-            encode_floats(value, kept, code)
-        self.extend_codes(code, kept, at)
+        if self.codes.dtype == np.int64:
+            self.extend_codes(value, kept, at)
+            return
+        for lo in range(0, len(value), _PART):  # in parts, so that codes stay in the processor's cache
+            part = slice(lo, lo + _PART)
+            code = np.empty(len(value[part]), np.int64)
+            encode_floats(value[part], kept[part], code)
+            self.extend_codes(code, kept[part], None if at is None else at[part])
 
     def summary(self, rows: int | None = None, since: int | None = None) -> QuantileSummary:
         """What is known of the last `rows` elements, or of all `since` an instant; by default all that are
@@ -142,8 +150,8 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Ints:
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
-            scratch = np.empty(base, np.int64), np.empty(base, np.int64)
-            whole, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
+            room = scratch("source", base), scratch("into", base)
+            whole, held = cut_base(shape, self._blocks, first, code, valid, at, *room)
             run: Ints = whole[:held]
             return run
         run = np.sort(code[valid])
@@ -153,12 +161,15 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _feed(self, rising: RisingQuantiles, bits: int, run: Ints) -> None:
         rising.held += len(run)
-        threshold = max(1, rising.held // self._entries_of(bits))
+        # What every step-th value of a run hides adds up to an eighth of the error at most.
+        entries = self._entries_of(bits)
+        step = max(1, self.geometry.base // (8 * entries))
+        threshold = max(1, (rising.held if step == 1 else 3 * rising.held // 4) // entries)
         room = rising.used + len(run)
-        value = np.empty(room, np.int64)
-        gap, spread = np.empty(room, np.int32), np.empty(room, np.int32)
+        value = scratch("value", room)
+        gap, spread = scratch("gap", room, np.int32), scratch("spread", room, np.int32)
         used, start = feed(
-            rising.value, rising.gap, rising.spread, rising.used, run, threshold, value, gap, spread
+            rising.value, rising.gap, rising.spread, rising.used, run, step, threshold, value, gap, spread
         )
         if used > len(rising.value):
             rising.value, rising.gap, rising.spread = (
