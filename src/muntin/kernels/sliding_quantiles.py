@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.kernels.jit import kernel
-from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
+from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, lowest_level, put_block
 from muntin.kernels.sorted_runs import insert_sorted, merge_halves
 
 NOTHING = np.int64(2**63 - 1)  # in the place of a value that does not count; sorts behind all that do
@@ -58,10 +58,11 @@ def cut_base(shape, blocks, first, code, valid, at, source, into):
     Bottom up: halves are sorted before what they are halves of. `source` and `into` are as long as `code`.
     """
     count = len(code)
-    held_of = sort_units(code, valid, 1 << shape.unit_bits, source)
-    size, level = 1 << shape.unit_bits, 0
+    lowest = lowest_level(shape, 0)
+    size, level = 1 << (shape.unit_bits + lowest), lowest
+    held_of = sort_units(code, valid, size, source)
     while True:
-        for number in range(count // size):
+        for number in range(count // size if (level - lowest) % shape.radix_bits == 0 else 0):
             lo = number * size
             cut_block(shape, blocks, 0, level, (first + lo) // size, source, lo, held_of[number], at[lo])
         if size == count:

@@ -206,7 +206,9 @@ class Ladder(ABC, Generic[R]):
         run = self._cut(first, code, valid, at)
         if first < self.needed_from:
             promote(shape, self._blocks, sketched, self.needed_from)
-        for bits, rising in reversed(self._rising.items()):  # what is left for one is enough for a smaller one
+        for bits, rising in reversed(
+            self._rising.items()
+        ):  # what is left for one is enough for a smaller one
             if first & ((1 << bits) - 1) == 0:
                 rising.begin(first, int(at[0]))
             if rising.start < self.needed_from:
@@ -241,16 +243,17 @@ class Ladder(ABC, Generic[R]):
     def _fit_rising(self, first: int) -> None:
         """Blocks of up to four times what is needed are rising, so that a window that grows finds those that
         it covers: one that is new begins where the next smaller one did, if that is at its own place."""
-        geometry = self.geometry
-        lowest = max(geometry.base_bits, geometry.shape.unit_bits - 1) + 1
+        geometry, shape = self.geometry, self.geometry.shape
+        lowest = max(geometry.base_bits, shape.unit_bits - 1) + 1
+        lowest += (shape.anchor - lowest) % shape.radix_bits
         if geometry.window:
-            wanted = range(lowest, geometry.shape.reach.bit_length())
+            wanted = range(lowest, shape.reach.bit_length())
         else:
             needed = first - self.needed_from + geometry.base
-            wanted = range(lowest, min(needed.bit_length() + 2, _LARGEST_BITS))
+            wanted = range(lowest, min(needed.bit_length() + 2, _LARGEST_BITS), shape.radix_bits)
         for bits in wanted:
             if bits not in self._rising:
-                smaller = self._rising.get(bits - 1)
+                smaller = self._rising.get(bits - shape.radix_bits)
                 if smaller is not None and not geometry.window and smaller.start == first >> bits << bits:
                     self._rising[bits] = smaller.clone()
                 else:
