@@ -108,21 +108,19 @@ def feed(value, gap, spread, used, run, step, threshold, scratch_value, scratch_
     """
     i, j, at = used - 1, len(run) - 1, len(scratch_value)
     after = np.int64(0)  # the spread of a value that comes now: of what lies just above it in the old summary
-    hidden = np.int64(
-        0
-    )  # the spread that an old tuple gains: values that the one above it in the run stands for
+    hidden = np.int64(0)  # the spread that an old tuple gains: what the value above it in the run stands for
     room = np.int64(-1)  # what the newest tuple can still take in
     while i >= 0 and j >= 0:
         old, new = value[i], run[j]
         is_new = new > old
-        stands_for = min(step, j) if j > 0 else 1  # the least of the run for itself alone
+        stands_for = np.int64(min(step, j) if j > 0 else 1)  # the least of the run for itself alone
         old_gap, old_spread = np.int64(gap[i]), np.int64(spread[i])
         x = new if is_new else old
         g = stands_for if is_new else old_gap
         d = after if is_new else old_spread + hidden
         after = after if is_new else old_gap + old_spread - 1
         hidden = stands_for - 1 if is_new else hidden
-        j -= stands_for if is_new else 0
+        j -= int(stands_for) if is_new else 0
         i -= not is_new
         is_joined = g <= room
         at -= not is_joined
@@ -135,9 +133,8 @@ def feed(value, gap, spread, used, run, step, threshold, scratch_value, scratch_
             x, g, d = value[i], np.int64(gap[i]), np.int64(spread[i])
             i -= 1
         else:
-            g = np.int64(min(step, j) if j > 0 else 1)
-            x, d = run[j], np.int64(0)
-            j -= g
+            x, g, d = run[j], np.int64(min(step, j) if j > 0 else 1), np.int64(0)
+            j -= int(g)
         if g <= room and (i >= 0 or j >= 0):  # the least stays
             room -= g
             scratch_gap[at] += g

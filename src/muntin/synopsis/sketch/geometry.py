@@ -15,8 +15,8 @@ The newest elements are kept as they came, so nothing is left out at the end of 
 a smallest block is: one unit, or half of one in scales where one unit is no size. From there the window is
 covered by at most three blocks of each size, ascending: 3 L / 2, or 3 (L + 1) / 2; and then by smaller and newer
 ones, at most three of each size s, which are less than 4 s, 4 s and 2 s old: their errors add up to less than one
-block's from the start. So each may be wrong by 3 u / (3 L / 2 + 1), or 3.5 u / (3 (L + 1) / 2 + 1). That takes a
-third of the entries that the paper's sketches for one length have, and there are fewer blocks to make.
+block's from the start. So each may be wrong by 3 u / (3 L / 2 + 1), or 3.5 u / (3 (L + 1) / 2 + 1). That takes less
+than a third of the entries that the paper's sketches for one length have, and there are fewer blocks to make.
 """
 
 from __future__ import annotations

@@ -37,7 +37,6 @@ from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 from muntin.synopsis.sketch.scratch import scratch
 
-
 _PART = 2**15
 
 
