@@ -27,6 +27,7 @@ from typing import NamedTuple
 from muntin.kernels.ladder import Shape
 
 _LARGEST_BASE = 2**13
+SMALLEST_BASE = 2**11
 FINEST = 2.0**-20
 
 
@@ -78,8 +79,9 @@ def bounded(window: int, eps: float, is_auto: bool = True) -> Geometry:
     return Geometry(Shape(reach, 0, unit_bits, top + 1, entries), base, window)
 
 
-def unbounded(eps: float) -> Geometry:
-    """Of a sketch for windows of any length.
+def unbounded(eps: float, is_auto: bool = True) -> Geometry:
+    """Of a sketch for windows of any length. Where blocks could be small (`is_auto`), more elements are kept as they
+    come: to turn some hundred into blocks takes as long as some thousand.
 
     >>> unbounded(0.01).base, unbounded(0.01).shape
     (8192, Shape(reach=16384, margin=8192, unit_bits=3, levels=11, entries=3, radix_bits=2, anchor=13))
@@ -88,6 +90,8 @@ def unbounded(eps: float) -> Geometry:
     top = 2 - floor(log2(eps / 2))  # the paper's L
     entries = ceil(max((3 * top / 2 + 1) / 3, (3 * (top + 1) / 2 + 1) / 3.5) / 2)  # of half a unit
     unit_bits = (4 * entries - 1).bit_length() - 1  # of half a unit, at least two elements to an entry
+    if is_auto:
+        unit_bits = max(unit_bits, SMALLEST_BASE.bit_length() - 1 - top)
     base_bits = unit_bits + top
     base = 1 << base_bits
     return Geometry(Shape(2 * base, base, unit_bits, top + 1, entries, 2, base_bits), base, 0)

@@ -91,7 +91,7 @@ class SlidingCounts(Ladder[RisingCounts]):
     def __init__(self, eps: float, window: int | None = None, is_auto: bool = True):
         """For windows of any length, or up to `window` elements."""
         self.eps = eps
-        super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
+        super().__init__(unbounded(eps, is_auto) if window is None else bounded(window, eps, is_auto))
         self._tally = np.zeros(BUCKETS, np.int64)
         self._counted: tuple[tuple[int, int], Pairs] | None = None  # the newest elements, of these numbers
 

@@ -83,7 +83,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         """Of values of `dtype` (float64 or int64), for windows of any length, or up to `window` elements."""
         self.eps = eps
         self.codes = OrderCode("max", dtype)
-        super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
+        super().__init__(unbounded(eps, is_auto) if window is None else bounded(window, eps, is_auto))
         self._sorted: tuple[tuple[int, int], Ints] | None = None  # the newest elements, of these numbers
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
