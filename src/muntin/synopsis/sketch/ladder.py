@@ -25,13 +25,12 @@ from muntin.kernels.ladder import (
     promote,
     scale_of,
 )
-from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
+from muntin.synopsis.sketch.fresh import Fresh
 from muntin.synopsis.sketch.geometry import Geometry, coarser
+from muntin.synopsis.sketch.rising import WAITS, Rising
 
-_COLUMNS = {"code": np.dtype(np.int64), "valid": np.dtype(np.bool_), "at": np.dtype(np.int64)}
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
-_WAITS = -1  # the start of a rising block that has none yet
 
 
 class Covered(NamedTuple):
@@ -41,28 +40,6 @@ class Covered(NamedTuple):
     left_out: int  # elements of the window before `start`, at most
     pieces: Ints  # rows of (facts, first entry, level)
     fresh: int
-
-
-class Rising(ABC):
-    """A block that has not all its elements yet: what a one-pass algorithm knows of those that came."""
-
-    start: int = _WAITS
-    at: int = LONG_AGO
-    held: int = 0  # elements that count
-
-    @abstractmethod
-    def begin(self, start: int, at: int) -> None:
-        """A block without elements, at its place."""
-
-    @abstractmethod
-    def clone(self) -> Any:
-        """Another that knows the same."""
-
-    @abstractmethod
-    def arrays(self) -> Arrays: ...
-
-    @abstractmethod
-    def nbytes(self) -> int: ...
 
 
 R = TypeVar("R", bound=Rising)
@@ -82,7 +59,7 @@ class Ladder(ABC, Generic[R]):
         self.end = 0  # elements that have come
         self.sketched = 0  # those before this one are in blocks only
         self.needed_from = 0  # no window starts before this element
-        self._fresh = Columns(_COLUMNS)
+        self._fresh = Fresh()
         self._rising: dict[int, R] = {}  # by the logarithm of the size
         self._scales = 1
         self._blocks: Blocks = no_blocks(geometry.shape, 0 if geometry.is_exact else 1, self.is_counted)
@@ -102,11 +79,10 @@ class Ladder(ABC, Generic[R]):
 
         However they are cut into batches, the state is the same.
         """
-        times = np.zeros(len(code), np.int64) if at is None else at
         step = max(self.geometry.base, 256)  # so that what waits stays small
         for lo in range(0, len(code), step):
             part = slice(lo, lo + step)
-            self._fresh.extend({"code": code[part], "valid": valid[part], "at": times[part]})
+            self._fresh.extend(code[part], valid[part], None if at is None else at[part])
             self.end += len(code[part])
             self._take_fresh()
 
@@ -145,7 +121,7 @@ class Ladder(ABC, Generic[R]):
     def _find(self, instant: int) -> tuple[int, int, int]:
         """The first element, as far as is known, that is not older than an instant; where the block before it
         starts (-1 if there is none), and how many elements of that may be as young."""
-        fresh = int(np.searchsorted(self._fresh["at"], instant))
+        fresh = int(np.searchsorted(self._fresh.at, instant))
         if fresh or self._fresh_from > self.sketched or self.geometry.is_exact or not self.sketched:
             first = max(self._fresh_from + fresh, self.kept_from)
             return first, first, 0
@@ -169,7 +145,7 @@ class Ladder(ABC, Generic[R]):
         start, _, pieces, fresh = self.cover(self.end - rows)
         if len(pieces):
             return int(self._blocks.about[pieces[0, 0], AT])
-        return int(self._fresh["at"][fresh]) if start < self.end else LONG_AGO
+        return int(self._fresh.at[fresh]) if start < self.end else LONG_AGO
 
     # -- taking in ---------------------------------------------------------------------------------
 
@@ -180,7 +156,7 @@ class Ladder(ABC, Generic[R]):
         base, margin = self.geometry.base, self.geometry.shape.margin
         if self.end - self.sketched < base + margin:
             return
-        columns = [self._fresh[name] for name in _COLUMNS]
+        columns: list[Any] = [self._fresh.code, self._fresh.valid, self._fresh.at]
         if gone := self._fresh_from - self.sketched:  # forgotten, but they have their places
             columns = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in columns]
         code, valid, at = columns
@@ -212,7 +188,7 @@ class Ladder(ABC, Generic[R]):
             if first & ((1 << bits) - 1) == 0:
                 rising.begin(first, int(at[0]))
             if rising.start < self.needed_from:
-                rising.start = _WAITS
+                rising.start = WAITS
                 continue
             self._feed(rising, bits, run)
             if sketched & ((1 << bits) - 1) == 0:
@@ -283,9 +259,7 @@ class Ladder(ABC, Generic[R]):
         for bits, rising in self._rising.items():
             self._shrink(rising, bits)
         self._take_fresh()  # at once: only then are blocks as old as their scale has them
-        dropped = self._fresh.dropped
-        self._fresh.replace({name: self._fresh[name] for name in _COLUMNS})  # without room to spare
-        self._fresh.dropped = dropped
+        self._fresh.compact()
         return True
 
     def _shrink(self, rising: R, bits: int) -> None:
@@ -331,12 +305,10 @@ class Ladder(ABC, Generic[R]):
     def snapshot(self) -> Arrays:
         """State as named arrays."""
         arrays: Arrays = {
-            "meta": np.array(
-                [self.end, self.sketched, self.needed_from, self._scales, self._fresh.dropped], np.int64
-            ),
+            "meta": np.array([self.end, self.sketched, self.needed_from, self._scales], np.int64),
             "eps": np.array([self.eps]),
             "geometry": np.array([*self.geometry.shape, self.geometry.base, self.geometry.window], np.int64),
-            **{f"fresh {name}": self._fresh[name].copy() for name in _COLUMNS},
+            **self._fresh.snapshot(),
             **{f"blocks {name}": getattr(self._blocks, name).ravel().copy() for name in _KEPT},
             "rising": np.array(
                 [(bits, each.start, each.at, each.held) for bits, each in self._rising.items()], np.int64
@@ -350,9 +322,8 @@ class Ladder(ABC, Generic[R]):
         """Go on from a snapshot."""
         *shape, base, window = (int(number) for number in arrays["geometry"])
         self.geometry, self.eps = Geometry(Shape(*shape), base, window), float(arrays["eps"][0])
-        self.end, self.sketched, self.needed_from, scales, dropped = map(int, arrays["meta"])
-        self._fresh.replace({name: arrays[f"fresh {name}"] for name in _COLUMNS})
-        self._fresh.dropped = dropped
+        self.end, self.sketched, self.needed_from, scales = map(int, arrays["meta"])
+        self._fresh.restore(arrays)
         if not self.geometry.is_exact:
             self._blocks = no_blocks(self.geometry.shape, scales, self.is_counted)
             self._scales = scales
@@ -378,9 +349,7 @@ class Ladder(ABC, Generic[R]):
         """A sketch of its own in the same state."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._fresh = Columns(_COLUMNS)
-        other._fresh.replace({name: self._fresh[name] for name in _COLUMNS})
-        other._fresh.dropped = self._fresh.dropped
+        other._fresh = self._fresh.copy()
         other._blocks = Blocks(*(array.copy() for array in self._blocks))
         other._rising = {bits: rising.clone() for bits, rising in self._rising.items()}
         return other
@@ -406,7 +375,7 @@ class Ladder(ABC, Generic[R]):
             assert (first + size) << bits <= sketched
         # rising blocks are at their places, and have come as far as the others
         for bits, rising in self._rising.items():
-            assert rising.start == _WAITS or rising.start % (1 << bits) == 0
+            assert rising.start == WAITS or rising.start % (1 << bits) == 0
         # any window that is needed can be covered
         for start in {self.kept_from, (self.kept_from + sketched) // 2, max(self.kept_from, sketched - 1)}:
             self.cover(start)

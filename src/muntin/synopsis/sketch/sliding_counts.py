@@ -35,7 +35,8 @@ from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_b
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
-from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
+from muntin.synopsis.sketch.ladder import Covered, Ladder
+from muntin.synopsis.sketch.rising import Rising
 from muntin.synopsis.sketch.scratch import scratch
 
 
@@ -112,8 +113,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         block, entry, _ = covered.pieces.T
         used, slack, lost = self._blocks.about[block, 1:4].T
         least, most = count_of(self._blocks.item, self._blocks.count, entry, used, slack, lost, item)
-        code, valid = self._fresh["code"][covered.fresh :], self._fresh["valid"][covered.fresh :]
-        newest = int(((code == item) & valid).sum())
+        newest = int((self._fresh.counted(covered.fresh) == item).sum())
         return least + newest, most + newest + covered.left_out
 
     def error_bound(self, count: int) -> float:
@@ -146,8 +146,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         """The newest elements from an index on, counted."""
         newest = (self._fresh_from, self.end)
         if first or self._counted is None or self._counted[0] != newest:
-            code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
-            pairs = _count(np.sort(code[valid]))
+            pairs = _count(np.sort(self._fresh.counted(first)))
             if first:
                 return pairs
             self._counted = (newest, pairs)
@@ -194,7 +193,7 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is there; items are codes of a dictionary."""
-        used[self._fresh["code"]] = True
+        used[self._fresh.code] = True
         for place in self._entry_places():
             used[self._blocks.item[place]] = True
         for rising in self._rising.values():
@@ -203,7 +202,7 @@ class SlidingCounts(Ladder[RisingCounts]):
     def renumber_items(self, new_code: Ints) -> None:
         """Items have other codes from now on, in the same order."""
         self._counted = None
-        self._fresh["code"][:] = new_code[self._fresh["code"]]
+        self._fresh.code[:] = new_code[self._fresh.code]
         for place in self._entry_places():
             self._blocks.item[place] = new_code[self._blocks.item[place]]
         for rising in self._rising.values():

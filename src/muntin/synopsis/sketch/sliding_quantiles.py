@@ -33,8 +33,9 @@ from muntin.kernels.sliding_quantiles import cut_base, cut_block, encode_floats,
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.geometry import bounded, unbounded
-from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
+from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
+from muntin.synopsis.sketch.rising import Rising
 from muntin.synopsis.sketch.scratch import scratch
 
 _PART = 2**15
@@ -136,8 +137,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         """The newest elements from an index on, sorted."""
         newest = (self._fresh_from, self.end)
         if first or self._sorted is None or self._sorted[0] != newest:
-            code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
-            run = np.sort(code[valid])
+            run = np.sort(self._fresh.counted(first))
             if first:
                 return run
             self._sorted = (newest, run)
