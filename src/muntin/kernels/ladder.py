@@ -181,7 +181,7 @@ def coarsen_blocks(shape, blocks, into):
 
 @kernel
 def first_start(shape, blocks, start, sketched):
-    """The first position from `start` on at which a block starts, and the size of blocks just before it."""
+    """The first position from `start` on at which a block starts."""
     age = sketched + shape.margin - start
     scale = scale_of(shape, age)
     bits = shape.unit_bits + scale + lowest_level(shape, scale)
@@ -192,7 +192,7 @@ def first_start(shape, blocks, start, sketched):
         finer = shape.unit_bits + scale - 1 + lowest_level(shape, scale - 1)
         inside = ((max(start, border) + (1 << finer) - 1) >> finer) << finer
         found = min(found, inside)
-    return min(found, sketched), 1 << bits
+    return min(found, sketched)
 
 
 @kernel

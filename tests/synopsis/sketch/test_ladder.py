@@ -32,7 +32,7 @@ def same(left: Arrays, right: Arrays) -> None:
 def live(sketch: Sketch) -> Arrays:
     """A snapshot without what is left in places that no block uses."""
     arrays = sketch.snapshot()
-    about = sketch._blocks.about[sketch._live()]
+    about = sketch._blocks.arrays.about[sketch._blocks.live()]
     return {part: array for part, array in arrays.items() if not part.startswith("blocks")} | {"about": about}
 
 

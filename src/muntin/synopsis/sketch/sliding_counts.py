@@ -111,8 +111,10 @@ class SlidingCounts(Ladder[RisingCounts]):
         """How often an item occurs, at least and at most; cheaper than a summary."""
         covered = self._covered(rows, since)
         block, entry, _ = covered.pieces.T
-        used, slack, lost = self._blocks.about[block, 1:4].T
-        least, most = count_of(self._blocks.item, self._blocks.count, entry, used, slack, lost, item)
+        used, slack, lost = self._blocks.arrays.about[block, 1:4].T
+        least, most = count_of(
+            self._blocks.arrays.item, self._blocks.arrays.count, entry, used, slack, lost, item
+        )
         newest = int((self._fresh.counted(covered.fresh) == item).sum())
         return least + newest, most + newest + covered.left_out
 
@@ -129,12 +131,14 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _summary(self, covered: Covered) -> CountSummary:
         block, entry, _ = covered.pieces.T
-        held, used, slack, lost = self._blocks.about[block, :4].T
+        held, used, slack, lost = self._blocks.arrays.about[block, :4].T
         newest = self._newest(covered.fresh)
         parts = list(zip(entry.tolist(), (entry + used).tolist(), strict=True))
         return CountSummary.of(
-            np.concatenate([*(self._blocks.item[lo:hi] for lo, hi in parts), newest.item]),
-            np.concatenate([*(self._blocks.count[lo:hi] for lo, hi in parts), newest.often]).astype(np.int64),
+            np.concatenate([*(self._blocks.arrays.item[lo:hi] for lo, hi in parts), newest.item]),
+            np.concatenate([*(self._blocks.arrays.count[lo:hi] for lo, hi in parts), newest.often]).astype(
+                np.int64
+            ),
             # an item that a block has is missing less there
             np.concatenate([np.repeat(lost - slack, used), np.zeros(len(newest.item), np.int64)]),
             count=int(held.sum()) + newest.held,
@@ -160,12 +164,12 @@ class SlidingCounts(Ladder[RisingCounts]):
         if base > 1 << shape.unit_bits:
             item, count = scratch("item", base), scratch("count", base)
             room = scratch("source", base), scratch("into", base), item, count
-            pairs, held = cut_base(shape, self._blocks, first, code, valid, at, *room)
+            pairs, held = cut_base(shape, self._blocks.arrays, first, code, valid, at, *room)
             whole = Pairs(item[:pairs], count[:pairs], held, 0)
         else:
             whole = _count(np.sort(code[valid]))
             if base == 1 << shape.unit_bits:
-                put_pairs(shape, self._blocks, 0, 0, first // base, whole.item, whole.often, len(whole.item),
+                put_pairs(shape, self._blocks.arrays, 0, 0, first // base, whole.item, whole.often, len(whole.item),
                           0, whole.held, 0, at[0], self._tally)  # fmt: skip
         return {base: whole}  # by the most pairs it may have
 
@@ -188,14 +192,14 @@ class SlidingCounts(Ladder[RisingCounts]):
         rising.slack += taken
 
     def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
-        put_pairs(self.geometry.shape, self._blocks, scale, level, number, rising.item, rising.count,
+        put_pairs(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.item, rising.count,
                   rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is there; items are codes of a dictionary."""
         used[self._fresh.code] = True
-        for place in self._entry_places():
-            used[self._blocks.item[place]] = True
+        for place in self._blocks.entry_slices():
+            used[self._blocks.arrays.item[place]] = True
         for rising in self._rising.values():
             used[rising.item[: rising.used]] = True
 
@@ -203,19 +207,10 @@ class SlidingCounts(Ladder[RisingCounts]):
         """Items have other codes from now on, in the same order."""
         self._counted = None
         self._fresh.code[:] = new_code[self._fresh.code]
-        for place in self._entry_places():
-            self._blocks.item[place] = new_code[self._blocks.item[place]]
+        for place in self._blocks.entry_slices():
+            self._blocks.arrays.item[place] = new_code[self._blocks.arrays.item[place]]
         for rising in self._rising.values():
             rising.item[: rising.used] = new_code[rising.item[: rising.used]]
-
-    def _entry_places(self) -> Iterator[slice]:
-        """Where the entries of each block are."""
-        blocks, shape = self._blocks, self.geometry.shape
-        for scale, level in np.argwhere(blocks.size > 0).tolist():
-            for number in range(blocks.size[scale, level]):
-                place = (blocks.first[scale, level] + number) % blocks.room[scale, level]
-                start = blocks.entry_start[scale, level] + place * (shape.entries << level)
-                yield slice(start, start + blocks.about[blocks.block_start[scale, level] + place, 1])
 
     def _rising_entries(self) -> Iterator[int]:
         return (each.used for each in self._rising.values())
@@ -231,8 +226,8 @@ class SlidingCounts(Ladder[RisingCounts]):
             # items ascend; what was taken from the counters was taken from one more than there may be
             assert bool((np.diff(item) > 0).all())
             assert (self._entries_of(bits) + 1) * rising.slack <= rising.held - int(count.sum())
-        for block in self._live().tolist():
-            held, _used, slack, lost = self._blocks.about[block, :4].tolist()
+        for block in self._blocks.live().tolist():
+            held, _used, slack, lost = self._blocks.arrays.about[block, :4].tolist()
             assert 0 <= slack <= lost <= held
 
 

@@ -115,14 +115,16 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         return self.eps * (self.geometry.window or count)
 
     def _summary(self, covered: Covered) -> QuantileSummary:
-        shape, about = self.geometry.shape, self._blocks.about
+        shape, about = self.geometry.shape, self._blocks.arrays.about
         block, entry, level = covered.pieces.T
         held = about[block, 0]
         stop = entry + about[block, 1]
         weight = held << (shape.levels - level)
         fresh = self._sorted_fresh(covered.fresh)
         share = 2 * self.geometry.finest
-        parts = [self._blocks.item[lo:hi] for lo, hi in zip(entry.tolist(), stop.tolist(), strict=True)]
+        parts = [
+            self._blocks.arrays.item[lo:hi] for lo, hi in zip(entry.tolist(), stop.tolist(), strict=True)
+        ]
         return QuantileSummary.of(
             self.codes,
             [*parts, fresh],
@@ -150,12 +152,12 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
             room = scratch("source", base), scratch("into", base)
-            whole, held = cut_base(shape, self._blocks, first, code, valid, at, *room)
+            whole, held = cut_base(shape, self._blocks.arrays, first, code, valid, at, *room)
             run: Ints = whole[:held]
             return run
         run = np.sort(code[valid])
         if base == 1 << shape.unit_bits:
-            cut_block(shape, self._blocks, 0, 0, first // base, run, 0, len(run), at[0])
+            cut_block(shape, self._blocks.arrays, 0, 0, first // base, run, 0, len(run), at[0])
         return run
 
     def _feed(self, rising: RisingQuantiles, bits: int, run: Ints) -> None:
@@ -184,7 +186,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _finish(self, rising: RisingQuantiles, scale: int, level: int, number: int) -> None:
         tolerance = max(1, rising.held // (self.geometry.shape.entries << level))
-        finish(self.geometry.shape, self._blocks, scale, level, number, rising.value, rising.gap,
+        finish(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.value, rising.gap,
                rising.spread, rising.used, rising.held, tolerance, rising.at)  # fmt: skip
 
     def _rising_entries(self) -> Iterator[int]:
