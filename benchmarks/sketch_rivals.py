@@ -60,7 +60,7 @@ class WholeStreamQuantiles:
             parts = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32)
             threshold = max(1, int(2 * self.eps * self.count))
             _, start = feed_quantiles(
-                self.value, self.gap, self.spread, len(self.value), run, threshold, *parts
+                self.value, self.gap, self.spread, len(self.value), run, 1, threshold, *parts
             )
             self.value, self.gap, self.spread = (part[start:].copy() for part in parts)
 

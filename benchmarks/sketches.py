@@ -38,25 +38,20 @@ COLUMNS = [
 def run(quick: bool) -> Result:
     """Every method takes in the same stream, and is asked for three windows of it."""
     window = 2**16 if quick else 2**22
-    rows = [*measure_quantiles(window), *measure_counts(window, quick)]
+    rows = [*measure_quantiles(window), *measure_counts(window)]
     return Result(
         name="sketches",
         title="Approximate quantiles and counts",
         notes=(
             f"A stream of twice {window:,} elements that drifts, in batches of {BATCH:,}; then windows of the last "
-            f"{window:,}, a half and a tenth of that. Error: of quantiles (five of them) by how many "
-            f"ranks, of counts by how "
-            "much of any item, the largest over all windows, as a part of the window's n. Promised: "
-            "the part of n that it "
-            f"may be; sketches for one length (bounded) promise it of the longest. Samples may fail "
-            f"with probability {DELTA}. "
-            f"Apache DataSketches: a sketch for each of {SLICES} slices, merged at the look-up, with "
-            f"the usual parameters; they "
-            "promise nothing of windows that begin within a slice. Whole stream: Greenwald-Khanna "
-            "and Misra-Gries, which know "
-            "no windows. The exponential histogram counts the one most frequent item. The ring has 8 "
-            "bytes an element. "
-            "CPU seconds; look-ups after a batch, for all phi or items."
+            f"{window:,}, a half and a tenth of that. Error: of quantiles (five of them) by how many ranks, of "
+            "counts by how much of any item, the largest over all windows, as a part of the window's n. Promised: "
+            "the part of n that it may be; sketches for one length (bounded) promise it of the longest. Samples "
+            f"may fail with probability {DELTA}. Apache DataSketches: a sketch for each of {SLICES} slices, merged "
+            "at the look-up, with the usual parameters; they promise nothing of windows that begin within a "
+            "slice. Whole stream: Greenwald-Khanna and Misra-Gries, which know no windows. The exponential "
+            "histogram counts the one most frequent item. The ring has 8 bytes an element. CPU seconds; look-ups "
+            "after a batch, for all phi or items."
         ),
         columns=COLUMNS,
         rows=rows,
@@ -92,7 +87,7 @@ def measure_quantiles(window: int) -> list[dict[str, Any]]:
     return [_row("quantiles", stream, window, *method, _rank_error) for method in methods]
 
 
-def measure_counts(window: int, quick: bool) -> list[dict[str, Any]]:
+def measure_counts(window: int) -> list[dict[str, Any]]:
     """A row for each way to counts."""
     from datasketches import frequent_items_sketch
 

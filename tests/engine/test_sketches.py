@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine, MuntinError, WindowTooLarge
+from muntin.synopsis.sketch import geometry
 from tests.synopsis.sketch.streams import rank_error
 
 SECOND = 1_000_000
 STREAM = (
     "CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, x DOUBLE, w VARCHAR) TIMESTAMP BY ts DELAY {} SECONDS"
 )
-SMALL = 0.25  # with this eps, some hundred events are more than a sketch keeps as they are
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """Some hundred events are then more than a sketch keeps as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "SMALLEST_BASE", 1)
+        yield
 
 
 class Events:

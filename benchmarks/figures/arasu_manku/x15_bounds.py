@@ -42,12 +42,10 @@ def run(quick: bool) -> Result:
         title="The bounds of Arasu & Manku",
         notes=(
             f"{', '.join(STREAMS)} streams of two windows, then windows of W, W / 2 and W / 10 elements, and after "
-            "elements were forgotten, W / 3: the largest error of any of them, as a part of what is "
-            "promised. Space is "
-            "that of the largest, with room to spare, beside a ring of 8 bytes an element; the bound "
-            "is the paper's for "
-            "finished blocks and those under construction, and for the elements that wait. A sketch "
-            "for one length is a ring where that is smaller."
+            "elements were forgotten, W / 3: the largest error of any of them, as a part of what is promised. "
+            "Space is that of the largest, with room to spare, beside a ring of 8 bytes an element; the bound is "
+            "the paper's for finished blocks and those under construction, and for the elements that wait. A "
+            "sketch for one length is a ring where that is smaller."
         ),
         columns=COLUMNS,
         rows=rows,

@@ -9,15 +9,15 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from muntin.engine.engine import Engine
+from muntin.synopsis.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
 _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
-# of the coarsest kind, which some hundred events are enough for
-_SKETCHES = "APPROX_QUANTILE({0}, 0.5, 0.5), APPROX_FREQUENT({0}, 0.6, 0.5), APPROX_COUNT({0} = 1, 0.5, 0.5)"
 _BANDS = (
     "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
 )
@@ -48,7 +48,6 @@ def warm_up() -> float:
         for number, window in enumerate(_STAIRS):
             calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
             engine.register(f"SELECT {calls} FROM s {window} GROUP BY k", f"stairs {column} {number}")
-        engine.register(f"SELECT {_SKETCHES.format(column)} FROM s [RANGE 1 HOUR]", f"sketches {column}")
     engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
     engine.register(_JOIN, "join")
     at = np.arange(64) * 250_000
@@ -61,4 +60,20 @@ def warm_up() -> float:
     with tempfile.TemporaryDirectory() as directory:
         engine.checkpoint(Path(directory) / "state")
         Engine.restore(Path(directory) / "state")
+    _warm_up_sketches()
     return time.perf_counter() - started
+
+
+def _warm_up_sketches() -> None:
+    """Of the coarsest kind, which some hundred elements are enough for."""
+    at, value = np.arange(1000), np.arange(1000) / 7
+    quantiles = SlidingQuantiles(np.dtype(np.float64), 0.5, is_auto=False)
+    counts = SlidingCounts(0.5, is_auto=False)
+    sampled = SampledCounts(0.5, 0.5)
+    fed: list[tuple[Any, Any]] = [(quantiles, value), (counts, at % 7), (sampled, at % 7)]
+    for sketch, element in fed:
+        sketch.extend(element, at=at)
+        sketch.forget_before(10)
+        sketch.summary(since=100)
+    quantiles.summary(since=100).quantile(0.5)
+    counts.count(3, since=100)

@@ -1,10 +1,10 @@
 """Blocks of a ladder: dyadic blocks of a stream, each kept once, at the resolution that its age asks for.
 
-Position `n` is that of the n-th element, from 0. A block of 2**b elements starts at a multiple of 2**b.
-Scale s has the blocks whose first element is at most `reach << s` old, and older than scale s - 1 goes;
-its smallest blocks, of level 0, have 2**(unit_bits + s) elements and room for `entries` entries, those of
-level l twice as many of both for each level. When a block grows too old for its scale it moves to the
-next: one level down, with every second entry; from level 0 it is dropped.
+Position `n` is that of the n-th element, from 0. A block of 2**b elements starts at a multiple of 2**b; there
+are those whose b differs from `anchor` by a multiple of `radix_bits`. Scale s has the blocks whose first element
+is at most `reach << s` old, and older than scale s - 1 goes. Blocks of level 0 there have 2**(unit_bits + s)
+elements and room for `entries` entries, those of level l twice as many of both for each level. When a block grows
+too old for its scale it moves to the next: one level down, with every second entry; from level 0 it is dropped.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Shape(NamedTuple):
     unit_bits: int  # of scale 0
     levels: int
     entries: int  # of a block of level 0
+    radix_bits: int = 1  # a block has room for 2**radix_bits of the next smaller size
+    anchor: int = 0  # the logarithm of one size that there is
 
 
 class Blocks(NamedTuple):
@@ -54,7 +56,10 @@ def no_blocks(shape: Shape, scales: int, is_counted: bool) -> Blocks:
     # what is younger than half of a scale's reach is in another scale, or in no block yet
     units = shape.reach >> shape.unit_bits
     halved = [shape.margin > 0 or scale > 0 for scale in range(scales)]
-    rooms = [[max(1, (units >> half) >> int(each)) for each in level] for half in halved]
+    rooms = [
+        [max(1, (units >> half) >> int(each)) if is_size(shape, scale, int(each)) else 0 for each in level]
+        for scale, half in enumerate(halved)
+    ]
     room = np.array(rooms, np.int64).reshape(scales, shape.levels)
     entries = room * (shape.entries << level)
     blocks = int(room.sum())
@@ -68,6 +73,17 @@ def no_blocks(shape: Shape, scales: int, is_counted: bool) -> Blocks:
         np.zeros(room.shape, np.int64),
         np.zeros(room.shape, np.int64),
     )
+
+
+def is_size(shape: Shape, scale: int, level: int) -> bool:
+    """Whether there are blocks of a level in a scale."""
+    return (shape.unit_bits + scale + level - shape.anchor) % shape.radix_bits == 0
+
+
+@kernel
+def lowest_level(shape, scale):
+    """The level of the smallest blocks in a scale."""
+    return (shape.anchor - shape.unit_bits - scale) % shape.radix_bits
 
 
 @kernel
@@ -165,18 +181,18 @@ def coarsen_blocks(shape, blocks, into):
 
 @kernel
 def first_start(shape, blocks, start, sketched):
-    """The first position from `start` on at which a block starts, and the size of blocks just before it."""
+    """The first position from `start` on at which a block starts."""
     age = sketched + shape.margin - start
     scale = scale_of(shape, age)
-    bits = shape.unit_bits + scale
+    bits = shape.unit_bits + scale + lowest_level(shape, scale)
     found = ((start + (1 << bits) - 1) >> bits) << bits
     if scale > 0:
         # the next scale begins here, and has smaller blocks
         border = sketched + shape.margin - (shape.reach << (scale - 1))
-        finer = bits - 1
+        finer = shape.unit_bits + scale - 1 + lowest_level(shape, scale - 1)
         inside = ((max(start, border) + (1 << finer) - 1) >> finer) << finer
         found = min(found, inside)
-    return min(found, sketched), 1 << bits
+    return min(found, sketched)
 
 
 @kernel
@@ -185,17 +201,20 @@ def find_start(shape, blocks, instant, sketched):
     it starts (-1 if it is gone), and how many elements of that may be as young. O(log blocks)."""
     before, young = np.int64(-1), np.int64(0)
     for scale in range(blocks.room.shape[0] - 1, -1, -1):
-        first, size, bits = blocks.first[scale, 0], blocks.size[scale, 0], shape.unit_bits + scale
+        level = lowest_level(shape, scale)
+        bits = shape.unit_bits + scale + level
+        row, room = blocks.block_start[scale, level], blocks.room[scale, level]
+        first, size = blocks.first[scale, level], blocks.size[scale, level]
         lo, hi = 0, size
         while lo < hi:
             middle = (lo + hi) >> 1
-            place = blocks.block_start[scale, 0] + (first + middle) % blocks.room[scale, 0]
+            place = row + (first + middle) % room
             if blocks.about[place, AT] < instant:
                 lo = middle + 1
             else:
                 hi = middle
         if lo > 0:
-            place = blocks.block_start[scale, 0] + (first + lo - 1) % blocks.room[scale, 0]
+            place = row + (first + lo - 1) % room
             before, young = (first + lo - 1) << bits, max(np.int64(0), blocks.about[place, HELD] - 1)
         if lo < size:
             return (first + lo) << bits, before, young

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.kernels.jit import kernel
-from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
+from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, lowest_level, put_block
 from muntin.kernels.sliding_quantiles import sort_units
 from muntin.kernels.sorted_runs import merge_halves
 
@@ -151,11 +151,12 @@ def put_pairs(shape, blocks, scale, level, number, item, count, pairs, singles, 
 def cut_base(shape, blocks, first, code, valid, at, source, into, item, count):
     """The blocks of all sizes up to that of `code`, from items as they came; returns how many pairs `item`
     and `count` have of all of them, and how many elements count."""
-    held_of = sort_units(code, valid, 1 << shape.unit_bits, source)
+    lowest = lowest_level(shape, 0)
+    size, level = 1 << (shape.unit_bits + lowest), lowest
+    held_of = sort_units(code, valid, size, source)
     tally = np.zeros(BUCKETS, np.int64)
-    size, level = 1 << shape.unit_bits, 0
     while True:
-        for number in range(len(code) // size):
+        for number in range(len(code) // size if (level - lowest) % shape.radix_bits == 0 else 0):
             lo, held = number * size, held_of[number]
             pairs, singles = count_repeated(source[lo:], held, item, count)
             if pairs + singles <= shape.entries << level:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.kernels.jit import kernel
-from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
+from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, lowest_level, put_block
 from muntin.kernels.sorted_runs import insert_sorted, merge_halves
 
 NOTHING = np.int64(2**63 - 1)  # in the place of a value that does not count; sorts behind all that do
@@ -58,10 +58,11 @@ def cut_base(shape, blocks, first, code, valid, at, source, into):
     Bottom up: halves are sorted before what they are halves of. `source` and `into` are as long as `code`.
     """
     count = len(code)
-    held_of = sort_units(code, valid, 1 << shape.unit_bits, source)
-    size, level = 1 << shape.unit_bits, 0
+    lowest = lowest_level(shape, 0)
+    size, level = 1 << (shape.unit_bits + lowest), lowest
+    held_of = sort_units(code, valid, size, source)
     while True:
-        for number in range(count // size):
+        for number in range(count // size if (level - lowest) % shape.radix_bits == 0 else 0):
             lo = number * size
             cut_block(shape, blocks, 0, level, (first + lo) // size, source, lo, held_of[number], at[lo])
         if size == count:
@@ -97,8 +98,9 @@ def encode_floats(value, valid, code):
 
 
 @kernel
-def feed(value, gap, spread, used, run, threshold, scratch_value, scratch_gap, scratch_spread):
-    """Merge sorted values into a summary of Greenwald and Khanna, and compress it; returns its new length.
+def feed(value, gap, spread, used, run, step, threshold, scratch_value, scratch_gap, scratch_spread):
+    """Merge sorted values, of which every `step`-th stands for those before it, into a summary of Greenwald and
+    Khanna, and compress it; returns its new length, and where it is in the scratch.
 
     Tuple i has a value, `gap`, by how much its least rank exceeds that of the tuple before, and `spread`,
     by how much its greatest rank exceeds its least. From the greatest down, so that a tuple can be joined
@@ -106,15 +108,19 @@ def feed(value, gap, spread, used, run, threshold, scratch_value, scratch_gap, s
     """
     i, j, at = used - 1, len(run) - 1, len(scratch_value)
     after = np.int64(0)  # the spread of a value that comes now: of what lies just above it in the old summary
+    hidden = np.int64(0)  # the spread that an old tuple gains: what the value above it in the run stands for
     room = np.int64(-1)  # what the newest tuple can still take in
     while i >= 0 and j >= 0:
         old, new = value[i], run[j]
         is_new = new > old
+        stands_for = np.int64(min(step, j) if j > 0 else 1)  # the least of the run for itself alone
+        old_gap, old_spread = np.int64(gap[i]), np.int64(spread[i])
         x = new if is_new else old
-        g = np.int64(1) if is_new else np.int64(gap[i])
-        d = after if is_new else np.int64(spread[i])
-        after = after if is_new else g + d - 1
-        j -= is_new
+        g = stands_for if is_new else old_gap
+        d = after if is_new else old_spread + hidden
+        after = after if is_new else old_gap + old_spread - 1
+        hidden = stands_for - 1 if is_new else hidden
+        j -= int(stands_for) if is_new else 0
         i -= not is_new
         is_joined = g <= room
         at -= not is_joined
@@ -127,8 +133,8 @@ def feed(value, gap, spread, used, run, threshold, scratch_value, scratch_gap, s
             x, g, d = value[i], np.int64(gap[i]), np.int64(spread[i])
             i -= 1
         else:
-            x, g, d = run[j], np.int64(1), np.int64(0)
-            j -= 1
+            x, g, d = run[j], np.int64(min(step, j) if j > 0 else 1), np.int64(0)
+            j -= int(g)
         if g <= room and (i >= 0 or j >= 0):  # the least stays
             room -= g
             scratch_gap[at] += g

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import floor, log2
 
 import pytest
 
+from muntin.kernels.ladder import Shape, lowest_level, scale_of
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 
 
@@ -59,15 +61,47 @@ def test_unbounded_budget(eps: float) -> None:
     """Left out and covered, the errors of a window in scale k add up to its share of the window."""
     geometry = unbounded(eps)
     shape = geometry.shape
-    top = shape.levels  # the paper's L; blocks of that level would be the whole reach
     for scale in range(20):
-        reach, unit = shape.reach << scale, 1 << (shape.unit_bits + scale)
-        assert unit << top == reach
-        per_block = Fraction(unit, shape.entries)
+        reach, unit = shape.reach << scale, 2 << (shape.unit_bits + scale)
+        smallest = 1 << (shape.unit_bits + scale + lowest_level(shape, scale))
+        assert smallest in (unit, unit // 2)
+        # at most three blocks of each size that is less than a quarter of the reach, and the rest as one
+        sizes = [size for size in (smallest << shape.radix_bits * k for k in range(64)) if 4 * size <= reach]
+        covered = (3 * len(sizes) + 1) * Fraction(unit, 2 * shape.entries)
         shortest = reach // 2 + 1  # of the windows whose first block is of this scale
-        assert unit - 1 + (top + 1) * per_block <= Fraction(str(eps)) * shortest
+        assert smallest - 1 + covered <= Fraction(str(eps)) * shortest
         # one that starts among blocks of the next scale, and whose first block is of this
-        assert 2 * unit - 1 + (top + 1) * per_block <= Fraction(str(eps)) * (reach - 2 * unit + 1)
+        assert 2 * unit - 1 + covered <= Fraction(str(eps)) * (reach - 2 * unit + 1)
+
+
+@pytest.mark.parametrize("eps", [0.5, 0.3, 0.125, 0.05])
+def test_every_cover_is_within_its_budget(eps: float) -> None:
+    """By trying all: where windows may begin, how they are covered, and what that leaves out and adds up to."""
+    shape, base = unbounded(eps).shape, unbounded(eps).base
+    for sketched in (base, 2 * base, 5 * base, 8 * base, 13 * base, 16 * base, 37 * base):
+        before = 0  # where the block before starts, none of which is in the window
+        start = 0
+        while start < sketched:
+            scale = scale_of(shape, sketched + shape.margin - start)
+            error = Fraction(start - before - 1 if start else 0)
+            error += sum(naive_cover(shape, start, sketched))
+            assert error <= Fraction(str(eps)) * (sketched + shape.margin - start)
+            before = start
+            start += 1 << (shape.unit_bits + scale + lowest_level(shape, scale))
+
+
+def naive_cover(shape: Shape, at: int, end: int) -> Iterator[Fraction]:
+    """The error of each block, from the first on the largest that there is."""
+    while at < end:
+        scale = scale_of(shape, end + shape.margin - at)
+        bits = max(
+            shape.unit_bits + scale + level
+            for level in range(lowest_level(shape, scale), shape.levels, shape.radix_bits)
+            if at % (1 << (shape.unit_bits + scale + level)) == 0
+            and at + (1 << (shape.unit_bits + scale + level)) <= end
+        )
+        yield Fraction(1 << (shape.unit_bits + scale), shape.entries)
+        at += 1 << bits
 
 
 @pytest.mark.parametrize("inverse", [2, 8, 64])

@@ -55,10 +55,12 @@ def test_the_papers_blocks() -> None:
     shape = sketch.geometry.shape
     assert [shape.entries << level for level in range(shape.levels)] == [4, 8, 16, 32]
     sketch.extend(letters("abacabadabacabae"))
-    block, entry = find_block(shape, sketch._blocks, 0, 3, 0)
-    used = sketch._blocks.about[block, 1]
+    block, entry = find_block(shape, sketch._blocks.arrays, 0, 3, 0)
+    used = sketch._blocks.arrays.about[block, 1]
     found = zip(
-        sketch._blocks.item[entry : entry + used], sketch._blocks.count[entry : entry + used], strict=True
+        sketch._blocks.arrays.item[entry : entry + used],
+        sketch._blocks.arrays.count[entry : entry + used],
+        strict=True,
     )
     whole = {chr(item): int(count) for item, count in found}
     assert whole == {"a": 8, "b": 4, "c": 2, "d": 1, "e": 1}

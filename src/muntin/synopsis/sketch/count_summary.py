@@ -43,7 +43,7 @@ class CountSummary:
     @staticmethod
     def of(item: Ints, count_of: Ints, spared: Ints, count: int, slack: int, left_out: int) -> CountSummary:
         """Of pairs in any order, of which several may be of one item; O(pairs log pairs)."""
-        order = np.argsort(item, kind="stable")
+        order = np.argsort(item)
         item, count_of, spared = item[order], count_of[order], spared[order]
         items = sum_items(item, count_of, spared)
         return CountSummary(item[:items], count_of[:items], spared[:items], count, slack, left_out)

@@ -70,11 +70,10 @@ def sketch_for(need: Need) -> str:
     if promise.delta is None:
         return SlidingQuantiles.name
     shape = unbounded(promise.eps).shape
-    entries = shape.levels * shape.entries << (shape.levels - 1)  # for each doubling of the window
+    # values that each doubling of the window takes; what is sampled has a position, a time and a level as well
+    entries = (shape.levels // shape.radix_bits) * shape.entries << (shape.levels - 1)
     sampled = 1.5 * log(2 / promise.delta) / (2 * promise.eps**2)
-    return (
-        SampledQuantiles.name if 3 * sampled < entries else SlidingQuantiles.name
-    )  # a sample also has positions
+    return SampledQuantiles.name if 4 * sampled < entries else SlidingQuantiles.name
 
 
 def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:

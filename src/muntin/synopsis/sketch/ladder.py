@@ -13,25 +13,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import (
-    AT,
-    Blocks,
-    Shape,
-    coarsen_blocks,
-    cover,
-    find_start,
-    first_start,
-    no_blocks,
-    promote,
-    scale_of,
-)
-from muntin.synopsis.columns import Columns
+from muntin.kernels.ladder import AT, Shape, scale_of
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
+from muntin.synopsis.sketch.block_store import BlockStore
+from muntin.synopsis.sketch.fresh import Fresh
 from muntin.synopsis.sketch.geometry import Geometry, coarser
+from muntin.synopsis.sketch.rising import WAITS, Rising
 
-_COLUMNS = {"code": np.dtype(np.int64), "valid": np.dtype(np.bool_), "at": np.dtype(np.int64)}
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
-_WAITS = -1  # the start of a rising block that has none yet
 
 
 class Covered(NamedTuple):
@@ -41,28 +30,6 @@ class Covered(NamedTuple):
     left_out: int  # elements of the window before `start`, at most
     pieces: Ints  # rows of (facts, first entry, level)
     fresh: int
-
-
-class Rising(ABC):
-    """A block that has not all its elements yet: what a one-pass algorithm knows of those that came."""
-
-    start: int = _WAITS
-    at: int = LONG_AGO
-    held: int = 0  # elements that count
-
-    @abstractmethod
-    def begin(self, start: int, at: int) -> None:
-        """A block without elements, at its place."""
-
-    @abstractmethod
-    def clone(self) -> Any:
-        """Another that knows the same."""
-
-    @abstractmethod
-    def arrays(self) -> Arrays: ...
-
-    @abstractmethod
-    def nbytes(self) -> int: ...
 
 
 R = TypeVar("R", bound=Rising)
@@ -82,10 +49,9 @@ class Ladder(ABC, Generic[R]):
         self.end = 0  # elements that have come
         self.sketched = 0  # those before this one are in blocks only
         self.needed_from = 0  # no window starts before this element
-        self._fresh = Columns(_COLUMNS)
+        self._fresh = Fresh()
         self._rising: dict[int, R] = {}  # by the logarithm of the size
-        self._scales = 1
-        self._blocks: Blocks = no_blocks(geometry.shape, 0 if geometry.is_exact else 1, self.is_counted)
+        self._blocks = BlockStore(geometry.shape, 0 if geometry.is_exact else 1, self.is_counted)
 
     @property
     def _fresh_from(self) -> int:
@@ -102,11 +68,10 @@ class Ladder(ABC, Generic[R]):
 
         However they are cut into batches, the state is the same.
         """
-        times = np.zeros(len(code), np.int64) if at is None else at
         step = max(self.geometry.base, 256)  # so that what waits stays small
         for lo in range(0, len(code), step):
             part = slice(lo, lo + step)
-            self._fresh.extend({"code": code[part], "valid": valid[part], "at": times[part]})
+            self._fresh.extend(code[part], valid[part], None if at is None else at[part])
             self.end += len(code[part])
             self._take_fresh()
 
@@ -132,7 +97,7 @@ class Ladder(ABC, Generic[R]):
         wanted, sketched = max(start, self.kept_from), self.sketched
         if wanted >= sketched:
             return self._cover(wanted, 0)
-        found, _ = first_start(self.geometry.shape, self._blocks, wanted, sketched)
+        found = self._blocks.first_start(wanted, sketched)
         return self._cover(found, found - wanted)
 
     def cover_since(self, instant: int) -> Covered:
@@ -145,12 +110,11 @@ class Ladder(ABC, Generic[R]):
     def _find(self, instant: int) -> tuple[int, int, int]:
         """The first element, as far as is known, that is not older than an instant; where the block before it
         starts (-1 if there is none), and how many elements of that may be as young."""
-        fresh = int(np.searchsorted(self._fresh["at"], instant))
+        fresh = int(np.searchsorted(self._fresh.at, instant))
         if fresh or self._fresh_from > self.sketched or self.geometry.is_exact or not self.sketched:
             first = max(self._fresh_from + fresh, self.kept_from)
             return first, first, 0
-        start, before, young = find_start(self.geometry.shape, self._blocks, instant, self.sketched)
-        return int(start), int(before), int(young)
+        return self._blocks.find(instant, self.sketched)
 
     def _cover(self, start: int, left_out: int) -> Covered:
         sketched, shape = self.sketched, self.geometry.shape
@@ -158,18 +122,15 @@ class Ladder(ABC, Generic[R]):
             return Covered(start, left_out, np.zeros((0, 3), np.int64), max(0, start - self._fresh_from))
         # with runs shorter than the smallest block, the newest part of one may be in no block yet
         end = sketched >> shape.unit_bits << shape.unit_bits
-        found = np.empty((4 * shape.levels + 64, 3), np.int64)
-        pieces = cover(shape, self._blocks, start, end, sketched, found)
-        if pieces < 0:
-            raise AssertionError(f"elements from {start} on have no blocks")
-        return Covered(start, left_out + sketched - max(start, end), found[:pieces], 0)
+        pieces = self._blocks.cover(start, end, sketched)
+        return Covered(start, left_out + sketched - max(start, end), pieces, 0)
 
     def time_of_last(self, rows: int) -> int:
         """The time of the first element that is known of the last `rows`; LONG_AGO if there is none."""
         start, _, pieces, fresh = self.cover(self.end - rows)
         if len(pieces):
-            return int(self._blocks.about[pieces[0, 0], AT])
-        return int(self._fresh["at"][fresh]) if start < self.end else LONG_AGO
+            return int(self._blocks.arrays.about[pieces[0, 0], AT])
+        return int(self._fresh.at[fresh]) if start < self.end else LONG_AGO
 
     # -- taking in ---------------------------------------------------------------------------------
 
@@ -180,7 +141,7 @@ class Ladder(ABC, Generic[R]):
         base, margin = self.geometry.base, self.geometry.shape.margin
         if self.end - self.sketched < base + margin:
             return
-        columns = [self._fresh[name] for name in _COLUMNS]
+        columns: list[Any] = [self._fresh.code, self._fresh.valid, self._fresh.at]
         if gone := self._fresh_from - self.sketched:  # forgotten, but they have their places
             columns = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in columns]
         code, valid, at = columns
@@ -197,60 +158,41 @@ class Ladder(ABC, Generic[R]):
         if self.geometry.window:
             self.needed_from = max(self.needed_from, sketched - self.geometry.window)
         self.sketched = sketched
-        self._fit_scales(sketched)
-        promote(shape, self._blocks, sketched, self.needed_from)
+        if not self.geometry.window:
+            self._blocks.fit(sketched, self.needed_from)
+        self._blocks.promote(sketched, self.needed_from)
         if sketched <= self.needed_from:  # nobody will ask for any of them
             self._rising.clear()
             return
         self._fit_rising(first)
         run = self._cut(first, code, valid, at)
         if first < self.needed_from:
-            promote(shape, self._blocks, sketched, self.needed_from)
-        for bits, rising in self._rising.items():
+            self._blocks.promote(sketched, self.needed_from)
+        for bits, rising in reversed(self._rising.items()):  # what a large one is fed is enough for a smaller
             if first & ((1 << bits) - 1) == 0:
                 rising.begin(first, int(at[0]))
             if rising.start < self.needed_from:
-                rising.start = _WAITS
+                rising.start = WAITS
                 continue
             self._feed(rising, bits, run)
             if sketched & ((1 << bits) - 1) == 0:
                 scale = int(scale_of(shape, (1 << bits) + shape.margin))
                 self._finish(rising, scale, bits - shape.unit_bits - scale, rising.start >> bits)
 
-    def _fit_scales(self, sketched: int) -> None:
-        """As many scales as the oldest block asks for."""
-        if self.geometry.window:
-            return
-        oldest = sketched + self.geometry.shape.margin - self.needed_from
-        scales = 1 + int(scale_of(self.geometry.shape, oldest))
-        top = np.flatnonzero(self._blocks.size.any(axis=1))
-        fewest = max(scales, int(top[-1]) + 1 if len(top) else 1)
-        if scales > self._scales or fewest < self._scales - 1:
-            self._resize(max(scales, fewest))
-
-    def _resize(self, scales: int) -> None:
-        old, new = self._blocks, no_blocks(self.geometry.shape, scales, self.is_counted)
-        both = min(len(old.size), scales)
-        for name in ("item", "count", "about"):
-            source, into = getattr(old, name), getattr(new, name)
-            common = min(len(source), len(into))
-            into[:common] = source[:common]
-        new.first[:both], new.size[:both] = old.first[:both], old.size[:both]
-        self._blocks, self._scales = new, scales
-
     def _fit_rising(self, first: int) -> None:
         """Blocks of up to four times what is needed are rising, so that a window that grows finds those that
         it covers: one that is new begins where the next smaller one did, if that is at its own place."""
-        geometry = self.geometry
-        lowest = max(geometry.base_bits, geometry.shape.unit_bits - 1) + 1
+        geometry, shape = self.geometry, self.geometry.shape
+        lowest = max(geometry.base_bits, shape.unit_bits - 1) + 1
+        lowest += (shape.anchor - lowest) % shape.radix_bits
         if geometry.window:
-            wanted = range(lowest, geometry.shape.reach.bit_length())
+            wanted = range(lowest, shape.reach.bit_length())
         else:
             needed = first - self.needed_from + geometry.base
-            wanted = range(lowest, min(needed.bit_length() + 2, _LARGEST_BITS))
+            wanted = range(lowest, min(needed.bit_length() + 2, _LARGEST_BITS), shape.radix_bits)
         for bits in wanted:
             if bits not in self._rising:
-                smaller = self._rising.get(bits - 1)
+                smaller = self._rising.get(bits - shape.radix_bits)
                 if smaller is not None and not geometry.window and smaller.start == first >> bits << bits:
                     self._rising[bits] = smaller.clone()
                 else:
@@ -262,8 +204,9 @@ class Ladder(ABC, Generic[R]):
         self._fresh.drop_first(max(0, self.kept_from - self._fresh_from))
         if self.geometry.is_exact:
             return
-        promote(self.geometry.shape, self._blocks, self.sketched, self.needed_from)
-        self._fit_scales(self.sketched)
+        self._blocks.promote(self.sketched, self.needed_from)
+        if not self.geometry.window:
+            self._blocks.fit(self.sketched, self.needed_from)
 
     def coarsen(self) -> bool:
         """Promise only twice the error from now on, in about half the space; False if there is no more to give.
@@ -273,16 +216,12 @@ class Ladder(ABC, Generic[R]):
         geometry = coarser(self.geometry)
         if geometry is None or self.geometry.is_exact:
             return False
-        blocks = no_blocks(geometry.shape, self._scales + 1, self.is_counted)
-        coarsen_blocks(self.geometry.shape, self._blocks, blocks)
-        self.geometry, self._blocks, self._scales = geometry, blocks, self._scales + 1
+        self.geometry, self._blocks = geometry, self._blocks.coarsened(geometry.shape)
         self.eps *= 2
         for bits, rising in self._rising.items():
             self._shrink(rising, bits)
         self._take_fresh()  # at once: only then are blocks as old as their scale has them
-        dropped = self._fresh.dropped
-        self._fresh.replace({name: self._fresh[name] for name in _COLUMNS})  # without room to spare
-        self._fresh.dropped = dropped
+        self._fresh.compact()
         return True
 
     def _shrink(self, rising: R, bits: int) -> None:
@@ -314,27 +253,24 @@ class Ladder(ABC, Generic[R]):
 
     def entries(self) -> int:
         """Entries in blocks, finished or rising, and elements that wait."""
-        facts = self._blocks.about[self._live(), 1]
-        return int(facts.sum()) + sum(self._rising_entries()) + len(self._fresh)
+        return self._blocks.entries() + sum(self._rising_entries()) + len(self._fresh)
 
     @abstractmethod
     def _rising_entries(self) -> Iterator[int]: ...
 
     def nbytes(self) -> int:
         """Bytes of state."""
-        blocks = sum(int(array.nbytes) for array in self._blocks)
-        return blocks + self._fresh.nbytes() + sum(each.nbytes() for each in self._rising.values())
+        rising = sum(each.nbytes() for each in self._rising.values())
+        return self._blocks.nbytes() + self._fresh.nbytes() + rising
 
     def snapshot(self) -> Arrays:
         """State as named arrays."""
         arrays: Arrays = {
-            "meta": np.array(
-                [self.end, self.sketched, self.needed_from, self._scales, self._fresh.dropped], np.int64
-            ),
+            "meta": np.array([self.end, self.sketched, self.needed_from], np.int64),
             "eps": np.array([self.eps]),
             "geometry": np.array([*self.geometry.shape, self.geometry.base, self.geometry.window], np.int64),
-            **{f"fresh {name}": self._fresh[name].copy() for name in _COLUMNS},
-            **{f"blocks {name}": getattr(self._blocks, name).ravel().copy() for name in _KEPT},
+            **self._fresh.snapshot(),
+            **self._blocks.snapshot(),
             "rising": np.array(
                 [(bits, each.start, each.at, each.held) for bits, each in self._rising.items()], np.int64
             ).ravel(),
@@ -347,15 +283,10 @@ class Ladder(ABC, Generic[R]):
         """Go on from a snapshot."""
         *shape, base, window = (int(number) for number in arrays["geometry"])
         self.geometry, self.eps = Geometry(Shape(*shape), base, window), float(arrays["eps"][0])
-        self.end, self.sketched, self.needed_from, scales, dropped = map(int, arrays["meta"])
-        self._fresh.replace({name: arrays[f"fresh {name}"] for name in _COLUMNS})
-        self._fresh.dropped = dropped
-        if not self.geometry.is_exact:
-            self._blocks = no_blocks(self.geometry.shape, scales, self.is_counted)
-            self._scales = scales
-            for name in _KEPT:
-                into = getattr(self._blocks, name)
-                into[...] = arrays[f"blocks {name}"].reshape(into.shape)
+        self.end, self.sketched, self.needed_from = map(int, arrays["meta"])
+        self._fresh.restore(arrays)
+        self._blocks = BlockStore(self.geometry.shape, 0, self.is_counted)
+        self._blocks.restore(arrays)
         self._rising = {}
         for bits, start, at, held in arrays["rising"].reshape(-1, 4).tolist():
             rising = self._rise(bits)
@@ -375,10 +306,8 @@ class Ladder(ABC, Generic[R]):
         """A sketch of its own in the same state."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._fresh = Columns(_COLUMNS)
-        other._fresh.replace({name: self._fresh[name] for name in _COLUMNS})
-        other._fresh.dropped = self._fresh.dropped
-        other._blocks = Blocks(*(array.copy() for array in self._blocks))
+        other._fresh = self._fresh.copy()
+        other._blocks = self._blocks.copy()
         other._rising = {bits: rising.clone() for bits, rising in self._rising.items()}
         return other
 
@@ -387,35 +316,15 @@ class Ladder(ABC, Generic[R]):
         self._fresh.check()
         if self.geometry.is_exact:
             return
-        shape, blocks, sketched = self.geometry.shape, self._blocks, self.sketched
+        sketched = self.sketched
         # elements wait until there are enough to be blocks, and blocks end where those begin
         assert sketched % self.geometry.base == 0
-        assert self.end - sketched < self.geometry.base + shape.margin
+        assert self.end - sketched < self.geometry.base + self.geometry.shape.margin
         assert sketched <= self._fresh_from <= max(sketched, self.kept_from)
-        # no row has more blocks than room, and none is older, or younger, than its scale allows
-        assert bool((blocks.size <= blocks.room).all())
-        for scale, level in np.argwhere(blocks.size > 0).tolist():
-            bits = shape.unit_bits + scale + level
-            first, size = int(blocks.first[scale, level]), int(blocks.size[scale, level])
-            ages = [sketched + shape.margin - (number << bits) for number in (first, first + size - 1)]
-            assert ages[0] <= shape.reach << scale
-            assert scale == 0 or ages[1] > shape.reach << (scale - 1)
-            assert (first + size) << bits <= sketched
+        self._blocks.check(sketched)
         # rising blocks are at their places, and have come as far as the others
         for bits, rising in self._rising.items():
-            assert rising.start == _WAITS or rising.start % (1 << bits) == 0
+            assert rising.start == WAITS or rising.start % (1 << bits) == 0
         # any window that is needed can be covered
         for start in {self.kept_from, (self.kept_from + sketched) // 2, max(self.kept_from, sketched - 1)}:
             self.cover(start)
-
-    def _live(self) -> Ints:
-        """Places of the facts of all blocks there are."""
-        blocks = self._blocks
-        places = [
-            blocks.block_start[s, k] + (blocks.first[s, k] + np.arange(blocks.size[s, k])) % blocks.room[s, k]
-            for s, k in np.argwhere(blocks.size > 0).tolist()
-        ]
-        return np.concatenate(places) if places else np.zeros(0, np.int64)
-
-
-_KEPT = ("item", "count", "about", "first", "size")

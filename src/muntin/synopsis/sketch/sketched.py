@@ -75,8 +75,9 @@ class Sketched(Synopsis[EventRing]):
         super().advance(kept_from)
         number = self.store.dropped + self.store.find(self.kept_from)
         back = max((window.slide for window in self.needs.windows if not window.is_time), default=0)
+        lag = max(0, int(self.store.at[-1]) - self.kept_from) if len(self.store) else 0
         for track in self._all():
-            track.settle(number - back if track.unit == "rows" else number)
+            track.settle(number - back if track.unit == "rows" else number, lag)
             track.forget(self.kept_from - self.needs.reach("time"), self.needs.reach("rows"))
 
     def first_needed(self) -> int:

@@ -35,7 +35,9 @@ from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_b
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
-from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
+from muntin.synopsis.sketch.ladder import Covered, Ladder
+from muntin.synopsis.sketch.rising import Rising
+from muntin.synopsis.sketch.scratch import scratch
 
 
 class Pairs(NamedTuple):
@@ -90,7 +92,7 @@ class SlidingCounts(Ladder[RisingCounts]):
     def __init__(self, eps: float, window: int | None = None, is_auto: bool = True):
         """For windows of any length, or up to `window` elements."""
         self.eps = eps
-        super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
+        super().__init__(unbounded(eps, is_auto) if window is None else bounded(window, eps, is_auto))
         self._tally = np.zeros(BUCKETS, np.int64)
         self._counted: tuple[tuple[int, int], Pairs] | None = None  # the newest elements, of these numbers
 
@@ -109,10 +111,11 @@ class SlidingCounts(Ladder[RisingCounts]):
         """How often an item occurs, at least and at most; cheaper than a summary."""
         covered = self._covered(rows, since)
         block, entry, _ = covered.pieces.T
-        used, slack, lost = self._blocks.about[block, 1:4].T
-        least, most = count_of(self._blocks.item, self._blocks.count, entry, used, slack, lost, item)
-        code, valid = self._fresh["code"][covered.fresh :], self._fresh["valid"][covered.fresh :]
-        newest = int(((code == item) & valid).sum())
+        used, slack, lost = self._blocks.arrays.about[block, 1:4].T
+        least, most = count_of(
+            self._blocks.arrays.item, self._blocks.arrays.count, entry, used, slack, lost, item
+        )
+        newest = int((self._fresh.counted(covered.fresh) == item).sum())
         return least + newest, most + newest + covered.left_out
 
     def error_bound(self, count: int) -> float:
@@ -128,12 +131,14 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _summary(self, covered: Covered) -> CountSummary:
         block, entry, _ = covered.pieces.T
-        held, used, slack, lost = self._blocks.about[block, :4].T
+        held, used, slack, lost = self._blocks.arrays.about[block, :4].T
         newest = self._newest(covered.fresh)
         parts = list(zip(entry.tolist(), (entry + used).tolist(), strict=True))
         return CountSummary.of(
-            np.concatenate([*(self._blocks.item[lo:hi] for lo, hi in parts), newest.item]),
-            np.concatenate([*(self._blocks.count[lo:hi] for lo, hi in parts), newest.often]).astype(np.int64),
+            np.concatenate([*(self._blocks.arrays.item[lo:hi] for lo, hi in parts), newest.item]),
+            np.concatenate([*(self._blocks.arrays.count[lo:hi] for lo, hi in parts), newest.often]).astype(
+                np.int64
+            ),
             # an item that a block has is missing less there
             np.concatenate([np.repeat(lost - slack, used), np.zeros(len(newest.item), np.int64)]),
             count=int(held.sum()) + newest.held,
@@ -145,8 +150,7 @@ class SlidingCounts(Ladder[RisingCounts]):
         """The newest elements from an index on, counted."""
         newest = (self._fresh_from, self.end)
         if first or self._counted is None or self._counted[0] != newest:
-            code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
-            pairs = _count(np.sort(code[valid]))
+            pairs = _count(np.sort(self._fresh.counted(first)))
             if first:
                 return pairs
             self._counted = (newest, pairs)
@@ -158,26 +162,27 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> dict[int, Pairs]:
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
-            scratch = [np.empty(base, np.int64) for _ in range(4)]
-            item, count = scratch[2:]
-            pairs, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
+            item, count = scratch("item", base), scratch("count", base)
+            room = scratch("source", base), scratch("into", base), item, count
+            pairs, held = cut_base(shape, self._blocks.arrays, first, code, valid, at, *room)
             whole = Pairs(item[:pairs], count[:pairs], held, 0)
         else:
             whole = _count(np.sort(code[valid]))
             if base == 1 << shape.unit_bits:
-                put_pairs(shape, self._blocks, 0, 0, first // base, whole.item, whole.often, len(whole.item),
+                put_pairs(shape, self._blocks.arrays, 0, 0, first // base, whole.item, whole.often, len(whole.item),
                           0, whole.held, 0, at[0], self._tally)  # fmt: skip
         return {base: whole}  # by the most pairs it may have
 
     def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
         most = self._entries_of(bits)
         if most not in run:
-            run[most] = _pruned(run[self.geometry.base], most)
+            fewest = min((each for each in run if each > most), default=0)
+            run[most] = _pruned(run[fewest], most) if fewest else run[max(run)]
         pairs = run[most]
         room = rising.used + len(pairs.item)
-        scratch = np.empty(room, np.int64), np.empty(room, np.int64)
+        both = scratch("merged item", room), scratch("merged count", room)
         used, taken = feed(rising.item, rising.count, rising.used, pairs.item, pairs.often, len(pairs.item),
-                           most, *scratch)  # fmt: skip
+                           most, *both)  # fmt: skip
         rising.used = used
         rising.slack += taken + pairs.slack
         rising.held += pairs.held
@@ -187,34 +192,25 @@ class SlidingCounts(Ladder[RisingCounts]):
         rising.slack += taken
 
     def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
-        put_pairs(self.geometry.shape, self._blocks, scale, level, number, rising.item, rising.count,
+        put_pairs(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.item, rising.count,
                   rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is there; items are codes of a dictionary."""
-        used[self._fresh["code"]] = True
-        for place in self._entry_places():
-            used[self._blocks.item[place]] = True
+        used[self._fresh.code] = True
+        for place in self._blocks.entry_slices():
+            used[self._blocks.arrays.item[place]] = True
         for rising in self._rising.values():
             used[rising.item[: rising.used]] = True
 
     def renumber_items(self, new_code: Ints) -> None:
         """Items have other codes from now on, in the same order."""
         self._counted = None
-        self._fresh["code"][:] = new_code[self._fresh["code"]]
-        for place in self._entry_places():
-            self._blocks.item[place] = new_code[self._blocks.item[place]]
+        self._fresh.code[:] = new_code[self._fresh.code]
+        for place in self._blocks.entry_slices():
+            self._blocks.arrays.item[place] = new_code[self._blocks.arrays.item[place]]
         for rising in self._rising.values():
             rising.item[: rising.used] = new_code[rising.item[: rising.used]]
-
-    def _entry_places(self) -> Iterator[slice]:
-        """Where the entries of each block are."""
-        blocks, shape = self._blocks, self.geometry.shape
-        for scale, level in np.argwhere(blocks.size > 0).tolist():
-            for number in range(blocks.size[scale, level]):
-                place = (blocks.first[scale, level] + number) % blocks.room[scale, level]
-                start = blocks.entry_start[scale, level] + place * (shape.entries << level)
-                yield slice(start, start + blocks.about[blocks.block_start[scale, level] + place, 1])
 
     def _rising_entries(self) -> Iterator[int]:
         return (each.used for each in self._rising.values())
@@ -230,8 +226,8 @@ class SlidingCounts(Ladder[RisingCounts]):
             # items ascend; what was taken from the counters was taken from one more than there may be
             assert bool((np.diff(item) > 0).all())
             assert (self._entries_of(bits) + 1) * rising.slack <= rising.held - int(count.sum())
-        for block in self._live().tolist():
-            held, _used, slack, lost = self._blocks.about[block, :4].tolist()
+        for block in self._blocks.live().tolist():
+            held, _used, slack, lost = self._blocks.arrays.about[block, :4].tolist()
             assert 0 <= slack <= lost <= held
 
 

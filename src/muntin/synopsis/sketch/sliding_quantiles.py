@@ -33,8 +33,12 @@ from muntin.kernels.sliding_quantiles import cut_base, cut_block, encode_floats,
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.geometry import bounded, unbounded
-from muntin.synopsis.sketch.ladder import Covered, Ladder, Rising
+from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
+from muntin.synopsis.sketch.rising import Rising
+from muntin.synopsis.sketch.scratch import scratch
+
+_PART = 2**15
 
 
 class RisingQuantiles(Rising):
@@ -80,18 +84,22 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         """Of values of `dtype` (float64 or int64), for windows of any length, or up to `window` elements."""
         self.eps = eps
         self.codes = OrderCode("max", dtype)
-        super().__init__(unbounded(eps) if window is None else bounded(window, eps, is_auto))
+        super().__init__(unbounded(eps, is_auto) if window is None else bounded(window, eps, is_auto))
         self._sorted: tuple[tuple[int, int], Ints] | None = None  # the newest elements, of these numbers
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
         count, but have a place."""
-        code = value = np.ascontiguousarray(value, self.codes.dtype)
+        value = np.ascontiguousarray(value, self.codes.dtype)
         kept = np.ones(len(value), np.bool_) if valid is None else np.array(valid, np.bool_)
-        if self.codes.dtype == np.float64:
-            code = np.empty(len(value), np.int64)
-            encode_floats(value, kept, code)
-        self.extend_codes(code, kept, at)
+        if self.codes.dtype == np.int64:
+            self.extend_codes(value, kept, at)
+            return
+        for lo in range(0, len(value), _PART):  # in parts, so that codes stay in the processor's cache
+            part = slice(lo, lo + _PART)
+            code = np.empty(len(value[part]), np.int64)
+            encode_floats(value[part], kept[part], code)
+            self.extend_codes(code, kept[part], None if at is None else at[part])
 
     def summary(self, rows: int | None = None, since: int | None = None) -> QuantileSummary:
         """What is known of the last `rows` elements, or of all `since` an instant; by default all that are
@@ -107,14 +115,16 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         return self.eps * (self.geometry.window or count)
 
     def _summary(self, covered: Covered) -> QuantileSummary:
-        shape, about = self.geometry.shape, self._blocks.about
+        shape, about = self.geometry.shape, self._blocks.arrays.about
         block, entry, level = covered.pieces.T
         held = about[block, 0]
         stop = entry + about[block, 1]
         weight = held << (shape.levels - level)
         fresh = self._sorted_fresh(covered.fresh)
         share = 2 * self.geometry.finest
-        parts = [self._blocks.item[lo:hi] for lo, hi in zip(entry.tolist(), stop.tolist(), strict=True)]
+        parts = [
+            self._blocks.arrays.item[lo:hi] for lo, hi in zip(entry.tolist(), stop.tolist(), strict=True)
+        ]
         return QuantileSummary.of(
             self.codes,
             [*parts, fresh],
@@ -129,8 +139,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         """The newest elements from an index on, sorted."""
         newest = (self._fresh_from, self.end)
         if first or self._sorted is None or self._sorted[0] != newest:
-            code, valid = self._fresh["code"][first:], self._fresh["valid"][first:]
-            run = np.sort(code[valid])
+            run = np.sort(self._fresh.counted(first))
             if first:
                 return run
             self._sorted = (newest, run)
@@ -142,23 +151,26 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Ints:
         shape, base = self.geometry.shape, self.geometry.base
         if base > 1 << shape.unit_bits:
-            scratch = np.empty(base, np.int64), np.empty(base, np.int64)
-            whole, held = cut_base(shape, self._blocks, first, code, valid, at, *scratch)
+            room = scratch("source", base), scratch("into", base)
+            whole, held = cut_base(shape, self._blocks.arrays, first, code, valid, at, *room)
             run: Ints = whole[:held]
             return run
         run = np.sort(code[valid])
         if base == 1 << shape.unit_bits:
-            cut_block(shape, self._blocks, 0, 0, first // base, run, 0, len(run), at[0])
+            cut_block(shape, self._blocks.arrays, 0, 0, first // base, run, 0, len(run), at[0])
         return run
 
     def _feed(self, rising: RisingQuantiles, bits: int, run: Ints) -> None:
         rising.held += len(run)
-        threshold = max(1, rising.held // self._entries_of(bits))
+        # What every step-th value of a run hides adds up to an eighth of the error at most.
+        entries = self._entries_of(bits)
+        step = max(1, self.geometry.base // (8 * entries))
+        threshold = max(1, (rising.held if step == 1 else 3 * rising.held // 4) // entries)
         room = rising.used + len(run)
-        value = np.empty(room, np.int64)
-        gap, spread = np.empty(room, np.int32), np.empty(room, np.int32)
+        value = scratch("value", room)
+        gap, spread = scratch("gap", room, np.int32), scratch("spread", room, np.int32)
         used, start = feed(
-            rising.value, rising.gap, rising.spread, rising.used, run, threshold, value, gap, spread
+            rising.value, rising.gap, rising.spread, rising.used, run, step, threshold, value, gap, spread
         )
         if used > len(rising.value):
             rising.value, rising.gap, rising.spread = (
@@ -174,7 +186,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _finish(self, rising: RisingQuantiles, scale: int, level: int, number: int) -> None:
         tolerance = max(1, rising.held // (self.geometry.shape.entries << level))
-        finish(self.geometry.shape, self._blocks, scale, level, number, rising.value, rising.gap,
+        finish(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.value, rising.gap,
                rising.spread, rising.used, rising.held, tolerance, rising.at)  # fmt: skip
 
     def _rising_entries(self) -> Iterator[int]:

@@ -3,7 +3,8 @@
 What the sketch answers at an instant depends on the events before it, in their order, and on nothing else: it is
 fed with exactly those. Events that may still be looked behind (they are not final yet, or a window that ends
 among them is still owed) stay in the ring. To answer beyond the settled part a copy goes *ahead*, and is kept
-for the next look-up; when events out of order come behind it, it starts again.
+for the next look-up; when events out of order come behind it, it starts again. On its way it leaves a copy where
+events will be settled next, so that nothing has to be fed twice.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sketch.kinds import Promise, Sketch, element_codes, make_sketch
 from muntin.window import Unit, Window
 
+_WORTH_A_COPY = 2**14  # events whose feeding costs more than a copy
 _ANY: dict[Unit, Window] = {"time": Window("time", 1), "rows": Window("rows", 1)}
 
 
@@ -41,20 +43,21 @@ class SketchTrack:
         known = store.known_since(_ANY[unit], need, where, ())
         self.known_since = max(known, store.forgotten_before)
         self.forgotten_before = LONG_AGO  # windows that begin before this instant have lost elements
-        self._ahead: tuple[Any, int] | None = None
+        self._copies: list[tuple[Any, int]] = []  # that went ahead, with the number of the next event of each
+        self._lag = 0  # of what is settled behind the newest event, the last time
 
     def follow(self) -> None:
         """The store has taken in events."""
-        if self._ahead is not None and self.store.changed_from < self._ahead[1]:
-            self._ahead = None
+        self._copies = [each for each in self._copies if each[1] <= self.store.changed_from]
 
-    def settle(self, number: int) -> None:
-        """Events before this one are final, and no window that ends among them will be looked up."""
+    def settle(self, number: int, lag: int) -> None:
+        """Events before this one are final, and no window that ends among them will be looked up; it is `lag`
+        microseconds behind the newest."""
+        self._lag = lag
         if number <= self.fed:
             return
-        if self._ahead is not None and self._ahead[1] <= number:
-            self.sketch, self.fed = self._ahead
-            self._ahead = None
+        while self._copies and self._copies[0][1] <= number:  # it has been there already
+            self.sketch, self.fed = self._copies.pop(0)
         self._feed(self.sketch, self.fed, number)
         self.fed = number
         self.fed_to = int(self.store.at[number - 1 - self.store.dropped]) + 1
@@ -65,26 +68,38 @@ class SketchTrack:
             return self.sketch
         if number < self.fed:
             raise already_settled(self.fed_to)
-        if self._ahead is None or self._ahead[1] > number:
-            self._ahead = (self.sketch.copy(), self.fed)
-        sketch, done = self._ahead
+        while self._copies and self._copies[-1][1] > number:
+            self._copies.pop()
+        sketch, done = self._copies.pop() if self._copies else (self.sketch.copy(), self.fed)
+        stop = self._next_settled(number)
+        if stop > done and stop - self.fed >= _WORTH_A_COPY:
+            self._feed(sketch, done, stop)
+            self._copies, done = [(sketch.copy(), stop)], stop
         self._feed(sketch, done, number)
-        self._ahead = (sketch, number)
+        self._copies.append((sketch, number))
         return sketch
+
+    def _next_settled(self, number: int) -> int:
+        """How far events will probably be settled next, if as far behind the newest as the last time."""
+        newest = int(self.store.at[number - 1 - self.store.dropped])
+        return min(number, self.store.dropped + self.store.find(newest - self._lag))
 
     def forget(self, instant: int, rows: int) -> None:
         """Windows will begin at this instant, or at the event `rows` before the next to be fed, or later."""
         if self.fed == self.first:
             return
-        for sketch in (self.sketch, self._ahead[0] if self._ahead is not None else None):
-            if sketch is not None and self.unit == "rows":
+        for sketch in self._sketches():
+            if self.unit == "rows":
                 sketch.forget(max(0, self.fed - self.first - rows))
-            elif sketch is not None:
+            else:
                 sketch.forget_before(instant)
         self.forgotten_before = max(self.forgotten_before, instant)
 
     def nbytes(self) -> int:
-        return self.sketch.nbytes() + (self._ahead[0].nbytes() if self._ahead is not None else 0)
+        return sum(int(sketch.nbytes()) for sketch in self._sketches())
+
+    def _sketches(self) -> list[Any]:
+        return [self.sketch, *(sketch for sketch, _ in self._copies)]
 
     def snapshot(self) -> Arrays:
         """What a restored track goes on from; the copy that is ahead can be made again."""
@@ -101,7 +116,7 @@ class SketchTrack:
         numbers = [int(number) for number in arrays["track"]]
         self.first, self.fed, self.fed_to, self.known_since, self.forgotten_before = numbers
         self.sketch.restore(arrays)
-        self._ahead = None
+        self._copies = []
 
     def mark_items(self, used: Any) -> None:
         """Set `used` for every item that it knows."""
@@ -110,14 +125,16 @@ class SketchTrack:
     def renumber_items(self, new_code: Any) -> None:
         """Codes of items are different from now on."""
         self.sketch.renumber_items(new_code)  # type: ignore[union-attr]
-        self._ahead = None
+        self._copies = []
 
     def check(self) -> None:
         self.sketch.check()
         # it has seen what is no longer in the store
         assert self.first <= self.fed
         assert self.store.dropped <= self.fed <= self.store.dropped + len(self.store)
-        assert self._ahead is None or self._ahead[1] >= self.fed
+        # copies are ahead of it, and in order
+        assert [number for _, number in self._copies] == sorted({number for _, number in self._copies})
+        assert not self._copies or self._copies[0][1] > self.fed
 
     def _feed(self, sketch: Any, lo: int, hi: int) -> None:
         if lo >= hi:

@@ -1,0 +1,142 @@
+"""The finished blocks of a ladder, in rows by scale and level: room for them, and how they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from muntin.kernels.ladder import (
+    USED,
+    Blocks,
+    Shape,
+    coarsen_blocks,
+    cover,
+    find_start,
+    first_start,
+    no_blocks,
+    promote,
+    scale_of,
+)
+from muntin.synopsis.contract import Arrays, Ints
+
+_KEPT = ("item", "count", "about", "first", "size")
+
+
+class BlockStore:
+    """Blocks of the elements before `sketched`, a position that comes with every question."""
+
+    def __init__(self, shape: Shape, scales: int, is_counted: bool):
+        self.shape = shape
+        self.is_counted = is_counted
+        self.arrays: Blocks = no_blocks(shape, scales, is_counted)
+
+    @property
+    def scales(self) -> int:
+        return len(self.arrays.size)
+
+    def promote(self, sketched: int, needed_from: int) -> None:
+        """Move blocks on that are too old for their scale, and drop those from before `needed_from`."""
+        promote(self.shape, self.arrays, sketched, needed_from)
+
+    def fit(self, sketched: int, needed_from: int) -> None:
+        """Have as many scales as the oldest block asks for; one more is no waste."""
+        scales = 1 + int(scale_of(self.shape, sketched + self.shape.margin - needed_from))
+        top = np.flatnonzero(self.arrays.size.any(axis=1))
+        fewest = max(scales, int(top[-1]) + 1 if len(top) else 1)
+        if scales > self.scales or fewest < self.scales - 1:
+            self._resize(max(scales, fewest))
+
+    def _resize(self, scales: int) -> None:
+        old, new = self.arrays, no_blocks(self.shape, scales, self.is_counted)
+        both = min(len(old.size), scales)
+        for name in ("item", "count", "about"):
+            source, into = getattr(old, name), getattr(new, name)
+            common = min(len(source), len(into))
+            into[:common] = source[:common]
+        new.first[:both], new.size[:both] = old.first[:both], old.size[:both]
+        self.arrays = new
+
+    def first_start(self, position: int, sketched: int) -> int:
+        """The first position from there on at which a block starts."""
+        return int(first_start(self.shape, self.arrays, position, sketched))
+
+    def find(self, instant: int, sketched: int) -> tuple[int, int, int]:
+        """Where the first block starts that has nothing older than an instant, where the one before it (-1 if it is
+        gone), and how many elements of that may be as young."""
+        start, before, young = find_start(self.shape, self.arrays, instant, sketched)
+        return int(start), int(before), int(young)
+
+    def cover(self, start: int, end: int, sketched: int) -> Ints:
+        """The fewest blocks that make up [start, end): rows of (facts, first entry, level)."""
+        found = np.empty((4 * self.shape.levels + 64, 3), np.int64)
+        pieces = cover(self.shape, self.arrays, start, end, sketched, found)
+        if pieces < 0:
+            raise AssertionError(f"elements from {start} on have no blocks")
+        return found[:pieces]
+
+    def coarsened(self, shape: Shape) -> BlockStore:
+        """The same blocks with half as many entries, for a ladder of twice the error."""
+        other = BlockStore(shape, self.scales + 1, self.is_counted)
+        coarsen_blocks(self.shape, self.arrays, other.arrays)
+        return other
+
+    def live(self) -> Ints:
+        """Places of the facts of all blocks there are."""
+        parts = [places for _, _, places in self._rows()]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+
+    def entry_slices(self) -> Iterator[slice]:
+        """Where the entries of each block are."""
+        for scale, level, places in self._rows():
+            row = self.arrays.entry_start[scale, level]
+            for place in places.tolist():
+                start = row + (place - self.arrays.block_start[scale, level]) * (self.shape.entries << level)
+                yield slice(start, start + self.arrays.about[place, USED])
+
+    def _rows(self) -> Iterator[tuple[int, int, Ints]]:
+        blocks = self.arrays
+        for scale, level in np.argwhere(blocks.size > 0).tolist():
+            number = blocks.first[scale, level] + np.arange(blocks.size[scale, level])
+            yield scale, level, blocks.block_start[scale, level] + number % blocks.room[scale, level]
+
+    def entries(self) -> int:
+        """Entries of all blocks."""
+        return int(self.arrays.about[self.live(), USED].sum())
+
+    def nbytes(self) -> int:
+        return sum(int(array.nbytes) for array in self.arrays)
+
+    def snapshot(self) -> Arrays:
+        """State as named arrays."""
+        return {
+            "scales": np.array([self.scales], np.int64),
+            **{f"blocks {name}": getattr(self.arrays, name).ravel().copy() for name in _KEPT},
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from a snapshot of blocks of the same shape."""
+        self.arrays = no_blocks(self.shape, int(arrays["scales"][0]), self.is_counted)
+        for name in _KEPT:
+            into = getattr(self.arrays, name)
+            into[...] = arrays[f"blocks {name}"].reshape(into.shape)
+
+    def copy(self) -> BlockStore:
+        """Another with the same blocks."""
+        other = BlockStore(self.shape, 0, self.is_counted)
+        other.arrays = Blocks(*(array.copy() for array in self.arrays))
+        return other
+
+    def check(self, sketched: int) -> None:
+        """Assert every invariant."""
+        blocks, shape = self.arrays, self.shape
+        # no row has more blocks than room
+        assert bool((blocks.size <= blocks.room).all())
+        for scale, level in np.argwhere(blocks.size > 0).tolist():
+            bits = shape.unit_bits + scale + level
+            first, size = int(blocks.first[scale, level]), int(blocks.size[scale, level])
+            ages = [sketched + shape.margin - (number << bits) for number in (first, first + size - 1)]
+            # none is older, or younger, than its scale allows, and none has elements that have not come
+            assert ages[0] <= shape.reach << scale
+            assert scale == 0 or ages[1] > shape.reach << (scale - 1)
+            assert (first + size) << bits <= sketched

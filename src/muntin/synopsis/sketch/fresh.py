@@ -1,0 +1,91 @@
+"""Fresh elements: those that are too new to be in blocks, as they came.
+
+Times, and which elements count, take no room until there are any times, or any that does not count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muntin.synopsis.columns import Columns
+from muntin.synopsis.contract import Arrays, Bools, Ints
+
+_INT, _FLAG = np.dtype(np.int64), np.dtype(np.bool_)
+
+
+class Fresh:
+    """
+    >>> fresh = Fresh()
+    >>> fresh.extend(np.array([5, 6, 7]), np.array([True, False, True]), None)
+    >>> fresh.drop_first(1)
+    >>> fresh.code, fresh.counted(0)
+    (array([6, 7]), array([7]))
+    """
+
+    def __init__(self) -> None:
+        self._columns = Columns({"code": _INT})
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def code(self) -> Ints:
+        return self._columns["code"]
+
+    @property
+    def valid(self) -> Bools:
+        """Which elements count."""
+        if "valid" in self._columns:
+            return self._columns["valid"]
+        return np.ones(len(self), np.bool_)
+
+    @property
+    def at(self) -> Ints:
+        """Times; all 0 if none were given."""
+        if "at" in self._columns:
+            return self._columns["at"]
+        return np.zeros(len(self), np.int64)
+
+    def counted(self, first: int) -> Ints:
+        """The codes of elements that count, from an index on."""
+        code = self.code[first:]
+        return code[self._columns["valid"][first:]] if "valid" in self._columns else code
+
+    def extend(self, code: Ints, valid: Bools, at: Ints | None) -> None:
+        """Append elements."""
+        if "valid" not in self._columns and not bool(valid.all()):
+            self._columns.add("valid", _FLAG, True)
+        if "at" not in self._columns and at is not None:
+            self._columns.add("at", _INT, 0)
+        given = {"code": code, "valid": valid, "at": np.zeros(len(code), np.int64) if at is None else at}
+        self._columns.extend({name: given[name] for name in self._columns.names()})
+
+    def drop_first(self, count: int) -> None:
+        """Forget the oldest."""
+        self._columns.drop_first(count)
+
+    def compact(self) -> None:
+        """Without room to spare."""
+        self.restore(self.snapshot())
+
+    def nbytes(self) -> int:
+        return self._columns.nbytes()
+
+    def snapshot(self) -> Arrays:
+        return {f"fresh {name}": self._columns[name].copy() for name in self._columns.names()}
+
+    def restore(self, arrays: Arrays) -> None:
+        kept = {
+            name.removeprefix("fresh "): each for name, each in arrays.items() if name.startswith("fresh ")
+        }
+        self._columns = Columns({name: _FLAG if name == "valid" else _INT for name in kept})
+        self._columns.replace(kept)
+
+    def copy(self) -> Fresh:
+        """Another with the same elements."""
+        other = Fresh()
+        other.restore(self.snapshot())
+        return other
+
+    def check(self) -> None:
+        self._columns.check()

@@ -1,0 +1,32 @@
+"""Scratch arrays: room that kernels need for the length of a call, kept for the next one.
+
+Arrays of some hundred kilobytes come from the system with pages that have never been touched, which costs more
+than what is done with them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+
+class _Scratch(threading.local):
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+
+
+_scratch = _Scratch()
+
+
+def scratch(name: str, size: int, dtype: type = np.int64) -> np.ndarray[Any, Any]:
+    """An array with anything in it, until the same thread asks for the same name again.
+
+    >>> len(scratch("doctest", 5)), scratch("doctest", 3).base is scratch("doctest", 2).base
+    (5, True)
+    """
+    array = _scratch.arrays.get(name)
+    if array is None or len(array) < size:
+        array = _scratch.arrays[name] = np.empty(max(1024, 2 * size), dtype)
+    return array[:size]
