@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from muntin.engine.backfill import Backfill
+from muntin.engine.bulk import bulk
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
 from muntin.engine.history import history_batches
 from muntin.engine.instant import to_microseconds
@@ -141,6 +142,12 @@ class Engine:
         streams = self.streams
         for name, sql in queries.items():
             _check_texts(name, sql)
+        with bulk(len(queries)):
+            self._register_many(queries, streams, backfill)
+
+    def _register_many(
+        self, queries: Mapping[str, str], streams: Mapping[str, Stream], backfill: Any
+    ) -> None:
         # what takes longest is done while others go on: all that can be told of a text by itself
         asked = {name: _asked(parse_query(sql, streams)) for name, sql in queries.items()}
         added: list[str] = []
