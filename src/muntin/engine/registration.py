@@ -11,7 +11,6 @@ from muntin.aggregate.approximate import APPROXIMATE_NAMES
 from muntin.query import Query
 from muntin.synopsis.contract import Ints
 
-
 _NOBODY = np.zeros(0, np.int64)
 
 
