@@ -63,7 +63,8 @@ def run(quick: bool) -> Result:
         notes=(
             f"An engine with {live:,} live queries of ten kinds (screens per key with thresholds, spreads, FILTER and "
             "WHERE, several keys, historical windows, bands, windows without SLIDE, ROWS) and windows of hundreds of "
-            f"lengths, over trades of 5,000 symbols. First values are looked up by `value`, of one key, first answers by `lookup`. For the last row two "
+            f"lengths, over trades of 5,000 symbols. First values are looked up by `value`, of one "
+            "key, first answers by `lookup`. For the last row two "
             f"engines' worth of {BATCH:,}-event batches are pushed in turns, with and without another thread that "
             f"registers and drops {RATE} queries a second; the figure is the throughput with it, as a part of that "
             "without. CPU time is that of the whole process. Answers of queries that came last are compared with "
