@@ -65,7 +65,7 @@ class Component:
 
 
 def read_only(events: Array) -> Array:
-    """A view that cannot be written to, as columns from Arrow are: one compiled kernel then serves those and our own."""
+    """A view that cannot be written to, as columns from Arrow are: one compiled kernel serves those and our own."""
     if events.flags.writeable:
         events = events.view()
         events.flags.writeable = False

@@ -41,8 +41,8 @@ def warm_up(processes: int = 1) -> float:
     started = time.perf_counter()
     if processes > 1 and CACHE is not None:
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            for share in [pool.submit(share) for share in _SHARES]:
-                share.result()
+            for done in [pool.submit(share) for share in _SHARES]:
+                done.result()
     else:
         for share in _SHARES:
             share()

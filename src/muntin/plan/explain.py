@@ -100,9 +100,7 @@ def explain_stream(
     nestings: Nestings,
 ) -> str:
     """All groups of a stream, after a line that sums them up; then how their windows nest."""
-    head = (
-        f"stream {title}: {count(queries, 'query', 'queries')} in {count(len(groups), 'group', 'groups')}"
-    )
+    head = f"stream {title}: {count(queries, 'query', 'queries')} in {count(len(groups), 'group', 'groups')}"
     parts = [head + (f"; {rings}" if rings else "")]
     parts += [explain_group(group, running.get(each), groups.values()) for each, group in groups.items()]
     parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
