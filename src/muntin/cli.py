@@ -176,7 +176,7 @@ def warm_up() -> None:
     from muntin.engine.warm_up import warm_up
     from muntin.kernels.jit import CACHE
 
-    seconds = warm_up()
+    seconds = warm_up(processes=2)
     where = f"kept in {CACHE}" if CACHE else "not kept: there is no writable cache directory"
     typer.echo(f"compiled or loaded in {seconds:.1f} s, {where}")
 
