@@ -127,11 +127,13 @@ class View:
             batches += run.between(run.bound(low, left), run.bound(high, right))  # type: ignore[arg-type]
         return batches
 
-    def _smaller(self, rows: pa.Table, sizes: Sequence[int] | None) -> pa.Table:
-        if sizes is None:
-            return rows
+    def inside(self, rows: pa.Table, sizes: Sequence[int]) -> pa.Table:
+        """Of results that were found, those of the same join over windows of these smaller sizes."""
         inside = is_inside(rows, sizes, self.definition, self._liveness.now, self._liveness.counts)
         return rows.filter(pa.array(inside))
+
+    def _smaller(self, rows: pa.Table, sizes: Sequence[int] | None) -> pa.Table:
+        return rows if sizes is None else self.inside(rows, sizes)
 
     def _answer(self, rows: pa.Table) -> pa.Table:
         """Without the guess, which is the archive's own business."""

@@ -127,6 +127,17 @@ class Engine:
                 self._check_names(statements)
                 return [self._run(*each) for each in zip(statements, filled, strict=True)][-1]
 
+    def select_many(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
+        smaller windows, share one probe."""
+        with self._lock:
+            known = self._views.known()
+            statements = [each for text in texts for each in parse_statements(text, self.streams, known)]
+            selects = [each.select for each in statements if isinstance(each, SelectView)]
+            if len(selects) != len(texts):
+                raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
+            return self._views.select_many(selects)
+
     def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
         """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
         self.register_many({name: sql}, backfill=backfill)
@@ -321,8 +332,8 @@ class Engine:
                 arrays |= {f"{number}/{name}": array for name, array in named.items()}
             description["joins"], joined = self._joins.snapshot()
             arrays |= {f"joins/{name}": array for name, array in joined.items()}
-            description["negations"], negated = self._views.snapshot()
-            arrays |= {f"negations/{name}": array for name, array in negated.items()}
+            description["view_operators"], held = self._views.snapshot()
+            arrays |= {f"view_operators/{name}": array for name, array in held.items()}
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
@@ -353,8 +364,8 @@ class Engine:
             engine._stream_of |= dict.fromkeys(queries, stream.name)
         if "joins" in description:
             engine._restore_joins(description["joins"], arrays)
-        for name, saved in description.get("negations", {}).items():
-            engine._restore_negation(name, saved, arrays)
+        for name, saved in description.get("view_operators", {}).items():
+            engine._restore_view(name, saved, arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
@@ -375,15 +386,15 @@ class Engine:
             self._views.check_creation(view)
             self._views.create(view)
 
-    def _restore_negation(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+    def _restore_view(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         view = parse_view(description["text"], self.streams)
         assert view is not None
         self._views.check_creation(view)
-        negation = self._views.create(view).negation
-        assert negation is not None
-        prefix = f"negations/{name}/"
+        operator = self._views.create(view).operator
+        assert operator is not None
+        prefix = f"view_operators/{name}/"
         named = {each[len(prefix) :]: array for each, array in arrays.items() if each.startswith(prefix)}
-        negation.restore(description, named)
+        operator.restore(description, named)
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -456,8 +467,8 @@ class Engine:
         streams, queries = set(self._operators), dict(self._stream_of)
         joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
         views = set(self._views.known())
-        for name, negation in self._views.negations().items():
-            queries[name], joined[name] = (side.stream.name for side in negation.query.sides)
+        viewed = {name: each.query.streams for name, each in self._views.at_work.items()}
+        queries |= {name: of[0] for name, of in viewed.items()}
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -465,7 +476,9 @@ class Engine:
                     streams.add(stream.name)
                 case DropStream(name):
                     self._require(name, streams, "stream")
-                    if users := [q for q, of in queries.items() if name in (of, joined.get(q))]:
+                    if users := [
+                        q for q, of in queries.items() if name in (of, joined.get(q), *viewed.get(q, ()))
+                    ]:
                         raise MuntinError(
                             f"stream '{name}' is read by query '{users[0]}'; drop its queries first"
                         )
@@ -481,7 +494,7 @@ class Engine:
                     self._views.check_creation(view)
                     self._refuse_taken(view.name, queries)
                     self._refuse_taken(view.name, self._reserved)
-                    queries[view.name], joined[view.name] = (side.stream.name for side in view.source.sides)
+                    queries[view.name], viewed[view.name] = view.streams[0], view.streams
                     views.add(view.name)
                 case DropView(name):
                     self._views.require(name, views)

@@ -6,7 +6,7 @@ from muntin.kernels.jit import kernel
 
 
 @kernel
-def gather_rows(source, rows, places, out):  # type: ignore[no-untyped-def]
+def gather_rows(source, rows, places, out):
     """Copy `source[rows[i]]` to `out[places[i]]`; rows are wide, so each is one copy of its words."""
     words = source.shape[1]
     for number in range(len(rows)):
@@ -16,7 +16,7 @@ def gather_rows(source, rows, places, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gather_values(source, rows, places, out):  # type: ignore[no-untyped-def]
+def gather_values(source, rows, places, out):
     """The same where a row is a single word."""
     for number in range(len(rows)):
         out[places[number]] = source[rows[number]]
