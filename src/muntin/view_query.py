@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
-from muntin.query import Output, Query
+from muntin.query import Key, Output, Query, schema_of_answers
 
 HIDDEN = "#"  # begins the names of columns that a view keeps and its readers do not see
 LEFT_TIME, RIGHT_TIME = "#left_at", "#right_at"  # of pairs
@@ -128,3 +128,11 @@ class ViewSelect:
     sizes: tuple[int, ...] | None = None  # smaller windows
     order: tuple[tuple[str, bool], ...] = ()  # columns of the answer, and whether they descend
     limit: int | None = None  # rows of the answer
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return self.fold.keys if self.fold is not None else ()
+
+    def emission_schema(self) -> pa.Schema:
+        """Columns of its answer."""
+        return schema_of_answers(self.keys, self.outputs)

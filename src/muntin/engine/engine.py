@@ -303,9 +303,11 @@ class Engine:
             }
 
     def close(self) -> None:
-        """Let other processes write the archive; views stay readable."""
+        """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
         with self._lock:
-            self._views.close()
+            for name in self._views.close():
+                if name in self._stream_of:
+                    self._drop(name)
 
     def check(self) -> None:
         """Assert every invariant of the state; for tests and for the suspicious."""

@@ -157,10 +157,12 @@ class Views:
             for name, each in self.at_work.items()
         }
 
-    def close(self) -> None:
-        """Let other processes write the archives."""
-        for view in self.at_work.values():
+    def close(self) -> list[str]:
+        """Let other processes write the archives; the names of the views that are left to them."""
+        closed, self.at_work = self.at_work, {}
+        for view in closed.values():
             view.archive.close()
+        return list(closed)
 
     def check(self) -> None:
         """Test every invariant of the archives."""
