@@ -108,6 +108,9 @@ def run(
         FileFormat, typer.Option(help="Format of the files in a directory.")
     ] = FileFormat.parquet,
     engine: Annotated[Runtime, typer.Option(help="What drives the queries.")] = Runtime.embedded,
+    archive: Annotated[
+        Path | None, typer.Option(help="The folder of the script's materialized views.")
+    ] = None,
 ) -> None:
     """Answer the queries of FILE.sql over a file of events.
 
@@ -127,7 +130,7 @@ def run(
         else:
             report = run_file(
                 script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
-                progress=progress,
+                progress=progress, archive=archive,
             )  # fmt: skip
     typer.echo(str(report), err=True)
 

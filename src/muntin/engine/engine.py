@@ -128,6 +128,17 @@ class Engine:
                 self._check_names(statements)
                 return [self._run(*each) for each in zip(statements, filled, strict=True)][-1]
 
+    def select_many(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
+        smaller windows, share one probe."""
+        with self._lock:
+            known = self._views.known()
+            statements = [each for text in texts for each in parse_statements(text, self.streams, known)]
+            selects = [each.select for each in statements if isinstance(each, SelectView)]
+            if len(selects) != len(texts):
+                raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
+            return self._views.select_many(selects)
+
     def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
         """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
         self.register_many({name: sql}, backfill=backfill)
@@ -299,9 +310,11 @@ class Engine:
             }
 
     def close(self) -> None:
-        """Let other processes write the archive; views stay readable."""
+        """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
         with self._lock:
-            self._views.close()
+            for name in self._views.close():
+                if name in self._stream_of:
+                    self._drop(name)
 
     def check(self) -> None:
         """Assert every invariant of the state; for tests and for the suspicious."""
@@ -328,8 +341,8 @@ class Engine:
                 arrays |= {f"{number}/{name}": array for name, array in named.items()}
             description["joins"], joined = self._joins.snapshot()
             arrays |= {f"joins/{name}": array for name, array in joined.items()}
-            description["negations"], negated = self._views.snapshot()
-            arrays |= {f"negations/{name}": array for name, array in negated.items()}
+            description["view_operators"], held = self._views.snapshot()
+            arrays |= {f"view_operators/{name}": array for name, array in held.items()}
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
@@ -360,8 +373,8 @@ class Engine:
             engine._stream_of |= dict.fromkeys(queries, stream.name)
         if "joins" in description:
             engine._restore_joins(description["joins"], arrays)
-        for name, saved in description.get("negations", {}).items():
-            engine._restore_negation(name, saved, arrays)
+        for name, saved in description.get("view_operators", {}).items():
+            engine._restore_view(name, saved, arrays)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
@@ -382,15 +395,15 @@ class Engine:
             self._views.check_creation(view)
             self._views.create(view)
 
-    def _restore_negation(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+    def _restore_view(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         view = parse_view(description["text"], self.streams)
         assert view is not None
         self._views.check_creation(view)
-        negation = self._views.create(view).negation
-        assert negation is not None
-        prefix = f"negations/{name}/"
+        operator = self._views.create(view).operator
+        assert operator is not None
+        prefix = f"view_operators/{name}/"
         named = {each[len(prefix) :]: array for each, array in arrays.items() if each.startswith(prefix)}
-        negation.restore(description, named)
+        operator.restore(description, named)
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -463,8 +476,8 @@ class Engine:
         streams, queries = set(self._operators), dict(self._stream_of)
         joined = {name: each.query.right.stream.name for name, each in self._joins.registrations.items()}
         views = set(self._views.known())
-        for name, negation in self._views.negations().items():
-            queries[name], joined[name] = (side.stream.name for side in negation.query.sides)
+        viewed = {name: each.query.streams for name, each in self._views.at_work.items()}
+        queries |= {name: of[0] for name, of in viewed.items()}
         for statement in statements:
             match statement:
                 case CreateStream(stream):
@@ -472,7 +485,9 @@ class Engine:
                     streams.add(stream.name)
                 case DropStream(name):
                     self._require(name, streams, "stream")
-                    if users := [q for q, of in queries.items() if name in (of, joined.get(q))]:
+                    if users := [
+                        q for q, of in queries.items() if name in (of, joined.get(q), *viewed.get(q, ()))
+                    ]:
                         raise MuntinError(
                             f"stream '{name}' is read by query '{users[0]}'; drop its queries first"
                         )
@@ -488,7 +503,7 @@ class Engine:
                     self._views.check_creation(view)
                     self._refuse_taken(view.name, queries)
                     self._refuse_taken(view.name, self._reserved)
-                    queries[view.name], joined[view.name] = (side.stream.name for side in view.source.sides)
+                    queries[view.name], viewed[view.name] = view.streams[0], view.streams
                     views.add(view.name)
                 case DropView(name):
                     self._views.require(name, views)
