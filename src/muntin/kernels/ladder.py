@@ -215,7 +215,8 @@ def find_start(shape, blocks, instant, sketched):
                 hi = middle
         if lo > 0:
             place = row + (first + lo - 1) % room
-            before, young = (first + lo - 1) << bits, max(np.int64(0), blocks.about[place, HELD] - 1)
+            # its first element is older, but need not be one that counts
+            before, young = (first + lo - 1) << bits, min(blocks.about[place, HELD], (1 << bits) - 1)
         if lo < size:
             return (first + lo) << bits, before, young
     return sketched, before, young

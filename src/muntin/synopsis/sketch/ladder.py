@@ -82,8 +82,9 @@ class Ladder(ABC, Generic[R]):
 
     def forget_before(self, instant: int) -> None:
         """Windows will start at this instant or later."""
-        start, before, _ = self._find(instant)
-        self.forget(start if before < 0 else before)
+        _, before, _ = self._find(instant)
+        if before >= 0:  # else all that is known is as young, and perhaps some of what has no block
+            self.forget(before)
 
     @property
     def unsettled(self) -> int:
