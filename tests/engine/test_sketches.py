@@ -27,6 +27,7 @@ def small_blocks() -> Iterator[None]:
     """Some hundred events are then more than a sketch keeps as they are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometry, "SMALLEST_BASE", 1)
+        patch.setattr(geometry, "SMALLEST_UNIT", 1)
         yield
 
 
