@@ -24,8 +24,6 @@ SHIFT = 3  # of quantiles: how far values are above the middle of what they stan
 AT = 4  # the time of the first element
 FACTS = 5
 
-NOTHING = np.int64(2**63 - 1)  # in the place of an element that does not count; sorts behind all that do
-
 
 class Shape(NamedTuple):
     """What the blocks of a ladder look like; see above."""

@@ -16,31 +16,34 @@ BUCKETS = 256  # counts below the last are sorted by counting
 @kernel
 def count_sorted(code, held, item, count):
     """Pairs of the sorted code[:held]; returns how many."""
-    pairs = 0
-    for i in range(held):
-        if i and code[i] == code[i - 1]:
-            count[pairs - 1] += 1
-        else:
-            item[pairs], count[pairs] = code[i], 1
-            pairs += 1
+    pairs, start = 0, 0
+    for i in range(1, held):
+        # written every time, since whether a run ends here is hard to guess
+        is_end = code[i] != code[i - 1]
+        item[pairs], count[pairs] = code[i - 1], i - start
+        pairs += is_end
+        start = i if is_end else start
+    if held:
+        item[pairs], count[pairs] = code[held - 1], held - start
+        pairs += 1
     return pairs
 
 
 @kernel
 def count_repeated(code, held, item, count):
     """As `count_sorted`, without the items that occur once; how many those are is the second it returns."""
-    pairs, start = 0, 0
-    singles = 0
-    for i in range(1, held + 1):
-        if i < held and code[i] == code[start]:
-            continue
-        if i - start == 1:
-            singles += 1
-        else:
-            item[pairs], count[pairs] = code[start], i - start
-            pairs += 1
-        start = i
-    return pairs, singles if held else 0
+    pairs, start, ends = 0, 0, 0
+    for i in range(1, held):
+        is_end = code[i] != code[i - 1]
+        item[pairs], count[pairs] = code[i - 1], i - start
+        pairs += is_end and i - start > 1
+        ends += is_end
+        start = i if is_end else start
+    if held:
+        item[pairs], count[pairs] = code[held - 1], held - start
+        pairs += held - start > 1
+        ends += 1
+    return pairs, ends - pairs
 
 
 @kernel

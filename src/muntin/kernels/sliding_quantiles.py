@@ -12,6 +12,7 @@ import numpy as np
 from muntin.kernels.jit import kernel
 from muntin.kernels.ladder import AT, HELD, SHIFT, SLACK, USED, put_block
 
+
 @kernel
 def share_bits(shape, level):
     """An entry of level l weighs `held << share_bits` shares."""

@@ -221,7 +221,9 @@ def test_memory_is_a_small_part_of_the_window(name: str, window: int | None) -> 
     """Of 8 bytes for each element, at eps = 0.01, less than a twentieth."""
     sketch = MAKERS[name](0.01, window=window)
     stream = make("zipf", 1, 2**18)
-    for _ in range(16 if window is None else 1):  # one for windows of one length has all its room from the start
+    for _ in range(
+        16 if window is None else 1
+    ):  # one for windows of one length has all its room from the start
         sketch.extend(stream)
     assert 20 * sketch.nbytes() <= 8 * 2**22
 

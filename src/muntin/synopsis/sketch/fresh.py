@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Arrays, Bools, Ints
+from muntin.synopsis.sketch.scratch import unchanged
 
 _INT, _FLAG = np.dtype(np.int64), np.dtype(np.bool_)
 
@@ -35,18 +36,17 @@ class Fresh:
         return self._columns["code"]
 
     @property
-    def valid(self) -> Bools:
-        """Which elements count."""
-        if "valid" in self._columns:
-            return self._columns["valid"]
-        return np.ones(len(self), np.bool_)
-
-    @property
     def at(self) -> Ints:
         """Times; all 0 if none were given."""
         if "at" in self._columns:
             return self._columns["at"]
         return np.zeros(len(self), np.int64)
+
+    def run(self, count: int) -> tuple[Ints, Bools, Ints]:
+        """Codes, which count, and times of the first `count` elements; not to be written to."""
+        times = self._columns["at"][:count] if "at" in self._columns else unchanged(count, 0)
+        flags = self._columns["valid"][:count] if "valid" in self._columns else unchanged(count, True)
+        return self.code[:count], flags, times
 
     def counted(self, first: int) -> Ints:
         """The codes of elements that count, from an index on."""

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import AT, NOTHING, Shape, lowest_level, scale_of
+from muntin.kernels.ladder import AT, Shape, lowest_level, scale_of
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh
@@ -146,16 +146,13 @@ class Ladder(ABC, Generic[R]):
         base, margin = self.geometry.base, self.geometry.shape.margin
         if self.end - self.sketched < base + margin:
             return
-        columns: list[Any] = [self._fresh.code, self._fresh.valid, self._fresh.at]
-        if gone := self._fresh_from - self.sketched:  # forgotten, but they have their places
-            columns = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in columns]
-        code, valid, at = columns
-        taken = 0
         while self.end - self.sketched >= base + margin:
-            part = slice(taken, taken + base)
-            self._take(self.sketched, code[part], valid[part], at[part])
-            taken += base
-        self._fresh.drop_first(max(0, taken - gone))
+            gone = min(self._fresh_from - self.sketched, base)  # forgotten, but they have their places
+            run: Any = self._fresh.run(base - gone)
+            if gone:
+                run = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in run]
+            self._take(self.sketched, *run)
+            self._fresh.drop_first(base - gone)
 
     def _take(self, first: int, code: Ints, valid: Bools, at: Ints) -> None:
         """Turn `base` elements, of which the first has number `first`, into blocks."""
@@ -250,11 +247,9 @@ class Ladder(ABC, Generic[R]):
         instructions that the processor knows.
         """
         shape, base = self.geometry.shape, self.geometry.base
-        source = scratch("source", base)
-        source[:] = code
-        is_whole = bool(valid.all())
+        source, is_whole = self._sortable(code), bool(valid.all())
         if not is_whole:
-            source[~valid] = NOTHING
+            source[~valid] = np.iinfo(source.dtype).max  # behind all that count
         for level in range(int(lowest_level(shape, 0)), shape.levels, shape.radix_bits):
             size = 1 << (shape.unit_bits + level)
             if size > base:
@@ -264,6 +259,12 @@ class Ladder(ABC, Generic[R]):
             self._cut_row(level, first, size, source, held, at)
         source.sort()  # as it is already, unless it is less than a block
         return self._run(source[: int(valid.sum())])
+
+    def _sortable(self, code: Ints) -> Ints:
+        """A copy of codes, to be sorted."""
+        source = scratch("source", len(code))
+        source[:] = code
+        return source
 
     @abstractmethod
     def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:

@@ -161,9 +161,19 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _rise(self, bits: int) -> RisingCounts:
         return RisingCounts(self._entries_of(bits))
 
+    def _sortable(self, code: Ints) -> Ints:
+        """As half as many bytes if they fit, which are sorted in half the time."""
+        if not -(2**31) <= int(code.min()) <= int(code.max()) < 2**31 - 1:
+            return super()._sortable(code)
+        source = scratch("short source", len(code), np.int32)
+        source[:] = code
+        return source
+
     def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
         room = scratch("item", size), scratch("count", size)
-        cut_row(self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at, *room, self._tally)
+        cut_row(
+            self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at, *room, self._tally
+        )
 
     def _run(self, source: Ints) -> dict[int, Pairs]:
         return {self.geometry.base: _count(source)}  # by the most pairs it may have
