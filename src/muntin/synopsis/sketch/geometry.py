@@ -99,7 +99,7 @@ def unbounded(eps: float, is_counted: bool, is_auto: bool = True) -> Geometry:
     """
     check_eps(eps)
     choices = [(top, _entries(top, eps, is_counted)) for top in range(_FEWEST_LEVELS - 1, 25)]
-    top, entries = min(choices, key=lambda choice: _scale_bytes(*choice, is_counted))
+    top, entries = min(choices, key=lambda choice: _scale_bytes(choice[0], choice[1], is_counted))
     unit_bits = (4 * entries - 1).bit_length() - 1  # at least two elements to an entry
     if is_auto:
         unit_bits = max(unit_bits, SMALLEST_UNIT.bit_length() - 1, SMALLEST_BASE.bit_length() - 1 - top)
@@ -121,7 +121,7 @@ def _cover_errors(top: int, is_counted: bool) -> Fraction:
 
 def _scale_bytes(top: int, entries: int, is_counted: bool) -> float:
     """About what each doubling of the window takes."""
-    return 2**top * (entries * (12 if is_counted else 8) * (top + 1) / 2 + _FACT_BYTES)
+    return (entries * (12 if is_counted else 8) * (top + 1) / 2 + _FACT_BYTES) * (1 << top)
 
 
 def coarser(geometry: Geometry) -> Geometry | None:
