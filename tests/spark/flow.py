@@ -26,6 +26,8 @@ FOLDED = {
 WHOLE = FOLDED | {
     "median": "SELECT k, MEDIAN(v) AS total FROM t [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k",
     "rows": "SELECT k, SUM(v) AS total, MAX(ts) AS latest FROM t [ROWS 50 SLIDE 25] GROUP BY k",
+    "approximate": "SELECT APPROX_QUANTILE(v, 0.9, 0.1) AS p90, APPROX_FREQUENT(k, 0.3, 0.1) AS often FROM t "
+    "[RANGE 20 SECONDS SLIDE 10 SECONDS]",
 }
 
 

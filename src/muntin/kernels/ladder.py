@@ -20,6 +20,7 @@ HELD = 0  # elements of a block that count; the others are NULL
 USED = 1  # entries
 SLACK = 2  # by how much ranks, or the counts of items that are there, may be wrong
 LOST = 3  # how often an item may occur of which there is no entry
+SHIFT = 3  # of quantiles: how far values are above the middle of what they stand for
 AT = 4  # the time of the first element
 FACTS = 5
 
@@ -126,12 +127,16 @@ def halve_block(shape, blocks, block, entry, level, number, target, into, into_e
     for fact in range(FACTS):
         target.about[into, fact] = blocks.about[block, fact]
     if len(blocks.count) == 0:
-        odd = number & 1  # by turns, so that what is lost on one side is gained on the other
+        # back to where the middle is, or else by turns, so that what blocks gain others lose
+        shift = blocks.about[block, SHIFT]
+        odd = number & 1 if shift == 0 else np.int64(shift < 0)
         for i in range(half):
             target.item[into_entry + i] = blocks.item[entry + 2 * i + odd]
         target.about[into, USED] //= 2
-        # by one entry of the old weight, in shares: see sliding_quantiles.py
-        target.about[into, SLACK] += blocks.about[block, HELD] << (shape.levels - level)
+        # half of what a value stood for, in shares: see sliding_quantiles.py
+        weight = blocks.about[block, HELD] << (shape.levels - level - 1)
+        target.about[into, SHIFT] += weight if odd else -weight
+        target.about[into, SLACK] += weight + abs(target.about[into, SHIFT]) - abs(shift)
         return
     used = min(blocks.about[block, USED], half)
     if blocks.about[block, USED] > half:
@@ -150,18 +155,39 @@ def promote(shape, blocks, sketched, needed_from):
     for scale in range(scales - 1, -1, -1):
         oldest = sketched + shape.margin - (shape.reach << scale)
         for level in range(shape.levels):
+            first, size = blocks.first[scale, level], blocks.size[scale, level]
+            if size == 0:
+                continue
             bits = shape.unit_bits + scale + level
-            while blocks.size[scale, level] > 0:
-                number = blocks.first[scale, level]
-                start = number << bits
-                if start >= oldest and start >= needed_from:
-                    break
-                if start >= needed_from and level > 0 and scale + 1 < scales:
-                    block, entry = find_block(shape, blocks, scale, level, number)
-                    into, into_entry = put_block(shape, blocks, scale + 1, level - 1, number)
-                    halve_block(shape, blocks, block, entry, level, number, blocks, into, into_entry)
-                blocks.first[scale, level] += 1
-                blocks.size[scale, level] -= 1
+            needed = -(-needed_from >> bits)  # the first block that is
+            stays = max(needed, -(-oldest >> bits))
+            end = min(first + size, stays)
+            if end <= first:
+                continue
+            if level > 0 and scale + 1 < scales and needed < end:
+                promote_row(shape, blocks, scale, level, max(first, needed), end)
+            blocks.first[scale, level] = end
+            blocks.size[scale, level] = first + size - end
+
+
+@kernel
+def promote_row(shape, blocks, scale, level, number, end):
+    """Move the blocks from `number` to `end` of one row to the next scale."""
+    if blocks.size[scale + 1, level - 1] == 0:
+        blocks.first[scale + 1, level - 1] = number
+    blocks.size[scale + 1, level - 1] += end - number
+    room, into_room = blocks.room[scale, level], blocks.room[scale + 1, level - 1]
+    row, into_row = blocks.block_start[scale, level], blocks.block_start[scale + 1, level - 1]
+    entry, into_entry = blocks.entry_start[scale, level], blocks.entry_start[scale + 1, level - 1]
+    place, into = number % room, number % into_room
+    width = shape.entries << (level - 1)
+    for each in range(number, end):
+        halve_block(
+            shape, blocks, row + place, entry + place * 2 * width, level, each,
+            blocks, into_row + into, into_entry + into * width,
+        )  # fmt: skip
+        place = place + 1 if place + 1 < room else 0
+        into = into + 1 if into + 1 < into_room else 0
 
 
 @kernel
@@ -176,7 +202,8 @@ def coarsen_blocks(shape, blocks, into):
                 target, target_entry = put_block(shape, into, scale + 1, level - 1, number)
                 halve_block(shape, blocks, block, entry, level, number, into, target, target_entry)
                 if len(blocks.count) == 0:  # shares are twice as large there
-                    into.about[target, SLACK] = (into.about[target, SLACK] + 1) // 2
+                    into.about[target, SLACK] = into.about[target, SLACK] // 2 + 1
+                    into.about[target, SHIFT] //= 2
 
 
 @kernel
@@ -215,7 +242,8 @@ def find_start(shape, blocks, instant, sketched):
                 hi = middle
         if lo > 0:
             place = row + (first + lo - 1) % room
-            before, young = (first + lo - 1) << bits, max(np.int64(0), blocks.about[place, HELD] - 1)
+            # its first element is older, but need not be one that counts
+            before, young = (first + lo - 1) << bits, min(blocks.about[place, HELD], (1 << bits) - 1)
         if lo < size:
             return (first + lo) << bits, before, young
     return sketched, before, young

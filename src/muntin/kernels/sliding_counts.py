@@ -8,9 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.kernels.jit import kernel
-from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, lowest_level, put_block
-from muntin.kernels.sliding_quantiles import sort_units
-from muntin.kernels.sorted_runs import merge_halves
+from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
 
 BUCKETS = 256  # counts below the last are sorted by counting
 
@@ -18,31 +16,34 @@ BUCKETS = 256  # counts below the last are sorted by counting
 @kernel
 def count_sorted(code, held, item, count):
     """Pairs of the sorted code[:held]; returns how many."""
-    pairs = 0
-    for i in range(held):
-        if i and code[i] == code[i - 1]:
-            count[pairs - 1] += 1
-        else:
-            item[pairs], count[pairs] = code[i], 1
-            pairs += 1
+    pairs, start = 0, 0
+    for i in range(1, held):
+        # written every time, since whether a run ends here is hard to guess
+        is_end = code[i] != code[i - 1]
+        item[pairs], count[pairs] = code[i - 1], i - start
+        pairs += is_end
+        start = i if is_end else start
+    if held:
+        item[pairs], count[pairs] = code[held - 1], held - start
+        pairs += 1
     return pairs
 
 
 @kernel
 def count_repeated(code, held, item, count):
     """As `count_sorted`, without the items that occur once; how many those are is the second it returns."""
-    pairs, start = 0, 0
-    singles = 0
-    for i in range(1, held + 1):
-        if i < held and code[i] == code[start]:
-            continue
-        if i - start == 1:
-            singles += 1
-        else:
-            item[pairs], count[pairs] = code[start], i - start
-            pairs += 1
-        start = i
-    return pairs, singles if held else 0
+    pairs, start, ends = 0, 0, 0
+    for i in range(1, held):
+        is_end = code[i] != code[i - 1]
+        item[pairs], count[pairs] = code[i - 1], i - start
+        pairs += is_end and i - start > 1
+        ends += is_end
+        start = i if is_end else start
+    if held:
+        item[pairs], count[pairs] = code[held - 1], held - start
+        pairs += held - start > 1
+        ends += 1
+    return pairs, ends - pairs
 
 
 @kernel
@@ -148,30 +149,16 @@ def put_pairs(shape, blocks, scale, level, number, item, count, pairs, singles, 
 
 
 @kernel
-def cut_base(shape, blocks, first, code, valid, at, source, into, item, count):
-    """The blocks of all sizes up to that of `code`, from items as they came; returns how many pairs `item`
-    and `count` have of all of them, and how many elements count."""
-    lowest = lowest_level(shape, 0)
-    size, level = 1 << (shape.unit_bits + lowest), lowest
-    held_of = sort_units(code, valid, size, source)
-    tally = np.zeros(BUCKETS, np.int64)
-    while True:
-        for number in range(len(code) // size if (level - lowest) % shape.radix_bits == 0 else 0):
-            lo, held = number * size, held_of[number]
-            pairs, singles = count_repeated(source[lo:], held, item, count)
-            if pairs + singles <= shape.entries << level:
-                pairs, singles = count_sorted(source[lo:], held, item, count), 0
-            block = (first + lo) // size
-            put_pairs(shape, blocks, 0, level, block, item, count, pairs, singles, held, 0, at[lo], tally)
-        if size == len(code):
-            return count_sorted(source, held_of[0], item, count), held_of[0]
-        for lo in range(0, len(code), 2 * size):
-            merge_halves(source, lo, size, into)
-        for number in range(len(code) // (2 * size)):
-            held_of[number] = held_of[2 * number] + held_of[2 * number + 1]
-        source, into = into, source
-        size *= 2
-        level += 1
+def cut_row(shape, blocks, level, first, size, source, held, at, item, count, tally):
+    """Blocks of a size from elements, of which the first has number `first`; those of each are sorted, and
+    held[i] of block i count, which come first. `item` and `count` have room for the pairs of a block."""
+    for number in range(len(held)):
+        lo = number * size
+        pairs, singles = count_repeated(source[lo:], held[number], item, count)
+        if pairs + singles <= shape.entries << level:
+            pairs, singles = count_sorted(source[lo:], held[number], item, count), 0
+        block = (first + lo) // size
+        put_pairs(shape, blocks, 0, level, block, item, count, pairs, singles, held[number], 0, at[lo], tally)
 
 
 @kernel

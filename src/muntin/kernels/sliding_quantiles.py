@@ -10,10 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.kernels.jit import kernel
-from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, lowest_level, put_block
-from muntin.kernels.sorted_runs import insert_sorted, merge_halves
-
-NOTHING = np.int64(2**63 - 1)  # in the place of a value that does not count; sorts behind all that do
+from muntin.kernels.ladder import AT, HELD, SHIFT, SLACK, USED, put_block
 
 
 @kernel
@@ -29,7 +26,7 @@ def describe(shape, blocks, block, level, held, at, tolerance):
     blocks.about[block, USED] = shape.entries << level if held else 0
     half = held << (share_bits(shape, level) - 1)
     blocks.about[block, SLACK] = half + tolerance * (shape.entries << (shape.levels - 1))
-    blocks.about[block, LOST] = 0
+    blocks.about[block, SHIFT] = 0
     blocks.about[block, AT] = at
 
 
@@ -51,41 +48,12 @@ def cut_block(shape, blocks, scale, level, number, source, lo, held, at):
 
 
 @kernel
-def cut_base(shape, blocks, first, code, valid, at, source, into):
-    """The blocks of all sizes up to that of `code`, from values as they came; they end up sorted in the
-    array that is returned, with the number of those that count.
-
-    Bottom up: halves are sorted before what they are halves of. `source` and `into` are as long as `code`.
-    """
-    count = len(code)
-    lowest = lowest_level(shape, 0)
-    size, level = 1 << (shape.unit_bits + lowest), lowest
-    held_of = sort_units(code, valid, size, source)
-    while True:
-        for number in range(count // size if (level - lowest) % shape.radix_bits == 0 else 0):
-            lo = number * size
-            cut_block(shape, blocks, 0, level, (first + lo) // size, source, lo, held_of[number], at[lo])
-        if size == count:
-            return source, held_of[0]
-        for lo in range(0, count, 2 * size):
-            merge_halves(source, lo, size, into)
-        for number in range(count // (2 * size)):
-            held_of[number] = held_of[2 * number] + held_of[2 * number + 1]
-        source, into = into, source
-        size *= 2
-        level += 1
-
-
-@kernel
-def sort_units(code, valid, unit, into):
-    """Sort each `unit` codes into `into`, those that do not count last; returns how many do in each."""
-    held_of = np.zeros(len(code) // unit, np.int64)
-    for number in range(len(held_of)):
-        lo = number * unit
-        for i in range(lo, lo + unit):
-            insert_sorted(code[i] if valid[i] else NOTHING, lo, i, into)
-            held_of[number] += valid[i]
-    return held_of
+def cut_row(shape, blocks, level, first, size, source, held, at):
+    """Blocks of a size from elements, of which the first has number `first`; those of each are sorted, and
+    held[i] of block i count, which come first."""
+    for number in range(len(held)):
+        lo = number * size
+        cut_block(shape, blocks, 0, level, (first + lo) // size, source, lo, held[number], at[lo])
 
 
 @kernel

@@ -26,8 +26,10 @@ class Columns:
     (array([6, 7]), 1, 2)
     """
 
-    def __init__(self, dtypes: Mapping[str, np.dtype]):
+    def __init__(self, dtypes: Mapping[str, np.dtype], most: int = 0):
+        """`most`: elements that there will ever be at a time, if that is known, so that room is for no more."""
         self.dropped = 0
+        self._most = most
         self._arrays: Arrays = {name: np.empty(_SMALLEST, dtype) for name, dtype in dtypes.items()}
         self._capacity = _SMALLEST
         self._head = 0
@@ -75,8 +77,10 @@ class Columns:
         count = len(next(iter(more.values())))
         if self._tail + count > self._capacity:
             needed = len(self) + count
-            if 4 * needed <= 3 * self._capacity:
+            if 4 * needed <= 3 * self._capacity or needed <= self._most <= self._capacity:
                 self._shift()
+            elif needed <= self._most:
+                self._move(min(2 * needed, self._most))
             else:
                 self._move(max(_SMALLEST, 2 * needed))
         return count

@@ -13,4 +13,5 @@ from muntin.synopsis.sketch import geometry
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometry, "SMALLEST_BASE", 1)
+        patch.setattr(geometry, "SMALLEST_UNIT", 1)
         yield

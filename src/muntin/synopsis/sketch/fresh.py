@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Arrays, Bools, Ints
+from muntin.synopsis.sketch.scratch import unchanged
 
 _INT, _FLAG = np.dtype(np.int64), np.dtype(np.bool_)
 
@@ -22,8 +23,10 @@ class Fresh:
     (array([6, 7]), array([7]))
     """
 
-    def __init__(self) -> None:
-        self._columns = Columns({"code": _INT})
+    def __init__(self, most: int = 0) -> None:
+        """`most`: of them at a time, if that is known."""
+        self.most = most
+        self._columns = Columns({"code": _INT}, most)
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -33,18 +36,17 @@ class Fresh:
         return self._columns["code"]
 
     @property
-    def valid(self) -> Bools:
-        """Which elements count."""
-        if "valid" in self._columns:
-            return self._columns["valid"]
-        return np.ones(len(self), np.bool_)
-
-    @property
     def at(self) -> Ints:
         """Times; all 0 if none were given."""
         if "at" in self._columns:
             return self._columns["at"]
         return np.zeros(len(self), np.int64)
+
+    def run(self, count: int) -> tuple[Ints, Bools, Ints]:
+        """Codes, which count, and times of the first `count` elements; not to be written to."""
+        times = self._columns["at"][:count] if "at" in self._columns else unchanged(count, 0)
+        flags = self._columns["valid"][:count] if "valid" in self._columns else unchanged(count, True)
+        return self.code[:count], flags, times
 
     def counted(self, first: int) -> Ints:
         """The codes of elements that count, from an index on."""
@@ -57,8 +59,8 @@ class Fresh:
             self._columns.add("valid", _FLAG, True)
         if "at" not in self._columns and at is not None:
             self._columns.add("at", _INT, 0)
-        given = {"code": code, "valid": valid, "at": np.zeros(len(code), np.int64) if at is None else at}
-        self._columns.extend({name: given[name] for name in self._columns.names()})
+        given = {"code": code, "valid": valid} | ({} if at is None else {"at": at})
+        self._columns.extend_with(given, {"at": 0})
 
     def drop_first(self, count: int) -> None:
         """Forget the oldest."""
@@ -78,12 +80,12 @@ class Fresh:
         kept = {
             name.removeprefix("fresh "): each for name, each in arrays.items() if name.startswith("fresh ")
         }
-        self._columns = Columns({name: _FLAG if name == "valid" else _INT for name in kept})
+        self._columns = Columns({name: _FLAG if name == "valid" else _INT for name in kept}, self.most)
         self._columns.replace(kept)
 
     def copy(self) -> Fresh:
         """Another with the same elements."""
-        other = Fresh()
+        other = Fresh(self.most)
         other.restore(self.snapshot())
         return other
 

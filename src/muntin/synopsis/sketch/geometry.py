@@ -8,26 +8,32 @@ wrong by eps' W' / (4 (L + 1)), and at most half of eps' W' is left out at its e
 *Unbounded*, for windows of any number n of elements and an error of `eps * n`. The paper keeps a bounded
 sketch, of half the error, for each power of two; a block is then in many of them. Here it is kept once, as
 the largest window that can reach it needs it (`ladder.py`): the blocks that start between 2**(k-1) and 2**k
-elements ago are as fine as those of a bounded sketch for 2**k, with units of u = 2**k / 2**L elements, where an
-error of 4 u is allowed. And blocks are of every other size only, four of one make the next.
+elements ago are of units of u = 2**(k-1) / 2**L elements, with `entries` entries to a unit. And blocks are of every
+other size only, four of one make the next.
 
 The newest elements are kept as they came, so nothing is left out at the end of a window. At its start less than
-a smallest block is: one unit, or half of one in scales where one unit is no size. From there the window is
-covered by at most three blocks of each size, ascending: 3 L / 2, or 3 (L + 1) / 2; and then by smaller and newer
-ones, at most three of each size s, which are less than 4 s, 4 s and 2 s old: their errors add up to less than one
-block's from the start. So each may be wrong by 3 u / (3 L / 2 + 1), or 3.5 u / (3 (L + 1) / 2 + 1). That takes less
-than a third of the entries that the paper's sketches for one length have, and there are fewer blocks to make.
+a smallest block is: a unit, or two in scales where one unit is no size. From there the window is covered by at most
+three blocks of each size, ascending, and then by smaller and newer ones. A block of counts is wrong by u / entries.
+One of quantiles by half of that; each time that every second value goes, the others are no longer in the middle
+of what they stand for, but by turns on this side and that: two thirds in the end (`kernels/ladder.py`). A window
+that is long for its scale has the more blocks, one that is short goes on soon among finer ones, so that
+the errors of both add up to less, as a part of their length, than those of the longest cover and the shortest
+window would: to at most 2 u and `_cover_errors` times u / entries, for each 2**L u. A test tries all covers.
 """
 
 from __future__ import annotations
 
-from math import ceil, floor, log2
+from fractions import Fraction
+from math import ceil, log2
 from typing import NamedTuple
 
 from muntin.kernels.ladder import Shape
 
 _LARGEST_BASE = 2**13
 SMALLEST_BASE = 2**11
+SMALLEST_UNIT = 2**5
+_FEWEST_LEVELS = 5
+_FACT_BYTES = 40  # of a block
 FINEST = 2.0**-20
 
 
@@ -41,6 +47,11 @@ class Geometry(NamedTuple):
     @property
     def base_bits(self) -> int:
         return self.base.bit_length() - 1
+
+    @property
+    def waiting(self) -> int:
+        """Elements that wait to become blocks, at most; 0: any number."""
+        return self.shape.margin + max(self.base, 256) if self.base else 0
 
     @property
     def finest(self) -> int:
@@ -79,32 +90,48 @@ def bounded(window: int, eps: float, is_auto: bool = True) -> Geometry:
     return Geometry(Shape(reach, 0, unit_bits, top + 1, entries), base, window)
 
 
-def unbounded(eps: float, is_auto: bool = True) -> Geometry:
+def unbounded(eps: float, is_counted: bool, is_auto: bool = True) -> Geometry:
     """Of a sketch for windows of any length. Where blocks could be small (`is_auto`), more elements are kept as they
     come: to turn some hundred into blocks takes as long as some thousand.
 
-    >>> unbounded(0.01).base, unbounded(0.01).shape
-    (8192, Shape(reach=16384, margin=8192, unit_bits=3, levels=11, entries=3, radix_bits=2, anchor=13))
+    >>> unbounded(0.01, False).base, unbounded(0.01, False).shape
+    (16384, Shape(reach=32768, margin=16384, unit_bits=5, levels=10, entries=2, radix_bits=2, anchor=14))
     """
     check_eps(eps)
-    top = 2 - floor(log2(eps / 2))  # the paper's L
-    entries = ceil(max((3 * top / 2 + 1) / 3, (3 * (top + 1) / 2 + 1) / 3.5) / 2)  # of half a unit
-    unit_bits = (4 * entries - 1).bit_length() - 1  # of half a unit, at least two elements to an entry
+    choices = [(top, _entries(top, eps, is_counted)) for top in range(_FEWEST_LEVELS - 1, 25)]
+    top, entries = min(choices, key=lambda choice: _scale_bytes(choice[0], choice[1], is_counted))
+    unit_bits = (4 * entries - 1).bit_length() - 1  # at least two elements to an entry
     if is_auto:
-        unit_bits = max(unit_bits, SMALLEST_BASE.bit_length() - 1 - top)
+        unit_bits = max(unit_bits, SMALLEST_UNIT.bit_length() - 1, SMALLEST_BASE.bit_length() - 1 - top)
     base_bits = unit_bits + top
     base = 1 << base_bits
     return Geometry(Shape(2 * base, base, unit_bits, top + 1, entries, 2, base_bits), base, 0)
 
 
+def _entries(top: int, eps: float, is_counted: bool) -> int:
+    """Entries of a unit that keep the promise, if 2**top units are the shortest window; two at least."""
+    allowed = Fraction(eps) * 2**top - 2  # units
+    return max(2, ceil(_cover_errors(top, is_counted) / allowed)) if allowed > 0 else 2**40
+
+
+def _cover_errors(top: int, is_counted: bool) -> Fraction:
+    """What the errors of a cover add up to, at most, in what an entry stands for: see above."""
+    return Fraction(4 * top - 10, 3) if is_counted else Fraction(8 * top - 18, 9)
+
+
+def _scale_bytes(top: int, entries: int, is_counted: bool) -> float:
+    """About what each doubling of the window takes."""
+    return (entries * (12 if is_counted else 8) * (top + 1) / 2 + _FACT_BYTES) * (1 << top)
+
+
 def coarser(geometry: Geometry) -> Geometry | None:
     """Of twice the error, for windows of any length; None if that is no error to promise.
 
-    >>> coarser(unbounded(0.01)).base, coarser(unbounded(0.01)).shape.levels
-    (4096, 10)
+    >>> coarser(unbounded(0.01, True)).base, coarser(unbounded(0.01, True)).shape.levels
+    (8192, 9)
     """
     shape = geometry.shape
-    if geometry.window or shape.levels <= 5:
+    if geometry.window or shape.levels <= _FEWEST_LEVELS:
         return None
     half = shape._replace(reach=shape.reach // 2, margin=shape.margin // 2, levels=shape.levels - 1)
     return Geometry(half, geometry.base // 2, 0)

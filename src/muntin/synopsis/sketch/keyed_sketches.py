@@ -77,7 +77,9 @@ class KeyedSketches(Synopsis[EventRing]):
     def advance(self, kept_from: int) -> None:
         """Settle what lies behind, and keep to the budget."""
         super().advance(kept_from)
-        number = self.store.dropped + self.store.find(self.kept_from)
+        # what windows that end in the past do not have yet waits in the ring, for all of them
+        past = max((window.to for window in self.needs.windows), default=0)
+        number = self.store.dropped + self.store.find(self.kept_from - past)
         if number > self._fed:
             self._settle(number)
         if self._fed_to > LONG_AGO:
@@ -131,20 +133,23 @@ class KeyedSketches(Synopsis[EventRing]):
             )
             for need in wanted
         }
-        start, end = instants - window.size, instants
+        start, end = instants - window.size, instants - window.to
         forgotten = max((track.forgotten_before for track in self._all()), default=LONG_AGO)
         if bool(((start < forgotten) & (instants < self.kept_from)).any()):
             raise already_forgotten(self.kept_from)
+        whole = (start >= forgotten) & (end >= self._fed_to)
         known_since = {need: self.known_since(window, need) for need in wanted}
-        return Found(partials, start, end, start >= forgotten, known_since, width)
+        return Found(partials, start, end, whole, known_since, width)
 
     def _lookup(
         self, window: Window, instant: int, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> dict[Need, Partial]:
-        since, stop = instant - window.size, self.store.find(instant)
+        since, stop = instant - window.size, self.store.find(instant - window.to)
         first = self._fed - self.store.dropped
-        if instant < self._fed_to:
-            raise already_settled(self._fed_to)
+        if instant - window.to < self._fed_to:
+            if instant < self.kept_from:
+                raise already_settled(self._fed_to + window.to)
+            since, stop = 2**62, first  # asked for since then: of what was settled nobody knows which is older
         part = slice(max(first, min(self.store.find(since), stop)), max(first, stop))
         keys = max(len(self._last_at), width, int(self._keys(part).max(initial=-1)) + 1)
         slot_of = np.full(keys + 1, -1)  # the last is of no key

@@ -69,7 +69,7 @@ def sketch_for(need: Need) -> str:
         return SlidingCounts.name if promise.delta is None else SampledCounts.name
     if promise.delta is None:
         return SlidingQuantiles.name
-    shape = unbounded(promise.eps).shape
+    shape = unbounded(promise.eps, is_counted=False).shape
     # values that each doubling of the window takes; what is sampled has a position, a time and a level as well
     entries = (shape.levels // shape.radix_bits) * shape.entries << (shape.levels - 1)
     sampled = 1.5 * log(2 / promise.delta) / (2 * promise.eps**2)

@@ -13,14 +13,16 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import AT, Shape, scale_of
+from muntin.kernels.ladder import AT, Shape, lowest_level, scale_of
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh
 from muntin.synopsis.sketch.geometry import Geometry, coarser
 from muntin.synopsis.sketch.rising import WAITS, Rising
+from muntin.synopsis.sketch.scratch import scratch
 
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
+_PART = 2**13  # elements that come at a time where all are kept
 
 
 class Covered(NamedTuple):
@@ -49,7 +51,7 @@ class Ladder(ABC, Generic[R]):
         self.end = 0  # elements that have come
         self.sketched = 0  # those before this one are in blocks only
         self.needed_from = 0  # no window starts before this element
-        self._fresh = Fresh()
+        self._fresh = Fresh(geometry.waiting)
         self._rising: dict[int, R] = {}  # by the logarithm of the size
         self._blocks = BlockStore(geometry.shape, 0 if geometry.is_exact else 1, self.is_counted)
 
@@ -68,12 +70,14 @@ class Ladder(ABC, Generic[R]):
 
         However they are cut into batches, the state is the same.
         """
-        step = max(self.geometry.base, 256)  # so that what waits stays small
-        for lo in range(0, len(code), step):
-            part = slice(lo, lo + step)
+        done = 0
+        while done < len(code):
+            room = self.geometry.waiting - (self.end - self.sketched) if self.geometry.waiting else _PART
+            part = slice(done, done + room)
             self._fresh.extend(code[part], valid[part], None if at is None else at[part])
             self.end += len(code[part])
             self._take_fresh()
+            done += room
 
     def forget(self, needed_from: int) -> None:
         """Windows will start at this element or later; what is older goes."""
@@ -82,8 +86,9 @@ class Ladder(ABC, Generic[R]):
 
     def forget_before(self, instant: int) -> None:
         """Windows will start at this instant or later."""
-        start, before, _ = self._find(instant)
-        self.forget(start if before < 0 else before)
+        _, before, _ = self._find(instant)
+        if before >= 0:  # else all that is known is as young, and perhaps some of what has no block
+            self.forget(before)
 
     @property
     def unsettled(self) -> int:
@@ -141,16 +146,13 @@ class Ladder(ABC, Generic[R]):
         base, margin = self.geometry.base, self.geometry.shape.margin
         if self.end - self.sketched < base + margin:
             return
-        columns: list[Any] = [self._fresh.code, self._fresh.valid, self._fresh.at]
-        if gone := self._fresh_from - self.sketched:  # forgotten, but they have their places
-            columns = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in columns]
-        code, valid, at = columns
-        taken = 0
         while self.end - self.sketched >= base + margin:
-            part = slice(taken, taken + base)
-            self._take(self.sketched, code[part], valid[part], at[part])
-            taken += base
-        self._fresh.drop_first(max(0, taken - gone))
+            gone = min(self._fresh_from - self.sketched, base)  # forgotten, but they have their places
+            run: Any = self._fresh.run(base - gone)
+            if gone:
+                run = [np.concatenate([np.zeros(gone, each.dtype), each]) for each in run]
+            self._take(self.sketched, *run)
+            self._fresh.drop_first(base - gone)
 
     def _take(self, first: int, code: Ints, valid: Bools, at: Ints) -> None:
         """Turn `base` elements, of which the first has number `first`, into blocks."""
@@ -217,6 +219,7 @@ class Ladder(ABC, Generic[R]):
         if geometry is None or self.geometry.is_exact:
             return False
         self.geometry, self._blocks = geometry, self._blocks.coarsened(geometry.shape)
+        self._fresh.most = geometry.waiting
         self.eps *= 2
         for bits, rising in self._rising.items():
             self._shrink(rising, bits)
@@ -237,9 +240,39 @@ class Ladder(ABC, Generic[R]):
     def _rise(self, bits: int) -> R:
         """A rising block of that size."""
 
-    @abstractmethod
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Any:
-        """Make the blocks of all sizes up to `base`; returns the run that rising blocks are fed with."""
+        """Make the blocks of all sizes up to `base`; returns the run that rising blocks are fed with.
+
+        Small blocks are sorted before those that they are parts of, each time by NumPy, which has the widest
+        instructions that the processor knows.
+        """
+        shape, base = self.geometry.shape, self.geometry.base
+        source, is_whole = self._sortable(code), bool(valid.all())
+        if not is_whole:
+            source[~valid] = np.iinfo(source.dtype).max  # behind all that count
+        for level in range(int(lowest_level(shape, 0)), shape.levels, shape.radix_bits):
+            size = 1 << (shape.unit_bits + level)
+            if size > base:
+                break
+            source.reshape(-1, size).sort(axis=1)
+            held = np.full(base // size, size) if is_whole else valid.reshape(-1, size).sum(axis=1)
+            self._cut_row(level, first, size, source, held, at)
+        source.sort()  # as it is already, unless it is less than a block
+        return self._run(source[: int(valid.sum())])
+
+    def _sortable(self, code: Ints) -> Ints:
+        """A copy of codes, to be sorted."""
+        source = scratch("source", len(code))
+        source[:] = code
+        return source
+
+    @abstractmethod
+    def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
+        """Make the blocks of a size from elements that are sorted in each; of block i `held[i]` count."""
+
+    @abstractmethod
+    def _run(self, source: Ints) -> Any:
+        """What rising blocks are fed with, of sorted elements that count."""
 
     @abstractmethod
     def _feed(self, rising: R, bits: int, run: Any) -> None:
@@ -283,6 +316,7 @@ class Ladder(ABC, Generic[R]):
         """Go on from a snapshot."""
         *shape, base, window = (int(number) for number in arrays["geometry"])
         self.geometry, self.eps = Geometry(Shape(*shape), base, window), float(arrays["eps"][0])
+        self._fresh.most = self.geometry.waiting
         self.end, self.sketched, self.needed_from = map(int, arrays["meta"])
         self._fresh.restore(arrays)
         self._blocks = BlockStore(self.geometry.shape, 0, self.is_counted)

@@ -14,10 +14,23 @@ import numpy as np
 
 class _Scratch(threading.local):
     def __init__(self) -> None:
-        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.arrays: dict[Any, np.ndarray[Any, Any]] = {}
 
 
 _scratch = _Scratch()
+
+
+def unchanged(size: int, value: int | bool) -> np.ndarray[Any, Any]:
+    """An array of one value, integers or flags, that nobody writes to.
+
+    >>> unchanged(3, True)
+    array([ True,  True,  True])
+    """
+    key = type(value), value
+    array = _scratch.arrays.get(key)
+    if array is None or len(array) < size:
+        array = _scratch.arrays[key] = np.full(max(1024, 2 * size), value)
+    return array[:size]
 
 
 def scratch(name: str, size: int, dtype: type = np.int64) -> np.ndarray[Any, Any]:

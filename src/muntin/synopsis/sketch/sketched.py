@@ -19,11 +19,12 @@ from muntin.synopsis.moves import Moves
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sketch.kinds import Promise, partials_of, promise_of, tightest
+from muntin.synopsis.sketch.row_times import RowTimes
 from muntin.synopsis.sketch.track import SketchTrack, already_forgotten, already_settled, promise_in
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Unit, Window
 
-Place = tuple[Input, Unit]
+Place = tuple[Input, Unit, int]  # the last: how far in the past windows end
 
 
 class Sketched(Synopsis[EventRing]):
@@ -40,6 +41,8 @@ class Sketched(Synopsis[EventRing]):
         super().__init__(store, where, keys, text_order)
         self.name = name  # type: ignore[misc]  # of the algorithm; this class serves several
         self._tracks: dict[Place, list[SketchTrack]] = {}
+        self._times = RowTimes()  # of events that the ring has no more
+        self._timed = store.dropped  # number of the next event for it
 
     def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
         """A sketch for every input that has none that is fine enough; O(events in the ring) each."""
@@ -48,7 +51,8 @@ class Sketched(Synopsis[EventRing]):
         for window, some in needs.windows.items():
             for need in some:
                 if need.input.argument is not None:
-                    asked.setdefault((need.input, window.unit), {})[promise_of(need, self.name)] = need
+                    place = need.input, window.unit, window.to
+                    asked.setdefault(place, {})[promise_of(need, self.name)] = need
         before, self._tracks = (
             self._tracks,
             {place: self._fitted(place, each) for place, each in asked.items()},
@@ -62,7 +66,7 @@ class Sketched(Synopsis[EventRing]):
             tracks = []  # nothing is lost by beginning again
         if not any(track.promise.covers(finest) for track in tracks):
             need = next(iter(promises.values()))
-            tracks.append(SketchTrack(self.store, self.where, need, place[1], self.name, finest))
+            tracks.append(SketchTrack(self.store, self.where, need, *place[1:], self.name, finest))
         used = [_choose(tracks, promise) for promise in promises]
         return [track for track in tracks if track in used]
 
@@ -73,12 +77,33 @@ class Sketched(Synopsis[EventRing]):
     def advance(self, kept_from: int) -> None:
         """Settle what lies behind; O(log 1/eps) per event."""
         super().advance(kept_from)
-        number = self.store.dropped + self.store.find(self.kept_from)
+        number = self._number(self.kept_from)
         back = max((window.slide for window in self.needs.windows if not window.is_time), default=0)
         lag = max(0, int(self.store.at[-1]) - self.kept_from) if len(self.store) else 0
+        reach = self.needs.reach("rows")
         for track in self._all():
-            track.settle(number - back if track.unit == "rows" else number, lag)
-            track.forget(self.kept_from - self.needs.reach("time"), self.needs.reach("rows"))
+            if track.unit == "rows":
+                track.settle(number - back - track.to, lag)
+                track.forget(track.fed + track.to - reach)
+            else:
+                track.settle(self._number(self.kept_from - track.to), lag + track.to)
+                track.forget(self.kept_from - self.needs.reach("time"))
+        if reach:
+            self._keep_times(reach)
+
+    def _keep_times(self, reach: int) -> None:
+        """Of events that the ring may drop now."""
+        self._timed = max(self._timed, self.store.dropped)  # where there was no window of rows before
+        upto = self.store.dropped + self.first_needed()
+        self._times.extend(
+            self._timed, self.store.at[self._timed - self.store.dropped : upto - self.store.dropped]
+        )
+        self._timed = upto
+        self._times.forget(upto - reach)
+
+    def _number(self, instant: int) -> int:
+        """Of the first event that is not before an instant."""
+        return self.store.dropped + self.store.find(instant)
 
     def first_needed(self) -> int:
         """Index of the first event that is not in every sketch."""
@@ -114,7 +139,7 @@ class Sketched(Synopsis[EventRing]):
         """Partials of a ROWS window when the stream had given numbers of events."""
         seen = moves.seen - moves.seen % window.slide if window.slide else moves.seen
         forever = np.full(len(seen), 2**63 - 1)
-        read = [self._read(window, wanted, 2**63 - 1, int(count)) for count in seen]
+        read = [self._read(window, wanted, 2**63 - 1, max(0, int(count) - window.to)) for count in seen]
         return self._found(window, Asked(forever, wanted), read)
 
     def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
@@ -125,32 +150,35 @@ class Sketched(Synopsis[EventRing]):
         return Moves(np.zeros(len(seen), np.int64), seen)
 
     def _counts(self, window: Window, instants: Ints) -> Ints:
-        """How many events there were before each instant; for ROWS windows rounded to their slide."""
+        """How many events there were before the end of a window at each instant."""
+        if window.is_time:
+            ended: Ints = self.store.dropped + np.searchsorted(self.store.at, instants - window.to)
+            return ended
         count = self.store.dropped + np.searchsorted(self.store.at, instants)
-        return count - count % window.slide if window.slide and not window.is_time else count
+        return np.maximum(0, (count - count % window.slide if window.slide else count) - window.to)
 
     def _read(self, window: Window, wanted: Sequence[Need], instant: int, count: int) -> _Read:
+        """What is known of a window that ends after `count` events."""
         summaries: dict[int, Any] = {}  # by sketch
         of: dict[Need, Any] = {}
-        whole, started_at = True, LONG_AGO
+        begin = instant - window.size if window.is_time else count + window.to - window.size
+        whole = True
         for need in wanted:
             if need.input.argument is None:
                 continue
-            track = _choose(self._tracks[need.input, window.unit], promise_of(need, self.name))
+            track = self._track_of(window, need)
             if id(track) not in summaries:
-                if instant < track.fed_to:
-                    raise already_settled(track.fed_to)
-                sketch = track.at(count)
-                if window.is_time:
-                    summaries[id(track)] = sketch.summary(since=instant - window.size)
-                    whole &= instant - window.size >= track.forgotten_before
-                else:
-                    begin = count - window.size
-                    summaries[id(track)] = sketch.summary(rows=window.size)
-                    whole &= begin >= track.first or (track.first == 0 and self.store.knows_count)
-                    started_at = sketch.time_of_last(window.size)
+                if window.is_time and instant - window.to < track.fed_to:
+                    raise already_settled(track.fed_to + window.to)
+                # one that is new knows nothing of what ended before it
+                summaries[id(track)] = track.at(max(count, track.first)).summary(since=begin)
+                whole &= (
+                    begin >= track.forgotten_before
+                    if window.is_time
+                    else begin >= track.first or (track.first == 0 and self.store.knows_count)
+                )
             of[need] = summaries[id(track)]
-        return _Read(of, count, whole, started_at)
+        return _Read(of, count, whole, max(0, begin))
 
     def _found(self, window: Window, asked: Asked, read: Sequence[_Read]) -> Found:
         partials: dict[Need, Partial] = {}
@@ -163,25 +191,37 @@ class Sketched(Synopsis[EventRing]):
         if bool((~whole & (asked.instants < self.kept_from)).any()):
             raise already_forgotten(self.kept_from)
         if window.is_time:
-            start, end = asked.instants - window.size, asked.instants
+            start, end = asked.instants - window.size, asked.instants - window.to
         else:
-            start = np.array([each.started_at for each in read], np.int64)
-            end = np.array([self._ended_at(each.count) for each in read], np.int64)
-            start = np.where(end > LONG_AGO, start, end)
+            bounds = [self._bounds(each) for each in read]
+            start, end = np.array(bounds, np.int64).reshape(-1, 2).T
         known_since = {need: self.known_since(window, need) for need in asked.needs}
         return Found(partials, start, end, whole, known_since, 1)
 
-    def _ended_at(self, count: int) -> int:
-        """Just after the last of so many events."""
-        index = count - 1 - self.store.dropped
-        if index >= 0:
-            return int(self.store.at[index]) + 1
-        return max((track.fed_to for track in self._all()), default=LONG_AGO)
+    def _bounds(self, read: _Read) -> tuple[int, int]:
+        """Of a ROWS window, in time: of the first event that is known of it, and just after the last."""
+        first, last = (each - self.store.dropped for each in (read.begin, read.count - 1))
+        if last >= 0:
+            end = int(self.store.at[last]) + 1
+        else:  # no longer in the ring, so it is the last that a sketch was fed
+            fed = [track.fed_to for track in self._all() if track.fed == read.count]
+            end = max(fed, default=LONG_AGO)
+        if end == LONG_AGO or read.begin >= read.count:
+            return LONG_AGO, LONG_AGO
+        if first >= 0:
+            return int(self.store.at[first]), end
+        start = self._times.find(read.begin)
+        return (start if LONG_AGO < start < end else end - 1), end
 
     def known_since(self, window: Window, need: Need) -> int:
-        if need.input.argument is None:
-            return self.store.began_at
-        return _choose(self._tracks[need.input, window.unit], promise_of(need, self.name)).known_since
+        return (
+            self.store.began_at
+            if need.input.argument is None
+            else self._track_of(window, need).known_since
+        )
+
+    def _track_of(self, window: Window, need: Need) -> SketchTrack:
+        return _choose(self._tracks[need.input, window.unit, window.to], promise_of(need, self.name))
 
     def mark_texts(self, argument: Expression, used: Bools) -> None:
         for track in self._of(argument):
@@ -192,7 +232,7 @@ class Sketched(Synopsis[EventRing]):
             track.renumber_items(new_code)
 
     def nbytes(self) -> int:
-        return sum(track.nbytes() for track in self._all())
+        return self._times.nbytes() + sum(track.nbytes() for track in self._all())
 
     def __str__(self) -> str:
         return "; ".join(
@@ -202,25 +242,28 @@ class Sketched(Synopsis[EventRing]):
         )
 
     def snapshot(self) -> Arrays:
-        arrays = super().snapshot()
-        for (input, unit), tracks in self._tracks.items():
+        arrays = super().snapshot() | self._times.snapshot() | {"timed": np.array([self._timed], np.int64)}
+        for (input, unit, to), tracks in self._tracks.items():
             for number, track in enumerate(tracks):
-                name = f"sketch {unit} {input} #{number}/"
+                name = f"sketch {unit} {to} {input} #{number}/"
                 arrays |= {name + part: array for part, array in track.snapshot().items()}
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
-        for (input, unit), tracks in self._tracks.items():
+        self._times.restore(arrays)
+        self._timed = int(arrays["timed"][0])
+        for (input, unit, to), tracks in self._tracks.items():
             need = tracks[0].need
             restored: list[SketchTrack] = []
-            while found := _under(arrays, f"sketch {unit} {input} #{len(restored)}/"):
-                track = SketchTrack(self.store, self.where, need, unit, self.name, promise_in(found))
+            while found := _under(arrays, f"sketch {unit} {to} {input} #{len(restored)}/"):
+                track = SketchTrack(self.store, self.where, need, unit, to, self.name, promise_in(found))
                 track.restore(found)
                 restored.append(track)
-            self._tracks[input, unit] = restored
+            self._tracks[input, unit, to] = restored
 
     def check(self) -> None:
+        self._times.check()
         for track in self._all():
             track.check()
 
@@ -234,11 +277,11 @@ class Sketched(Synopsis[EventRing]):
 class _Read:
     """What was read of a window at one instant."""
 
-    def __init__(self, summaries: Mapping[Need, Any], count: int, is_whole: bool, started_at: int):
+    def __init__(self, summaries: Mapping[Need, Any], count: int, is_whole: bool, begin: int):
         self.summaries = summaries
-        self.count = count  # of events before the instant
+        self.count = count  # of events before its end
         self.is_whole = is_whole
-        self.started_at = started_at  # of a ROWS window: the time of the first element that is known
+        self.begin = begin  # of a ROWS window: the number of its first event
 
 
 def describe(promise: Promise) -> str:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_base, feed, prune, put_pairs
+from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_row, feed, prune, put_pairs
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
@@ -92,7 +92,9 @@ class SlidingCounts(Ladder[RisingCounts]):
     def __init__(self, eps: float, window: int | None = None, is_auto: bool = True):
         """For windows of any length, or up to `window` elements."""
         self.eps = eps
-        super().__init__(unbounded(eps, is_auto) if window is None else bounded(window, eps, is_auto))
+        super().__init__(
+            unbounded(eps, self.is_counted, is_auto) if window is None else bounded(window, eps, is_auto)
+        )
         self._tally = np.zeros(BUCKETS, np.int64)
         self._counted: tuple[tuple[int, int], Pairs] | None = None  # the newest elements, of these numbers
 
@@ -159,19 +161,22 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _rise(self, bits: int) -> RisingCounts:
         return RisingCounts(self._entries_of(bits))
 
-    def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> dict[int, Pairs]:
-        shape, base = self.geometry.shape, self.geometry.base
-        if base > 1 << shape.unit_bits:
-            item, count = scratch("item", base), scratch("count", base)
-            room = scratch("source", base), scratch("into", base), item, count
-            pairs, held = cut_base(shape, self._blocks.arrays, first, code, valid, at, *room)
-            whole = Pairs(item[:pairs], count[:pairs], held, 0)
-        else:
-            whole = _count(np.sort(code[valid]))
-            if base == 1 << shape.unit_bits:
-                put_pairs(shape, self._blocks.arrays, 0, 0, first // base, whole.item, whole.often, len(whole.item),
-                          0, whole.held, 0, at[0], self._tally)  # fmt: skip
-        return {base: whole}  # by the most pairs it may have
+    def _sortable(self, code: Ints) -> Ints:
+        """As half as many bytes if they fit, which are sorted in half the time."""
+        if not -(2**31) <= int(code.min()) <= int(code.max()) < 2**31 - 1:
+            return super()._sortable(code)
+        source = scratch("short source", len(code), np.int32)
+        source[:] = code
+        return source
+
+    def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
+        room = scratch("item", size), scratch("count", size)
+        cut_row(
+            self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at, *room, self._tally
+        )
+
+    def _run(self, source: Ints) -> dict[int, Pairs]:
+        return {self.geometry.base: _count(source)}  # by the most pairs it may have
 
     def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
         most = self._entries_of(bits)

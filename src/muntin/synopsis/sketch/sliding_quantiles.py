@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.kernels.sliding_quantiles import cut_base, cut_block, encode_floats, feed, finish
+from muntin.kernels.sliding_quantiles import cut_row, encode_floats, feed, finish
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.geometry import bounded, unbounded
@@ -84,7 +84,9 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         """Of values of `dtype` (float64 or int64), for windows of any length, or up to `window` elements."""
         self.eps = eps
         self.codes = OrderCode("max", dtype)
-        super().__init__(unbounded(eps, is_auto) if window is None else bounded(window, eps, is_auto))
+        super().__init__(
+            unbounded(eps, self.is_counted, is_auto) if window is None else bounded(window, eps, is_auto)
+        )
         self._sorted: tuple[tuple[int, int], Ints] | None = None  # the newest elements, of these numbers
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
@@ -148,23 +150,17 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def _rise(self, bits: int) -> RisingQuantiles:
         return RisingQuantiles(2 * self._entries_of(bits))
 
-    def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Ints:
-        shape, base = self.geometry.shape, self.geometry.base
-        if base > 1 << shape.unit_bits:
-            room = scratch("source", base), scratch("into", base)
-            whole, held = cut_base(shape, self._blocks.arrays, first, code, valid, at, *room)
-            run: Ints = whole[:held]
-            return run
-        run = np.sort(code[valid])
-        if base == 1 << shape.unit_bits:
-            cut_block(shape, self._blocks.arrays, 0, 0, first // base, run, 0, len(run), at[0])
-        return run
+    def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
+        cut_row(self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at)
+
+    def _run(self, source: Ints) -> Ints:
+        return source
 
     def _feed(self, rising: RisingQuantiles, bits: int, run: Ints) -> None:
         rising.held += len(run)
-        # What every step-th value of a run hides adds up to an eighth of the error at most.
+        # What every step-th value of a run hides adds up to a quarter of the error at most.
         entries = self._entries_of(bits)
-        step = max(1, self.geometry.base // (8 * entries))
+        step = max(1, self.geometry.base // (4 * entries))
         threshold = max(1, (rising.held if step == 1 else 3 * rising.held // 4) // entries)
         room = rising.used + len(run)
         value = scratch("value", room)

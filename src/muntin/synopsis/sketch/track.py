@@ -25,15 +25,25 @@ _ANY: dict[Unit, Window] = {"time": Window("time", 1), "rows": Window("rows", 1)
 
 
 class SketchTrack:
-    """`unit` "time": elements are the values that count. "rows": all events, so that positions can be counted."""
+    """Elements are the values that count. `unit` "rows": the number of their event is told in place of its time, so
+    that windows are found by number. With `to`, windows end so far in the past, and the sketch is fed so much later.
+    """
 
     def __init__(
-        self, store: EventRing, where: Expression | None, need: Need, unit: Unit, name: str, promise: Promise
+        self,
+        store: EventRing,
+        where: Expression | None,
+        need: Need,
+        unit: Unit,
+        to: int,
+        name: str,
+        promise: Promise,
     ):
         self.store = store
         self.where = where
         self.need = need
         self.unit = unit
+        self.to = to
         self.promise = promise
         self.sketch: Sketch = make_sketch(name, need, promise)
         self.first = self.fed = (
@@ -84,16 +94,13 @@ class SketchTrack:
         newest = int(self.store.at[number - 1 - self.store.dropped])
         return min(number, self.store.dropped + self.store.find(newest - self._lag))
 
-    def forget(self, instant: int, rows: int) -> None:
-        """Windows will begin at this instant, or at the event `rows` before the next to be fed, or later."""
+    def forget(self, begin: int) -> None:
+        """Windows will begin at this instant, or with the event of this number, or later."""
         if self.fed == self.first:
             return
         for sketch in self._sketches():
-            if self.unit == "rows":
-                sketch.forget(max(0, self.fed - self.first - rows))
-            else:
-                sketch.forget_before(instant)
-        self.forgotten_before = max(self.forgotten_before, instant)
+            sketch.forget_before(begin)
+        self.forgotten_before = max(self.forgotten_before, begin)
 
     def nbytes(self) -> int:
         return sum(int(sketch.nbytes()) for sketch in self._sketches())
@@ -141,12 +148,11 @@ class SketchTrack:
             return
         part = slice(lo - self.store.dropped, hi - self.store.dropped)
         value, valid = self.store.column(self.need.input, self.where, part)
-        at = self.store.at[part]
-        if self.unit == "time":
-            kept = slice(None) if bool(valid.all()) else valid
-            sketch.extend(element_codes(self.need, value[kept]), at=at[kept])
-        else:
-            sketch.extend(element_codes(self.need, value), valid, at)
+        at = self.store.at[part] if self.unit == "time" else np.arange(lo, hi)
+        if self.need.component == "approx_quantile" and value.dtype == np.float64:
+            valid = valid & (value == value)  # NaN is no value
+        kept = slice(None) if bool(valid.all()) else valid
+        sketch.extend(element_codes(self.need, value[kept]), at=at[kept])
 
 
 def already_settled(instant: int) -> WindowTooLarge:
