@@ -330,7 +330,7 @@ def state(engine: muntin.Engine) -> tuple[Any, ...]:
         engine.stats(),
         engine.explain(),
         list(shard.backfills),
-        set(engine._reserved),
+        set(engine._catalog.reserved),
     )
 
 
