@@ -64,9 +64,13 @@ def test_views_and_what_is_read_of_them(muntin, tmp_path, inputs):
     def pairs(left, right, size=None):
         sides = []
         for name, reach in (("a", left), ("b", right)):
-            events = [(t, k, v) for t, k, v in zip(*(c.to_pylist() for c in tables[name].columns), strict=True)]
+            events = [
+                (t, k, v) for t, k, v in zip(*(c.to_pylist() for c in tables[name].columns), strict=True)
+            ]
             micros = tables[name]["ts"].cast(pa.int64()).to_pylist()
-            sides.append([e for t, e in zip(micros, events, strict=True) if t >= end - min(reach, size or reach)])
+            sides.append(
+                [e for t, e in zip(micros, events, strict=True) if t >= end - min(reach, size or reach)]
+            )
         return Counter((a[1], a[2], b[2]) for a in sides[0] for b in sides[1] if a[1] == b[1])
 
     engine = Engine(archive=archive)
@@ -92,7 +96,7 @@ def test_views_need_a_place(muntin, tmp_path, inputs):
     script.write_text(SCRIPT)
     given = [word for name, path in inputs.items() for word in ("--input", f"{name}={path}")]
     done = muntin("run", script, *given, "--out", tmp_path / "answers")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "'pairs' needs a place on disk: choose one with --archive" in done.output
     assert not (tmp_path / "answers").exists()
     explained = muntin("explain", script)
