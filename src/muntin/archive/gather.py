@@ -14,6 +14,7 @@ import pyarrow as pa
 from muntin.kernels.gather import gather_rows, gather_values
 
 _WORD = 8
+_SMALL = 1 << 16  # bytes below which three copies cost less than looking at each chunk
 
 
 def gather(table: pa.Table, rows: Any) -> pa.Table:
@@ -23,6 +24,8 @@ def gather(table: pa.Table, rows: Any) -> pa.Table:
     >>> gather(halves, np.array([3, 0, 2])).to_pydict()
     {'k': [4, 1, 3]}
     """
+    if table.nbytes < _SMALL:
+        return table.combine_chunks().take(pa.array(rows))
     plain = [field.name for field in table.schema if _is_plain(table.column(field.name))]
     bounds = _chunk_bounds(table, plain)
     if not plain or bounds is None:

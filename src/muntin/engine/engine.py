@@ -22,6 +22,7 @@ from muntin.engine.join_stats import explain_joins, join_stats
 from muntin.engine.operator import Operator
 from muntin.engine.stats import running, stream_stats
 from muntin.engine.view_feed import feed_views
+from muntin.engine.view_statements import run_view
 from muntin.engine.views import Views
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery, JoinQuery
@@ -40,7 +41,6 @@ from muntin.sql import (
     ExplainView,
     RegisterQuery,
     Select,
-    SelectView,
     Statement,
     parse_query,
     parse_statements,
@@ -48,7 +48,6 @@ from muntin.sql import (
 )
 from muntin.stream import Stream
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
-from muntin.view_query import ViewQuery
 from muntin.window import span
 
 Asked = Request | JoinQuery
@@ -131,12 +130,7 @@ class Engine:
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
         smaller windows, share one probe."""
         with self._lock:
-            known = self._views.known()
-            statements = [each for text in texts for each in parse_statements(text, self.streams, known)]
-            selects = [each.select for each in statements if isinstance(each, SelectView)]
-            if len(selects) != len(texts):
-                raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
-            return self._views.select_many(selects)
+            return self._views.select_texts(texts, self.streams)
 
     def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
         """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
@@ -306,8 +300,7 @@ class Engine:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
         with self._lock:
             for name in self._views.close():
-                if name in self._stream_of:
-                    self._drop(name)
+                self._drop_join(name)
 
     def check(self) -> None:
         """Assert every invariant of the state; for tests and for the suspicious."""
@@ -335,7 +328,7 @@ class Engine:
             description["joins"], joined = self._joins.snapshot()
             arrays |= {f"joins/{name}": array for name, array in joined.items()}
             description["view_operators"], held = self._views.snapshot()
-            arrays |= {f"view_operators/{name}": array for name, array in held.items()}
+            arrays |= held
             write_checkpoint(Path(path), description, arrays)
 
     @classmethod
@@ -366,8 +359,7 @@ class Engine:
             engine._stream_of |= dict.fromkeys(queries, stream.name)
         if "joins" in description:
             engine._restore_joins(description["joins"], arrays)
-        for name, saved in description.get("view_operators", {}).items():
-            engine._restore_view(name, saved, arrays)
+        engine._views.restore(description.get("view_operators", {}), arrays, engine.streams)
         engine._stream_of = {name: engine._stream_of[name] for name in description["queries"]}
         return engine
 
@@ -385,18 +377,7 @@ class Engine:
         self._joins.restore(description, named, joins)
         self._stream_of |= {name: query.left.stream.name for name, query in joins.items()}
         for view in views.values():
-            self._views.check_creation(view)
             self._views.create(view)
-
-    def _restore_view(self, name: str, description: dict[str, Any], arrays: dict[str, Any]) -> None:
-        view = parse_view(description["text"], self.streams)
-        assert view is not None
-        self._views.check_creation(view)
-        operator = self._views.create(view).operator
-        assert operator is not None
-        prefix = f"view_operators/{name}/"
-        named = {each[len(prefix) :]: array for each, array in arrays.items() if each.startswith(prefix)}
-        operator.restore(description, named)
 
     # -- within ------------------------------------------------------------------------------------
 
@@ -422,34 +403,15 @@ class Engine:
             case Select(query):
                 return self._try(query, lambda passing: self.lookup(passing))
             case _:
-                return self._run_view(statement)
+                return run_view(statement, self._views, self._add_join, self._drop_join)
         return None
 
-    def _run_view(self, statement: Statement) -> Any:
-        match statement:
-            case CreateView(view):
-                self._create_view(view)
-            case DropView(name):
-                if name in self._views.at_work and name in self._stream_of:
-                    self._drop(name)
-                self._views.drop(name)
-            case AlterView(name, indexing):
-                return self._views.alter(name, indexing)
-            case ExplainView(name):
-                return self._views.explain(name)
-            case SelectView(select):
-                return self._views.select(select)
-        return None
+    def _add_join(self, name: str, join: JoinQuery) -> None:
+        self._add({name: join})
 
-    def _create_view(self, view: ViewQuery) -> None:
-        self._views.create(view)
-        if not isinstance(view.source, JoinQuery):
-            return
-        try:
-            self._add({view.name: view.source})
-        except BaseException:
-            self._views.release(view.name)
-            raise
+    def _drop_join(self, name: str) -> None:
+        if name in self._stream_of:
+            self._drop(name)
 
     def _drop(self, name: str) -> None:
         self._operator_of(name).drop(name)
