@@ -38,6 +38,13 @@ def gather(table: pa.Table, rows: Any) -> pa.Table:
     return pa.table([taken[name] for name in table.column_names], schema=table.schema)
 
 
+def compile_gather() -> None:
+    """Have compiled what large tables need, before somebody waits for it."""
+    many = _SMALL // _WORD
+    wide = pa.array([bytes(2 * _WORD)] * many, pa.binary(2 * _WORD))
+    gather(pa.table({"word": np.arange(many), "wide": wide}), np.arange(1))
+
+
 def _is_plain(column: pa.ChunkedArray) -> bool:
     """Whether its values lie side by side, a whole number of words each, and none is NULL."""
     kind = column.type

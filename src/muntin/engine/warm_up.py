@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.archive.gather import compile_gather
 from muntin.engine.engine import Engine
 from muntin.synopsis.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
@@ -57,6 +58,7 @@ def warm_up() -> float:
         engine.advance()
         for name in engine.queries:
             engine.lookup(name)
+    compile_gather()
     with tempfile.TemporaryDirectory() as directory:
         engine.checkpoint(Path(directory) / "state")
         Engine.restore(Path(directory) / "state")
