@@ -96,7 +96,7 @@ def test_views_need_a_place(muntin, tmp_path, inputs):
     script.write_text(SCRIPT)
     given = [word for name, path in inputs.items() for word in ("--input", f"{name}={path}")]
     done = muntin("run", script, *given, "--out", tmp_path / "answers")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "'pairs' needs a place on disk: choose one with --archive" in done.output
     assert not (tmp_path / "answers").exists()
     explained = muntin("explain", script)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from muntin.kernels.gather import gather_rows, gather_values
 
 _WORD = 8
+_SMALL = 1 << 16  # bytes below which three copies cost less than looking at each chunk
 
 
 def gather(table: pa.Table, rows: Any) -> pa.Table:
@@ -23,6 +24,8 @@ def gather(table: pa.Table, rows: Any) -> pa.Table:
     >>> gather(halves, np.array([3, 0, 2])).to_pydict()
     {'k': [4, 1, 3]}
     """
+    if table.nbytes < _SMALL:
+        return table.combine_chunks().take(pa.array(rows))
     plain = [field.name for field in table.schema if _is_plain(table.column(field.name))]
     bounds = _chunk_bounds(table, plain)
     if not plain or bounds is None:
@@ -33,6 +36,13 @@ def gather(table: pa.Table, rows: Any) -> pa.Table:
         other = table.select(rest).combine_chunks().take(pa.array(rows))
         taken |= {name: other.column(name) for name in rest}
     return pa.table([taken[name] for name in table.column_names], schema=table.schema)
+
+
+def compile_gather() -> None:
+    """Have compiled what large tables need, before somebody waits for it."""
+    many = _SMALL // _WORD
+    wide = pa.array([bytes(2 * _WORD)] * many, pa.binary(2 * _WORD))
+    gather(pa.table({"word": np.arange(many), "wide": wide}), np.arange(1))
 
 
 def _is_plain(column: pa.ChunkedArray) -> bool:

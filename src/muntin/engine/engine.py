@@ -27,7 +27,7 @@ from muntin.engine.stats import stream_stats
 from muntin.engine.view_feed import feed_views
 from muntin.errors import MuntinError
 from muntin.join_query import AnyQuery
-from muntin.sql import RegisterQuery, SelectView, parse_query, parse_statements
+from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 
@@ -110,12 +110,7 @@ class Engine:
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
         smaller windows, share one probe."""
         with self._lock:
-            known = self._views.known()
-            statements = [each for text in texts for each in parse_statements(text, self.streams, known)]
-            selects = [each.select for each in statements if isinstance(each, SelectView)]
-            if len(selects) != len(texts):
-                raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
-            return self._views.select_many(selects)
+            return self._views.select_texts(texts, self.streams)
 
     def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
         """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""

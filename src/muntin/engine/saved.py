@@ -30,7 +30,7 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
         arrays |= _below(f"{number}/", named)
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
-    return description, arrays | _below("joins/", joined) | _below("view_operators/", held)
+    return description, arrays | _below("joins/", joined) | held
 
 
 def load(catalog: Catalog, description: Description, arrays: Named) -> None:
@@ -39,8 +39,7 @@ def load(catalog: Catalog, description: Description, arrays: Named) -> None:
         _load_stream(catalog, saved, _under(f"{number}/", arrays))
     if "joins" in description:
         _load_joins(catalog, description["joins"], _under("joins/", arrays))
-    for name, saved in description.get("view_operators", {}).items():
-        _load_view(catalog, saved, _under(f"view_operators/{name}/", arrays))
+    catalog.views.restore(description.get("view_operators", {}), arrays, catalog.streams)
     catalog.stream_of = {name: catalog.stream_of[name] for name in description["queries"]}
 
 
@@ -67,17 +66,7 @@ def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> None:
     catalog.joins.restore(saved, arrays, joins)
     catalog.stream_of |= {name: query.left.stream.name for name, query in joins.items()}
     for view in views.values():
-        catalog.views.check_creation(view)
         catalog.views.create(view)
-
-
-def _load_view(catalog: Catalog, saved: Description, arrays: Named) -> None:
-    view = parse_view(saved["text"], catalog.streams)
-    assert view is not None
-    catalog.views.check_creation(view)
-    operator = catalog.views.create(view).operator
-    assert operator is not None
-    operator.restore(saved, arrays)
 
 
 def _below(prefix: str, arrays: Named) -> Named:

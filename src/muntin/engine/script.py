@@ -106,5 +106,5 @@ def run(
         case ExplainView(name):
             return catalog.views.explain(name)
         case SelectView(select):
-            return catalog.views.select(select)
+            return catalog.views.select_many([select])[0]
     return None

@@ -19,6 +19,8 @@ from muntin.engine.view_answer import make_answer, read_results
 from muntin.engine.view_operator import ViewOperator
 from muntin.engine.wide_join import WideJoin
 from muntin.errors import ArchiveError, MuntinError, NotFound, nearest
+from muntin.sql import SelectView, parse_statements, parse_view
+from muntin.stream import Stream
 from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
 from muntin.window import span
 
@@ -38,6 +40,7 @@ class Views:
 
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
+        self.check_creation(query)
         operator: ViewOperator | None = None
         clocks = [self._joins.clock_of(side.stream.name) for side in query.source.sides]
         if isinstance(query.source, NegationQuery):
@@ -92,10 +95,6 @@ class Views:
         view.archive.migrate(indexing)
         return indexing
 
-    def select(self, select: ViewSelect) -> pa.Table:
-        """Answer a SELECT from a view."""
-        return self.select_many([select])[0]
-
     def select_many(self, selects: Sequence[ViewSelect]) -> list[pa.Table]:
         """Answer several SELECTs: those of one view and the same bounds of its key share one probe."""
         rows: dict[Any, tuple[View, pa.Table]] = {}
@@ -108,6 +107,15 @@ class Views:
             view, found = rows[asked]
             answers.append(make_answer(view, found, each, self._is_complete(each.view.name)))
         return answers
+
+    def select_texts(self, texts: Sequence[str], streams: Mapping[str, Stream]) -> list[pa.Table]:
+        """Answer texts that are a SELECT from a view each."""
+        known = self.known()
+        statements = [each for text in texts for each in parse_statements(text, streams, known)]
+        selects = [each.select for each in statements if isinstance(each, SelectView)]
+        if len(selects) != len(texts):
+            raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
+        return self.select_many(selects)
 
     def lookup(self, name: str, key: Any = None) -> pa.Table:
         """The results of a view, or those with a key or one of some keys, in the order of keys."""
@@ -184,8 +192,21 @@ class Views:
         for name, operator in self.operators().items():
             description, named = operator.snapshot()
             descriptions[name] = {**description, "text": self.at_work[name].query.text}
-            arrays |= {f"{name}/{each}": array for each, array in named.items()}
+            arrays |= {f"{_prefix(name)}{each}": array for each, array in named.items()}
         return descriptions, arrays
+
+    def restore(
+        self, descriptions: Mapping[str, Any], arrays: Mapping[str, Any], streams: Mapping[str, Stream]
+    ) -> None:
+        """The views with operators of their own, as a snapshot has them."""
+        for name, description in descriptions.items():
+            view = parse_view(description["text"], streams)
+            assert view is not None
+            operator = self.create(view).operator
+            assert operator is not None
+            prefix = _prefix(name)
+            named = {each[len(prefix) :]: arrays[each] for each in arrays if each.startswith(prefix)}
+            operator.restore(description, named)
 
     def require(self, name: str, names: Mapping[str, Any] | set[str]) -> None:
         """Raise an error if a view is not among the names."""
@@ -226,3 +247,8 @@ class Views:
         for path in sorted(self._folder.iterdir()):
             if (path / "directory").exists() and not any(self._path(name) == path for name in self.at_work):
                 yield View.open(path)
+
+
+def _prefix(name: str) -> str:
+    """Of the arrays of a view in a checkpoint."""
+    return f"view_operators/{name}/"

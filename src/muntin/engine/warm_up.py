@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.archive.gather import compile_gather
 from muntin.engine.engine import Engine
 from muntin.kernels.jit import CACHE
 from muntin.synopsis.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
@@ -100,6 +101,7 @@ def _serve(queries: dict[str, str]) -> Engine:
         engine.advance()
         for name in queries:
             engine.lookup(name)
+    compile_gather()
     with tempfile.TemporaryDirectory() as directory:
         engine.checkpoint(Path(directory) / "state")
         return Engine.restore(Path(directory) / "state")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,10 +24,21 @@ from muntin.engine.materialized_view import MaterializedView
 from muntin.errors import MuntinError, NotFound, nearest
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
-from muntin.spark.archive_tasks import PART, REPORTS, TASK, Told, results_of, rewrite_parts, stored_part
+from muntin.spark.archive_tasks import (
+    PART,
+    REPORTS,
+    TASK,
+    Told,
+    column_of,
+    results_of,
+    rewrite_parts,
+    stored_part,
+)
 from muntin.spark.stream_of import stream_of, to_spark_type
 from muntin.sql import parse_view
 from muntin.view_query import ViewQuery
+
+_MILLISECOND = 1_000  # microseconds
 
 
 def archive_join(
@@ -56,7 +66,8 @@ def archive_join(
     source = view.source
     if not isinstance(source, JoinQuery) or any(side.window.to for side in source.sides):
         raise MuntinError(
-            f"on Spark a view joins two streams over time windows that end now; '{view.name}' does not: keep it embedded"
+            f"on Spark a view joins two streams over time windows that end now; '{view.name}' does not: keep it "
+            "embedded"
         )
     for side in source.sides:
         if side.stream.name not in streams:
@@ -69,11 +80,11 @@ def archive_join(
 def _pairs(join: JoinQuery, streams: Mapping[str, DataFrame]) -> DataFrame:
     """The pairs that are ever in both windows, as Spark's own join finds them: it forgets events by these times."""
     left, right = (_side(side, join, number, streams) for number, side in enumerate(join.sides))
-    at = [_column(side, side.stream.time) for side in join.sides]
+    at = [_column(number, side.stream.time) for number, side in enumerate(join.sides)]
     sizes = [F.expr(f"INTERVAL {side.window.size} MICROSECONDS") for side in join.sides]
     condition = (at[1] <= at[0] + sizes[0]) & (at[0] <= at[1] + sizes[1])
     for ours, theirs in join.on:
-        condition &= _column(join.left, ours.columns[0]) == _column(join.right, theirs.columns[0])
+        condition &= _column(0, ours.columns[0]) == _column(1, theirs.columns[0])
     return left.join(right, condition, "inner")
 
 
@@ -83,7 +94,7 @@ def _side(side: JoinSide, join: JoinQuery, number: int, streams: Mapping[str, Da
         _check_column(value)
     wanted = sorted({*side.columns, side.stream.time, *(value.columns[0] for value in on)})
     return streams[side.stream.name].select(
-        *(F.col(f"`{name}`").alias(f"{side.name}.{name}") for name in wanted)
+        *(F.col(f"`{name}`").alias(column_of(number, name)) for name in wanted)
     )
 
 
@@ -94,8 +105,8 @@ def _check_column(value: Expression) -> None:
         )
 
 
-def _column(side: JoinSide, name: str) -> Column:
-    return F.col(f"`{side.name}.{name}`")
+def _column(side: int, name: str) -> Column:
+    return F.col(f"`{column_of(side, name)}`")
 
 
 class _Keeper:
@@ -162,9 +173,7 @@ class _Keeper:
     def _instant(self, batch: int) -> int | None:
         """The last update instant up to the watermark of a micro-batch, which Spark notes before it runs it."""
         lines = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
-        watermark = int(json.loads(lines[1])["batchWatermarkMs"]) * (
-            timedelta(milliseconds=1) // timedelta(microseconds=1)
-        )
+        watermark = int(json.loads(lines[1])["batchWatermarkMs"]) * _MILLISECOND
         return watermark - watermark % self._view.every if watermark > 0 else None
 
     def _let_wait(self, rows: DataFrame, batch: int) -> None:

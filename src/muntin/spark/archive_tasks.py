@@ -24,6 +24,11 @@ REPORTS = "report STRING"
 _remote_update = lru_cache(maxsize=4)(lambda told: RemoteUpdate.from_description(json.loads(told)))
 
 
+def column_of(side: int, name: str) -> str:
+    """What a column of a side is called in pairs on Spark, which reads dots as something else."""
+    return f"{side}_{name}"
+
+
 @dataclass(frozen=True)
 class Told:
     """A view as plain data; workers parse its text again, once per process."""
@@ -59,8 +64,10 @@ def results_of(told: Told, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     assert isinstance(join, JoinQuery)
     for batch in batches:
         given = {
-            name: _without_zone(column)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            f"{side.name}.{name}": _without_zone(batch.column(column))
+            for number, side in enumerate(join.sides)
+            for name in side.stream.schema.names
+            if (column := column_of(number, name)) in batch.schema.names
         }
         if join.where is not None:
             passing = join.where.evaluate(given).fill_null(False)
