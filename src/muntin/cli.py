@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -179,7 +180,7 @@ def warm_up() -> None:
     from muntin.engine.warm_up import warm_up
     from muntin.kernels.jit import CACHE
 
-    seconds = warm_up(processes=2)
+    seconds = warm_up(processes=min(2, os.cpu_count() or 1))
     where = f"kept in {CACHE}" if CACHE else "not kept: there is no writable cache directory"
     typer.echo(f"compiled or loaded in {seconds:.1f} s, {where}")
 
