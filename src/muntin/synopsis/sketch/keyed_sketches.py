@@ -149,7 +149,10 @@ class KeyedSketches(Synopsis[EventRing]):
         if instant - window.to < self._fed_to:
             if instant < self.kept_from:
                 raise already_settled(self._fed_to + window.to)
-            since, stop = 2**62, first  # asked for since then: of what was settled nobody knows which is older
+            since, stop = (
+                2**62,
+                first,
+            )  # asked for since then: of what was settled nobody knows which is older
         part = slice(max(first, min(self.store.find(since), stop)), max(first, stop))
         keys = max(len(self._last_at), width, int(self._keys(part).max(initial=-1)) + 1)
         slot_of = np.full(keys + 1, -1)  # the last is of no key

@@ -215,9 +215,7 @@ class Sketched(Synopsis[EventRing]):
 
     def known_since(self, window: Window, need: Need) -> int:
         return (
-            self.store.began_at
-            if need.input.argument is None
-            else self._track_of(window, need).known_since
+            self.store.began_at if need.input.argument is None else self._track_of(window, need).known_since
         )
 
     def _track_of(self, window: Window, need: Need) -> SketchTrack:
