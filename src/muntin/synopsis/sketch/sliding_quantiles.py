@@ -62,6 +62,9 @@ class RisingQuantiles(Rising):
         used = self.used
         return {"value": self.value[:used], "gap": self.gap[:used], "spread": self.spread[:used]}
 
+    def room(self) -> int:
+        return len(self.value)
+
     def nbytes(self) -> int:
         return self.value.nbytes + self.gap.nbytes + self.spread.nbytes
 

@@ -147,6 +147,14 @@ class StickySample(ABC):
         """Elements that are kept."""
         return len(self._kept)
 
+    def most_entries(self) -> int:
+        """What `entries` can be for as many elements as are needed now."""
+        count = self.end - self.kept_from
+        if self.window is not None:
+            return (count >> self._highest) + 2 + self.chunk
+        doublings = max(0, (count // self._youngest).bit_length())
+        return self._youngest * (doublings + 2) + 2 * self.chunk
+
     def nbytes(self) -> int:
         """Bytes of state."""
         return self._kept.nbytes()
