@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
+from itertools import product
 from time import process_time
 from typing import Any
 
@@ -17,7 +19,13 @@ from muntin.synopsis.sketch import SlidingCounts, SlidingQuantiles
 
 BATCH = 65_536
 EPSILONS = (0.1, 0.03, 0.01, 0.003)
-SETTINGS = ((64, 1), (256, 2), (1024, 4))  # slices, and by how much a sketch is finer than usual
+SLICES = (64, 256, 1024)
+PARAMETERS = {
+    "KLL": (100, 200, 400),
+    "REQ": (6, 12, 24),
+    "t-digest": (50, 100, 200),
+    "frequent items": (6, 8, 10),
+}
 INSTANTS = 7  # at which windows are asked for
 
 COLUMNS = [
@@ -27,7 +35,7 @@ COLUMNS = [
 ]  # fmt: skip
 EQUAL = [
     Column("of", "of"), Column("method", "beside"), Column("setting", "setting"),
-    Column("bytes", "bytes / ours", ".2f"), Column("rate", "rate / ours", ".2f"),
+    Column("error", "largest error / n", ".5f"), Column("bytes", "bytes / ours", ".2f"), Column("rate", "rate / ours", ".2f"),
     Column("look_up", "look-up / ours", ".1f"),
 ]  # fmt: skip
 
@@ -61,14 +69,14 @@ def quantile_rows(window: int) -> list[dict[str, Any]]:
     methods += [
         ("sliding_quantiles, bounded", f"{eps:g}", SlidingQuantiles(FLOAT, eps, window)) for eps in EPSILONS
     ]
-    for slices, finer in SETTINGS:
-        made = {
-            "KLL": (200 * finer, kll_doubles_sketch, update_each),
-            "REQ": (12 * finer, req_floats_sketch, update_floats),
-            "t-digest": (100 * finer, tdigest_double, update_each),
-        }  # fmt: skip
-        for name, (parameter, kind, update) in made.items():
-            sketch = Sliced(window, lambda kind=kind, parameter=parameter: kind(parameter), update, slices)
+    made = {
+        "KLL": (kll_doubles_sketch, update_each),
+        "REQ": (req_floats_sketch, update_floats),
+        "t-digest": (tdigest_double, update_each),
+    }
+    for (name, (kind, update)), slices in product(made.items(), SLICES):
+        for parameter in PARAMETERS[name]:
+            sketch = Sliced(window, partial(kind, parameter), update, slices)
             methods.append((name, f"{slices} x {parameter}", sketch))
     return [_row("quantiles", stream, window, *method) for method in methods]
 
@@ -83,9 +91,8 @@ def count_rows(window: int) -> list[dict[str, Any]]:
         ("sliding_counts", f"{eps:g}", SlidingCounts(eps)) for eps in EPSILONS
     ]
     methods += [("sliding_counts, bounded", f"{eps:g}", SlidingCounts(eps, window)) for eps in EPSILONS]
-    for slices, finer in SETTINGS:
-        size = 6 + finer // 2  # the logarithm of its table
-        sketch = SlicedItems(window, lambda size=size: frequent_items_sketch(size), update_items, slices)
+    for slices, size in product(SLICES, PARAMETERS["frequent items"]):  # the logarithm of its table
+        sketch = SlicedItems(window, partial(frequent_items_sketch, size), update_items, slices)
         methods.append(("frequent items", f"{slices} x 2^{size}", sketch))
     return [_row("counts", stream, window, *method) for method in methods]
 
@@ -111,20 +118,29 @@ def _row(of: str, stream: np.ndarray, window: int, method: str, setting: str, sk
 
 
 def equal_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every rival beside the smallest of ours, for any length, whose observed error is no larger."""
+    """Every rival, at each setting that no other of it beats in both error and bytes, beside the smallest of ours,
+    for any length, whose observed error is no larger."""
     found = []
     for row in rows:
+        alike = [each for each in rows if each["of"] == row["of"]]
         ours = [
-            each for each in rows
-            if each["method"] in ("sliding_quantiles", "sliding_counts") and each["of"] == row["of"]
-            and each["error"] <= row["error"]
-        ]  # fmt: skip
-        if row["method"].startswith("sliding") or not ours:
+            each
+            for each in alike
+            if each["method"] in ("sliding_quantiles", "sliding_counts") and each["error"] <= row["error"]
+        ]
+        if row["method"].startswith("sliding") or not ours or _is_beaten(row, alike):
             continue
         best = min(ours, key=lambda each: each["bytes"])
         times = {key: row[key] / best[key] for key in ("bytes", "rate", "look_up")}
-        found.append({"of": row["of"], "method": row["method"], "setting": row["setting"], **times})
+        found.append({key: row[key] for key in ("of", "method", "setting", "error")} | times)
     return found
+
+
+def _is_beaten(row: dict[str, Any], alike: list[dict[str, Any]]) -> bool:
+    """Whether another setting of the same method has less of one and no more of the other."""
+    place = row["error"], row["bytes"]
+    others = [(each["error"], each["bytes"]) for each in alike if each["method"] == row["method"]]
+    return any(error <= place[0] and size <= place[1] and (error, size) != place for error, size in others)
 
 
 CHART = RivalsChart()
