@@ -105,10 +105,16 @@ class WholeStreamCounts:
 class Sliced:
     """A sketch of another library for each slice of the window, merged when asked."""
 
-    def __init__(self, window: int, make: Callable[[], Any], update: Callable[[Any, np.ndarray], None]):
+    def __init__(
+        self,
+        window: int,
+        make: Callable[[], Any],
+        update: Callable[[Any, np.ndarray], None],
+        slices: int = SLICES,
+    ):
         self.make, self.update = make, update
-        self.slice = window // SLICES
-        self.sketches: deque[Any] = deque(maxlen=SLICES + 1)
+        self.slice = window // slices
+        self.sketches: deque[Any] = deque(maxlen=slices + 1)
         self.end = 0
 
     def extend(self, value: np.ndarray) -> None:
@@ -185,3 +191,20 @@ class ExponentialHistogram:
 def true_counts(window: np.ndarray) -> Counter[int]:
     """How often each item occurs."""
     return Counter(window.tolist())
+
+
+def update_each(sketch: Any, part: np.ndarray) -> None:
+    """Numbers for a sketch of quantiles."""
+    sketch.update(part)
+
+
+def update_floats(sketch: Any, part: np.ndarray) -> None:
+    """The same for one that knows short floats only."""
+    sketch.update(part.astype(np.float32))
+
+
+def update_items(sketch: Any, part: np.ndarray) -> None:
+    """Items, counted beforehand: the library takes them one by one."""
+    item, count = np.unique(part, return_counts=True)
+    for each, number in zip(item.tolist(), count.tolist(), strict=True):
+        sketch.update(each, number)

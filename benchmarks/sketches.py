@@ -18,6 +18,9 @@ from benchmarks.sketch_rivals import (
     WholeStreamCounts,
     WholeStreamQuantiles,
     true_counts,
+    update_each,
+    update_floats,
+    update_items,
 )
 from muntin.synopsis.sketch import SampledCounts, SampledQuantiles, SlidingCounts, SlidingQuantiles
 
@@ -66,12 +69,6 @@ def measure_quantiles(window: int) -> list[dict[str, Any]]:
     random = np.random.default_rng(1)
     stream = random.lognormal(size=2 * window) * (1 + np.arange(2 * window) / window)
 
-    def update(sketch: Any, part: np.ndarray) -> None:
-        sketch.update(part)
-
-    def update_floats(sketch: Any, part: np.ndarray) -> None:
-        sketch.update(part.astype(np.float32))
-
     methods: list[tuple[str, Any, float | None]] = [
         ("exact ring", Ring(window), 0.0),
         ("sliding_quantiles", SlidingQuantiles(FLOAT, EPS), EPS),
@@ -79,12 +76,12 @@ def measure_quantiles(window: int) -> list[dict[str, Any]]:
         ("sampled_quantiles", SampledQuantiles(FLOAT, EPS, DELTA), EPS),
         ("sliding_quantiles, eps = 0.1", SlidingQuantiles(FLOAT, 10 * EPS), 10 * EPS),
         ("sampled_quantiles, eps = 0.1", SampledQuantiles(FLOAT, 10 * EPS, DELTA), 10 * EPS),
-        ("KLL, by slices", Sliced(window, lambda: kll_doubles_sketch(200), update), None),
+        ("KLL, by slices", Sliced(window, lambda: kll_doubles_sketch(200), update_each), None),
         ("REQ, by slices", Sliced(window, lambda: req_floats_sketch(12), update_floats), None),
-        ("t-digest, by slices", Sliced(window, lambda: tdigest_double(100), update), None),
+        ("t-digest, by slices", Sliced(window, lambda: tdigest_double(100), update_each), None),
         ("Greenwald-Khanna, whole stream", WholeStreamQuantiles(EPS), None),
     ]
-    return [_row("quantiles", stream, window, *method, _rank_error) for method in methods]
+    return [_row("quantiles", stream, window, *method, rank_error) for method in methods]
 
 
 def measure_counts(window: int) -> list[dict[str, Any]]:
@@ -95,22 +92,21 @@ def measure_counts(window: int) -> list[dict[str, Any]]:
     stream = (random.zipf(1.2, 2 * window) + np.arange(2 * window) // (window // 3)) % 10**6
     often = int(true_counts(stream[window:]).most_common(1)[0][0])
 
-    def update(sketch: Any, part: np.ndarray) -> None:
-        item, count = np.unique(part, return_counts=True)
-        for each, number in zip(item.tolist(), count.tolist(), strict=True):
-            sketch.update(each, number)
-
     methods: list[tuple[str, Any, float | None]] = [
         ("exact ring", Ring(window), 0.0),
         ("sliding_counts", SlidingCounts(EPS), EPS),
         ("sliding_counts, bounded", SlidingCounts(EPS, window), EPS),
         ("sampled_counts", SampledCounts(EPS, DELTA), EPS),
         ("sliding_counts, eps = 0.1", SlidingCounts(10 * EPS), 10 * EPS),
-        ("frequent items, by slices", SlicedItems(window, lambda: frequent_items_sketch(10), update), None),
+        (
+            "frequent items, by slices",
+            SlicedItems(window, lambda: frequent_items_sketch(10), update_items),
+            None,
+        ),
         ("Misra-Gries, whole stream", WholeStreamCounts(EPS), None),
         ("exponential histogram", ExponentialHistogram(often, EPS), EPS),
     ]
-    return [_row("counts", stream, window, *method, _count_error) for method in methods]
+    return [_row("counts", stream, window, *method, count_error) for method in methods]
 
 
 def _row(of: str, stream: np.ndarray, window: int, name: str, method: Any, promised: float | None,
@@ -140,7 +136,8 @@ def _compile(method: Any, stream: np.ndarray) -> None:
         other.summary(rows=BATCH)
 
 
-def _rank_error(method: Any, stream: np.ndarray, rows: int) -> tuple[float, float]:
+def rank_error(method: Any, stream: np.ndarray, rows: int) -> tuple[float, float]:
+    """The largest error of some quantiles of the last elements, as a part of them, and CPU seconds of the look-up."""
     before = process_time()
     if hasattr(method, "summary"):
         found = method.summary(rows=rows).quantiles(PHIS)
@@ -156,7 +153,8 @@ def _rank_error(method: Any, stream: np.ndarray, rows: int) -> tuple[float, floa
     return max(0.0, worst) / rows, spent
 
 
-def _count_error(method: Any, stream: np.ndarray, rows: int) -> tuple[float, float]:
+def count_error(method: Any, stream: np.ndarray, rows: int) -> tuple[float, float]:
+    """The largest error of any item's count, likewise."""
     before = process_time()
     if hasattr(method, "summary"):
         summary = method.summary(rows=rows)

@@ -279,6 +279,38 @@ def test_a_tighter_promise_while_the_stream_runs() -> None:
     engine.check()
 
 
+@pytest.mark.parametrize("keys", ["", "k"])
+def test_windows_in_the_past_registered_while_the_stream_runs(keys: str) -> None:
+    """What was settled before tells nothing of them: no answer is wrong, and after TO and the window all are whole."""
+    engine, events = loaded(6000)
+    chosen, group = ("k, ", " GROUP BY k") if keys else ("", "")
+    select = f"SELECT {chosen}{QUANTILES}, {ITEMS} FROM s"
+    engine.register(f"{select} [RANGE 9 SECONDS SLIDE 1 SECOND]{group}", "now")
+    first, *rest = events.batches([2000, 2500, 3000, 3500, 4000, 4500, 5000])
+    engine.push("s", first)
+    engine.advance()
+    engine.register(f"{select} [RANGE 12 SECONDS TO 6 SECONDS SLIDE 1 SECOND]{group}", "past")
+    if not keys:
+        engine.register(f"{select} [ROWS 800 TO 300]", "rows")
+        assert engine.lookup("rows")["complete"].to_pylist() == [False]
+    done, complete = len(first["ts"]), []
+    for batch in rest:
+        engine.push("s", batch)
+        done += len(batch["ts"])
+        found = engine.lookup("past")
+        for row in [*engine.advance().get("past", found).to_pylist(), *found.to_pylist()]:
+            complete.append(row["complete"])
+            if row["complete"]:
+                assert_time_row(row, events, events.arrival[:done], row.get("k"))
+        engine.check()
+    assert all(complete[-3:])
+    if not keys:
+        (row,) = engine.lookup("rows").to_pylist()
+        x = events.x[events.order[-800:-300]]
+        assert row["complete"]
+        assert_quantile(row, "p90", 0.9, 0.25, x[~np.isnan(x)])
+
+
 def test_state_is_small() -> None:
     """Beside an exact query over the same window."""
     sizes = []

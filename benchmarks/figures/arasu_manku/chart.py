@@ -1,4 +1,4 @@
-"""Two panels: errors beside what was promised, and how much smaller than a ring sketches are."""
+"""Errors beside what was promised and how much smaller than a ring sketches are; errors over bytes, beside rivals."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.figures.page import Record
 from benchmarks.figures.plot import STYLE
 
 COLOURS = {16: "#009E73", 64: "#0072B2", 256: "#D55E00"}
+PALETTE = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00")
 LINES = {"bounded": "-", "unbounded": "--"}
 
 
@@ -51,3 +52,28 @@ class BoundsChart:
         panel.set_xscale("log", base=2)
         panel.set_xlabel("elements in the window, W")
         panel.legend(frameon=False, fontsize=8)
+
+
+@dataclass(frozen=True)
+class RivalsChart:
+    """A panel for quantiles and one for counts: observed error over bytes, a line for each method."""
+
+    def draw(self, record: Record, path: Path) -> None:
+        """Write the figure; the same record gives the same file."""
+        with plt.rc_context(STYLE):
+            figure, panels = plt.subplots(1, 2, figsize=(10.4, 4.3))
+            for panel, of in zip(panels, ("quantiles", "counts"), strict=True):
+                rows = [row for row in record["rows"] if row["of"] == of]
+                for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
+                    points = sorted((row["bytes"], row["error"]) for row in rows if row["method"] == method)
+                    line = "-" if method.startswith("sliding") else "--"
+                    panel.plot(*zip(*points, strict=True), line, color=PALETTE[number], marker="o", markersize=3.6,
+                               label=method)  # fmt: skip
+                panel.set_xscale("log")
+                panel.set_yscale("log")
+                panel.set_xlabel("bytes")
+                panel.set_title(f"{of.capitalize()}: largest error / n")
+                panel.legend(frameon=False, fontsize=8)
+            figure.tight_layout(w_pad=2.5)
+            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
+            plt.close(figure)

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
+from muntin.aggregate.contract import Aggregate, Lowered, Partials
+from muntin.aggregate.holistic import Quantile
 
 ERROR = "_error"  # suffix of the companions
 _FINEST = 1e-5
@@ -28,7 +29,7 @@ class Counts(Protocol):
         """Items that may occur in more than that part of the window, with such bounds."""
 
 
-class ApproxQuantile(Aggregate):
+class ApproxQuantile(Quantile):
     """A value whose rank differs from `ceil(phi * n)` by at most `eps * n`; with a `delta`, but for that
     chance. NaN is left out like NULL."""
 
@@ -37,14 +38,8 @@ class ApproxQuantile(Aggregate):
     parameters = ("phi", "eps")
     optional = ("delta",)
 
-    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None or not is_number(argument):
-            raise TypeError("takes a number")
-        return argument
-
     def check_parameters(self, parameters: tuple[Any, ...]) -> None:
-        if not 0 < parameters[0] <= 1:
-            raise ValueError("phi must lie in (0, 1]")
+        super().check_parameters(parameters)
         check_promise(*parameters[1:])
 
     def lower(self, partials: Partials) -> Lowered:

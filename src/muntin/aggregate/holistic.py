@@ -8,7 +8,7 @@ functions below do it from the values of each slot, sorted and laid end to end: 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ class Quantile(Aggregate):
 
     name = "quantile"
     components = ("quantile",)
-    parameters = ("phi",)
+    parameters: ClassVar[tuple[str, ...]] = ("phi",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None or not is_number(argument):

@@ -118,5 +118,6 @@ def _warm_up_sketches() -> None:
         sketch.extend(element, at=at)
         sketch.forget_before(10)
         sketch.summary(since=100)
+    counts.extend(at << 33, at=at + 1000)  # items that do not fit half of a word
     quantiles.summary(since=100).quantile(0.5)
     counts.count(3, since=100)

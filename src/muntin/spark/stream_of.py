@@ -55,6 +55,10 @@ def to_spark_type(kind: pa.DataType) -> spark.DataType:
     """The type of a column of answers."""
     if pa.types.is_timestamp(kind):
         return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
+    if pa.types.is_list(kind):
+        return spark.ArrayType(to_spark_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return spark.StructType([spark.StructField(part.name, to_spark_type(part.type)) for part in kind])
     for each, arrow in _TYPES.items():
         if arrow == kind:
             return each()

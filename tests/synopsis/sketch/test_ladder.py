@@ -105,6 +105,7 @@ def test_windows_shrink_and_grow(name: str, kind: str, seed: int, eps: float, st
         first += int(go * (end - first))
         sketch.forget(first)
         sketch.check()
+        assert sketch.entries() <= sketch.most_entries()
         for start in {first, (first + end) // 2, (first + 7 * end) // 8}:
             assert_right(sketch, stream[start:end], eps * (end - start), rows=end - start)
 

@@ -112,6 +112,7 @@ def test_counts_are_never_too_high(
     sample = SampledCounts(0.1, 0.1, window, seed)
     sample.extend(stream)
     sample.check()
+    assert sample.entries() <= sample.most_entries()
     rows = max(1, int(share * min(count, window or count)))
     true, summary = counts(stream[count - rows :]), sample.summary(rows=rows)
     assert all(

@@ -43,6 +43,17 @@ def test_misra_gries(text: str, counters: int, left: dict[str, int]) -> None:
     assert misra_gries(text, counters) == left
 
 
+def test_m8_the_printed_rule_reports_every_item() -> None:
+    """f~ >= s - eps, as printed, holds for all that was counted at all; it is (s - eps) N."""
+    stream = np.concatenate([np.repeat([1, 2], 300), np.arange(10, 110)])
+    sketch, support, eps = SlidingCounts(0.1), 0.3, 0.1
+    sketch.extend(stream)
+    summary = sketch.summary()
+    true, printed = counts(stream), summary.item[summary.count_of >= support - eps].tolist()
+    assert any(true[item] < (support - eps) * len(stream) for item in printed)
+    assert [each.item for each in summary.frequent(support)] == [1, 2]
+
+
 def test_m2_one_counter_less_misses_an_item() -> None:
     """At eps = 1/2 an item that occurs in half of all must be there; one counter has neither."""
     assert misra_gries("abab", 1) == {}

@@ -104,6 +104,10 @@ class BlockStore:
         """Entries of all blocks."""
         return int(self.arrays.about[self.live(), USED].sum())
 
+    def room(self) -> int:
+        """Entries that there is room for."""
+        return len(self.arrays.item)
+
     def nbytes(self) -> int:
         return sum(int(array.nbytes) for array in self.arrays)
 

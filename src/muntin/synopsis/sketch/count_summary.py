@@ -43,7 +43,7 @@ class CountSummary:
     @staticmethod
     def of(item: Ints, count_of: Ints, spared: Ints, count: int, slack: int, left_out: int) -> CountSummary:
         """Of pairs in any order, of which several may be of one item; O(pairs log pairs)."""
-        order = np.argsort(item)
+        order = _order(item)
         item, count_of, spared = item[order], count_of[order], spared[order]
         items = sum_items(item, count_of, spared)
         return CountSummary(item[:items], count_of[:items], spared[:items], count, slack, left_out)
@@ -82,3 +82,17 @@ class CountSummary:
             sum(each.slack for each in summaries),
             sum(each.left_out for each in summaries),
         )
+
+
+def _order(item: Ints) -> Ints:
+    """As `np.argsort`; several times as fast where an item and its place fit one number, which is then sorted.
+
+    >>> _order(np.array([7, -9, 7])).tolist()
+    [1, 0, 2]
+    """
+    bits = len(item).bit_length()
+    if not len(item) or (int(item.max()) - int(item.min())).bit_length() + bits > 62:
+        return np.argsort(item)
+    both = (item - item.min()) << bits | np.arange(len(item))
+    both.sort()
+    return both & ((1 << bits) - 1)

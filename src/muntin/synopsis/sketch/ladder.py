@@ -288,6 +288,12 @@ class Ladder(ABC, Generic[R]):
         """Entries in blocks, finished or rising, and elements that wait."""
         return self._blocks.entries() + sum(self._rising_entries()) + len(self._fresh)
 
+    def most_entries(self) -> int:
+        """What `entries` can be until windows grow: there is room for no more."""
+        rising = sum(each.room() for each in self._rising.values())
+        waiting = self.geometry.waiting or max(self.geometry.window, len(self._fresh))
+        return self._blocks.room() + rising + waiting
+
     @abstractmethod
     def _rising_entries(self) -> Iterator[int]: ...
 

@@ -30,4 +30,8 @@ class Rising(ABC):
         """What it knows."""
 
     @abstractmethod
+    def room(self) -> int:
+        """Entries that it can have without growing."""
+
+    @abstractmethod
     def nbytes(self) -> int: ...

@@ -29,7 +29,6 @@ import numpy as np
 
 from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
-from muntin.synopsis.sketch.geometry import check_eps
 from muntin.synopsis.sketch.sticky_sample import StickySample
 
 
@@ -46,10 +45,7 @@ class SampledCounts(StickySample):
 
     def __init__(self, eps: float, delta: float, window: int | None = None, seed: int = 0):
         """For windows of any length, or up to `window` elements; equal seeds make equal choices."""
-        check_eps(eps)
-        check_delta(delta)
-        self.eps, self.delta = eps, delta
-        super().__init__(_needed(eps, delta), window, seed, counts=True)
+        super().__init__(eps, delta, window, seed, counts=True)
 
     def extend(self, item: Ints, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for."""
@@ -69,24 +65,7 @@ class SampledCounts(StickySample):
         slack = int(np.ceil(self.eps * (self.window or elements))) if len(level) and level.max() > 0 else 0
         return CountSummary.of(code, count, np.zeros(len(code), np.int64), elements, slack, 0)
 
-    def coarsen(self) -> bool:
-        """Promise only twice the error from now on; False if there is no more to give."""
-        if self.eps > 0.25 or not self._coarsen(_needed(2 * self.eps, self.delta)):
-            return False
-        self.eps *= 2
-        return True
-
-    def error_bound(self, count: int) -> float:
-        """By how much a count of `count` elements may be too low, but for a chance of delta."""
-        return self.eps * (self.window or count)
-
-
-def _needed(eps: float, delta: float) -> float:
-    """The paper's X: so many elements of a window, at least, must be kept."""
-    return log(1 / (eps * delta)) / eps
-
-
-def check_delta(delta: float) -> None:
-    """ValueError unless it is a chance worth promising."""
-    if not 0 < delta <= 0.5:
-        raise ValueError(f"delta must lie in (0, 0.5], not {delta}")
+    @staticmethod
+    def needed(eps: float, delta: float) -> float:
+        """The paper's X."""
+        return log(1 / (eps * delta)) / eps

@@ -26,12 +26,10 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.kernels.sliding_quantiles import encode_floats
 from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.order_code import OrderCode
-from muntin.synopsis.sketch.geometry import check_eps
+from muntin.synopsis.sketch.number_codes import coded_parts
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
-from muntin.synopsis.sketch.sampled_counts import check_delta
 from muntin.synopsis.sketch.sticky_sample import StickySample
 
 
@@ -50,21 +48,14 @@ class SampledQuantiles(StickySample):
         self, dtype: np.dtype[Any], eps: float, delta: float, window: int | None = None, seed: int = 0
     ):
         """Of values of `dtype` (float64 or int64); equal seeds make equal choices."""
-        check_eps(eps)
-        check_delta(delta)
-        self.eps, self.delta = eps, delta
         self.codes = OrderCode("max", dtype)
-        super().__init__(_needed(eps, delta), window, seed, counts=False)
+        super().__init__(eps, delta, window, seed, counts=False)
 
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
         count, but have a place."""
-        code = value = np.ascontiguousarray(value, self.codes.dtype)
-        kept = np.ones(len(value), np.bool_) if valid is None else np.array(valid, np.bool_)
-        if self.codes.dtype == np.float64:
-            code = np.empty(len(value), np.int64)
-            encode_floats(value, kept, code)
-        self.extend_codes(code, kept, at)
+        for part in coded_parts(self.codes, value, valid, at):
+            self.extend_codes(*part)
 
     def summary(self, rows: int | None = None, since: int | None = None) -> QuantileSummary:
         """What is known of the last `rows` elements, or of all `since` an instant."""
@@ -80,18 +71,7 @@ class SampledQuantiles(StickySample):
             self.codes, [*runs, np.zeros(0, np.int64)], np.append(weight, 1), 1, count, slack, 0
         )
 
-    def coarsen(self) -> bool:
-        """Promise only twice the error from now on; False if there is no more to give."""
-        if self.eps > 0.25 or not self._coarsen(_needed(2 * self.eps, self.delta)):
-            return False
-        self.eps *= 2
-        return True
-
-    def error_bound(self, count: int) -> float:
-        """By how much the rank of an answer over `count` elements may be wrong, but for a chance of delta."""
-        return self.eps * (self.window or count)
-
-
-def _needed(eps: float, delta: float) -> float:
-    """So many elements of a window, at least, must be kept."""
-    return log(2 / delta) / (2 * eps * eps)
+    @staticmethod
+    def needed(eps: float, delta: float) -> float:
+        """By Hoeffding's inequality."""
+        return log(2 / delta) / (2 * eps * eps)

@@ -233,11 +233,7 @@ class Sketched(Synopsis[EventRing]):
         return self._times.nbytes() + sum(track.nbytes() for track in self._all())
 
     def __str__(self) -> str:
-        return "; ".join(
-            f"sketch of {track.need.input}: {describe(track.promise)}, "
-            f"{track.sketch.entries():,} entries in {track.sketch.nbytes():,} bytes"
-            for track in self._all()
-        )
+        return "; ".join(map(_described, self._all()))
 
     def snapshot(self) -> Arrays:
         arrays = super().snapshot() | self._times.snapshot() | {"timed": np.array([self._timed], np.int64)}
@@ -280,6 +276,17 @@ class _Read:
         self.count = count  # of events before its end
         self.is_whole = is_whole
         self.begin = begin  # of a ROWS window: the number of its first event
+
+
+def _described(track: SketchTrack) -> str:
+    known: Any = track.sketch.summary()
+    now = known.error / max(1, known.count)
+    past = f" ({track.to:,} {'us' if track.unit == 'time' else 'rows'} behind)" if track.to else ""
+    return (
+        f"sketch of {track.need.input}{past}: {describe(track.promise)}, now {now:.2g} of all that it knows; "
+        f"{track.sketch.entries():,} entries of {track.sketch.most_entries():,} at most, in "
+        f"{track.sketch.nbytes():,} bytes"
+    )
 
 
 def describe(promise: Promise) -> str:

@@ -71,6 +71,9 @@ class RisingCounts(Rising):
         slack = np.array([self.slack], np.int64)
         return {"item": self.item[: self.used], "count": self.count[: self.used], "slack": slack}
 
+    def room(self) -> int:
+        return len(self.item)
+
     def nbytes(self) -> int:
         return self.item.nbytes + self.count.nbytes
 
@@ -152,7 +155,9 @@ class SlidingCounts(Ladder[RisingCounts]):
         """The newest elements from an index on, counted."""
         newest = (self._fresh_from, self.end)
         if first or self._counted is None or self._counted[0] != newest:
-            pairs = _count(np.sort(self._fresh.counted(first)))
+            source = self._sortable(self._fresh.counted(first))
+            source.sort()
+            pairs = _count(source)
             if first:
                 return pairs
             self._counted = (newest, pairs)
@@ -163,7 +168,7 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _sortable(self, code: Ints) -> Ints:
         """As half as many bytes if they fit, which are sorted in half the time."""
-        if not -(2**31) <= int(code.min()) <= int(code.max()) < 2**31 - 1:
+        if not len(code) or not -(2**31) <= int(code.min()) <= int(code.max()) < 2**31 - 1:
             return super()._sortable(code)
         source = scratch("short source", len(code), np.int32)
         source[:] = code

@@ -29,16 +29,15 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.kernels.sliding_quantiles import cut_row, encode_floats, feed, finish
+from muntin.kernels.sliding_quantiles import cut_row, feed, finish
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder
+from muntin.synopsis.sketch.number_codes import coded_parts
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 from muntin.synopsis.sketch.rising import Rising
 from muntin.synopsis.sketch.scratch import scratch
-
-_PART = 2**15
 
 
 class RisingQuantiles(Rising):
@@ -62,6 +61,9 @@ class RisingQuantiles(Rising):
     def arrays(self) -> Arrays:
         used = self.used
         return {"value": self.value[:used], "gap": self.gap[:used], "spread": self.spread[:used]}
+
+    def room(self) -> int:
+        return len(self.value)
 
     def nbytes(self) -> int:
         return self.value.nbytes + self.gap.nbytes + self.spread.nbytes
@@ -92,16 +94,8 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
         count, but have a place."""
-        value = np.ascontiguousarray(value, self.codes.dtype)
-        kept = np.ones(len(value), np.bool_) if valid is None else np.array(valid, np.bool_)
-        if self.codes.dtype == np.int64:
-            self.extend_codes(value, kept, at)
-            return
-        for lo in range(0, len(value), _PART):  # in parts, so that codes stay in the processor's cache
-            part = slice(lo, lo + _PART)
-            code = np.empty(len(value[part]), np.int64)
-            encode_floats(value[part], kept[part], code)
-            self.extend_codes(code, kept[part], None if at is None else at[part])
+        for part in coded_parts(self.codes, value, valid, at):
+            self.extend_codes(*part)
 
     def summary(self, rows: int | None = None, since: int | None = None) -> QuantileSummary:
         """What is known of the last `rows` elements, or of all `since` an instant; by default all that are

@@ -7,6 +7,7 @@ most W elements it is the same for all. Which elements are kept depends on the s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import ceil, log2
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from muntin.kernels.sticky_sample import thin
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
+from muntin.synopsis.sketch.geometry import check_eps
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
     "code": np.dtype(np.int64),
@@ -27,12 +29,14 @@ _HIGHEST = 40
 _LARGEST_CHUNK = 2**13
 
 
-class StickySample:
-    """Elements are codes, numbered from 0. `needed`: kept elements, at least, of every window that is longer."""
+class StickySample(ABC):
+    """Elements are codes, numbered from 0."""
 
-    eps: float
-
-    def __init__(self, needed: float, window: int | None, seed: int, counts: bool):
+    def __init__(self, eps: float, delta: float, window: int | None, seed: int, counts: bool):
+        check_eps(eps)
+        check_delta(delta)
+        self.eps, self.delta = eps, delta
+        needed = self.needed(eps, delta)
         self.window = window
         self.seed = seed
         self.counts = counts
@@ -47,6 +51,15 @@ class StickySample:
             _LARGEST_CHUNK if window is None else min(_LARGEST_CHUNK, 1 << max(6, window.bit_length() - 5))
         )
         self._kept = Columns(_COLUMNS)
+
+    @staticmethod
+    @abstractmethod
+    def needed(eps: float, delta: float) -> float:
+        """So many elements, at least, must be kept of every window that has more."""
+
+    def error_bound(self, count: int) -> float:
+        """How wrong an answer over `count` elements may be, but for a chance of delta."""
+        return self.eps * (self.window or count)
 
     @property
     def kept_from(self) -> int:
@@ -115,12 +128,14 @@ class StickySample:
         kept = thin(*columns, used, self.end, self._youngest, self._highest, self.seed, self.counts, table)
         self._kept.truncate(kept)
 
-    def _coarsen(self, needed: float) -> bool:
-        """Make do with a smaller sample of windows of any length; False if it cannot be much smaller."""
-        if self.window is not None or needed < 16:
+    def coarsen(self) -> bool:
+        """Promise only twice the error from now on; False if there is no more to give."""
+        needed = self.needed(2 * self.eps, self.delta)
+        if self.eps > 0.25 or self.window is not None or needed < 16:
             return False
         self._youngest = 1 << ceil(log2(needed))
         self._thin()
+        self.eps *= 2
         return True
 
     @property
@@ -131,6 +146,14 @@ class StickySample:
     def entries(self) -> int:
         """Elements that are kept."""
         return len(self._kept)
+
+    def most_entries(self) -> int:
+        """What `entries` can be for as many elements as are needed now."""
+        count = self.end - self.kept_from
+        if self.window is not None:
+            return (count >> self._highest) + 2 + self.chunk
+        doublings = max(0, (count // self._youngest).bit_length())
+        return self._youngest * (doublings + 2) + 2 * self.chunk
 
     def nbytes(self) -> int:
         """Bytes of state."""
@@ -170,3 +193,9 @@ class StickySample:
         assert not bool((same & (np.diff(level) == 0)).any())
         # all that is kept is needed, but for what came since the last chunk
         assert not len(position) or position[0] >= self.kept_from - self.chunk
+
+
+def check_delta(delta: float) -> None:
+    """ValueError unless it is a chance worth promising."""
+    if not 0 < delta <= 0.5:
+        raise ValueError(f"delta must lie in (0, 0.5], not {delta}")
