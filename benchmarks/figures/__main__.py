@@ -35,6 +35,7 @@ FIGURES = {
     "gp17": "golab.gp17_counts",
     "gp56": "golab.gp56_negation",
     "x15": "arasu_manku.x15_bounds",
+    "native": "spark.native",
 }
 
 
