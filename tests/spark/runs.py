@@ -17,10 +17,15 @@ def stream_of(spark: SparkSession, folder: Path, files: int = 2) -> DataFrame:
     return read.withWatermark("ts", DELAY)
 
 
-def run(answers: DataFrame, out: Path) -> None:
-    """Answer what is there. Spark gives a Python process ten seconds to start, which a busy machine may not
+def run(answers: DataFrame, out: Path, sink: str = "files") -> None:
+    """Answer what is there, into files or by `foreachBatch`.
+
+    Spark gives a Python process ten seconds to start, which a busy machine may not
     manage: then the query starts again, as it would in production."""
-    write = answers.writeStream.format("parquet").option("path", str(out / "answers"))
+    if sink == "files":
+        write = answers.writeStream.format("parquet").option("path", str(out / "answers"))
+    else:
+        write = answers.writeStream.foreachBatch(muntin.spark.overwrite_batches(str(out / "answers")))
     write = write.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True)
     for attempt in range(5):
         try:

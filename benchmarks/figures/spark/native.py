@@ -14,7 +14,7 @@ from benchmarks.figures.page import Record, short
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
-from benchmarks.spark_runs import Played, play, read
+from benchmarks.spark_runs import WARM_UP, Played, play, read
 from benchmarks.spark_workload import KEYS, RATE, threshold, write_events
 
 COUNTS, QUICK_COUNTS = (1, 2, 4, 8), (1, 2)
@@ -25,12 +25,13 @@ MODES = {"clock": "By the clock, events per second", "cpu": "Events per second o
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 NOTES = f"""\
-SUM per key over windows of {SIZE} seconds that move by {SLIDE}, {KEYS:,} keys, {RATE:,} events a second of event time in
-Parquet files, with a threshold per query that about one key in a hundred passes. muntin answers all queries in one
-stream; Spark's windows run in one stream per query, all at once, each reading the files. Both write their answers with
-Spark's Parquet sink and must have as many. Local mode on two cores, two shuffle partitions; one after the
-other in one session, after a run of each that is not counted; the first two micro-batches of each are not counted either.
-At {MANY:,} queries muntin is measured, and Spark's windows are a line through what {COUNTS[0]} to {COUNTS[-1]} of them cost."""
+SUM per key over windows of {SIZE} seconds that move by {SLIDE}, {KEYS:,} keys, {RATE:,} events a second of event
+time in Parquet files, with a threshold per query that about one key in a hundred passes. muntin answers all queries
+in one stream; Spark's windows run in one stream per query, all at once, each reading the files. Both write their
+answers with Spark's Parquet sink and must have as many. Local mode on two cores, two shuffle partitions; one after
+the other in one session, after a run of each that is not counted; nor are the first {WARM_UP} micro-batches of each.
+At {MANY:,} queries muntin is measured, and Spark's windows are a line through what {COUNTS[0]} to {COUNTS[-1]} of
+them cost."""
 
 
 def run(quick: bool, files: int = 8, rows: int = 1_000_000) -> Result:
