@@ -29,11 +29,11 @@ would be on a machine that does nothing else. *Folder* is the source that reads 
 windows are on [a page of their own](reproduce/spark.md)."""
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool, files: int = 36) -> Result:
     """Measure muntin by number of queries and source."""
     import muntin.spark
 
-    files, rows, each = (6, 200_000, 1) if quick else (36, 1_000_000, 3)
+    files, rows, each = (6, 200_000, 1) if quick else (files, 1_000_000, 3)
     folder = Path(tempfile.mkdtemp(prefix="muntin-spark-"))
     session = muntin.spark.local_session(cores=2, memory="4g")
     try:
