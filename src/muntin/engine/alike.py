@@ -41,7 +41,8 @@ def answers_of_alike(shard: Shard, due: Iterable[tuple[str, Ints]], stretch: Str
 
 def _answer(shard: Shard, readings: list[Reading], instants: Ints, stretch: Stretch) -> list[pa.Table]:
     """Nothing if they have no answer together."""
-    bands = [reading.query.having.band for reading in readings if reading.query.having is not None]
+    conditions = [reading.query.having for reading in readings]
+    bands = [each.band for each in conditions if each is not None and each.band is not None]
     rows, find = look(shard, readings[0], instants, None, stretch)
     if rows.width == 0:
         return []

@@ -129,6 +129,7 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
         passing = np.flatnonzero(_passing(reading, columns, rows, kept))
     else:
         ranked = _ranked(columns[reading.compared], which[reading.compared], once)
+        assert reading.query.having.band is not None
         passing = ranked.within(reading.query.having.band)
     if len(passing) < (len(rows) if kept is None else len(kept)):
         taken = pa.array(passing)

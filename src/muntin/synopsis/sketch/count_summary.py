@@ -95,4 +95,5 @@ def _order(item: Ints) -> Ints:
         return np.argsort(item)
     both = (item - item.min()) << bits | np.arange(len(item))
     both.sort()
-    return both & ((1 << bits) - 1)
+    order: Ints = both & ((1 << bits) - 1)
+    return order
