@@ -93,6 +93,6 @@ def _order(item: Ints) -> Ints:
     bits = len(item).bit_length()
     if not len(item) or (int(item.max()) - int(item.min())).bit_length() + bits > 62:
         return np.argsort(item)
-    both = (item - item.min()) << bits | np.arange(len(item))
+    both: Ints = (item - item.min()) << bits | np.arange(len(item))
     both.sort()
     return both & ((1 << bits) - 1)
