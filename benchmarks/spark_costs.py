@@ -10,37 +10,42 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Column, Result
+from benchmarks.spark_steps import measure_spark
 from benchmarks.spark_workload import KEYS, RATE, SLIDE, queries
 
 QUERIES = 1_000
 SHARDS = 2
 BATCH = 1_000_000  # events of a micro-batch
 CORES = (2, 8, 32, 100)
-# taken from Spark's own measurements on two cores (benchmarks/spark.py): not measured here
-SOURCE_RATE = 700_000  # events per second and core, from the Parquet source to Python
-DRIVER = 0.3  # seconds of a micro-batch that no core can shorten
-PARTITION = 0.08  # seconds of a core that each shuffle partition costs
+SPAN = 5.0  # seconds of events in a micro-batch, on more cores
 COLUMNS = [
     Column("what", "step, or cores"), Column("cost", "CPU seconds", ".4f"), Column("per", "per"),
     Column("rate", "events per second", ",.0f"), Column("limit", "what takes longest"),
+    Column("next", "and next"),
 ]  # fmt: skip
 NOTES = f"""\
-Each step alone, in one process without a JVM: {KEYS:,} keys, {RATE:,} events a second of event time,
-{QUERIES:,} queries with thresholds by the minute, {SHARDS} shards, micro-batches of {BATCH:,} events. Below,
-by arithmetic: a stage of tasks that read, fold and pack (with {SOURCE_RATE:,} events per second and core from
-Spark's Parquet source), then one shard per core, and {DRIVER} s of the driver and {PARTITION} s of a core per
-partition for each micro-batch of 5 seconds' worth of events."""
+Each step alone: {KEYS:,} keys, {RATE:,} events a second of event time, {QUERIES:,} queries with thresholds by the
+minute, {SHARDS} shards, micro-batches of {BATCH:,} events. Reading is Spark's Parquet source up to a Python task that
+throws the events away, in CPU of JVM and workers; a micro-batch and a partition are measured by streams of very few
+events; all other steps run in one process without a JVM. Below, by arithmetic: the rate at which a micro-batch of
+{SPAN:.0f} seconds' worth of events takes {SPAN:.0f} seconds if tasks read, fold and pack on all cores, then one
+shard per core takes cells in and answers, and the driver adds its own work. The rate is that of a cluster whose
+network and disks keep up."""
 
 
 def run(quick: bool) -> Result:
     """Measure the steps, then compute what cores make of them."""
     costs = _measure(20 if quick else 30, 50 if quick else QUERIES)
+    costs |= measure_spark(1 if quick else 8)
     rows: list[dict[str, Any]] = [
+        {"what": "read, and send to Python", "cost": costs["read"], "per": "million events"},
         {"what": "pack and fold", "cost": costs["pack"], "per": "million events"},
         {"what": "bytes that travel", "cost": None, "per": f"{costs['bytes']:,.0f} bytes per million events"},
         {"what": "take in cells", "cost": costs["merge"], "per": "million cells"},
         {"what": "answer", "cost": costs["answer"], "per": "thousand queries, shard and instant"},
         {"what": "restore", "cost": costs["restore"], "per": "shard"},
+        {"what": "a micro-batch", "cost": costs["driver"], "per": "by the clock, with one partition"},
+        {"what": "a partition", "cost": costs["partition"], "per": "micro-batch"},
     ]
     return Result(
         "spark_costs", "What the steps on Spark cost", " ".join(NOTES.split()), COLUMNS,
@@ -122,16 +127,22 @@ def _events(turn: int) -> pa.Table:
 
 
 def _scaled(cores: int, costs: Mapping[str, float]) -> dict[str, Any]:
-    """The rate at which a micro-batch of 5 s of events takes 5 s, and the step that takes most of them."""
-    span = 5.0
+    """The rate at which a micro-batch of some seconds of events takes as long, and the steps that take most of it."""
     cells = cores * KEYS  # each task sends a cell per key and slice
-    shard = {
+    taken = {
         "taking in cells": cells / 1e6 * costs["merge"] / cores,
-        "answers": costs["answer"] * QUERIES / 1_000 * span / SLIDE,
-        "starting tasks": PARTITION,
-        "the driver": DRIVER,
+        "answers": costs["answer"] * QUERIES / 1_000 * SPAN / SLIDE,
+        "partitions": costs["partition"],  # one per core, side by side
+        "the driver": costs["driver"],
     }
-    left = max(span - sum(shard.values()), 0.0)
-    rate = cores * left / span / (1 / SOURCE_RATE + costs["pack"] / 1e6)
-    steps = shard | {"reading": left}
-    return {"what": f"{cores} cores", "rate": rate, "limit": max(steps, key=lambda step: steps[step])}
+    left = max(SPAN - sum(taken.values()), 0.0)
+    work = (costs["read"] + costs["pack"]) / 1e6
+    taken |= {
+        "reading": left * costs["read"] / 1e6 / work,
+        "packing": left * costs["pack"] / 1e6 / work,
+    }
+    first, second = sorted(taken, key=taken.__getitem__, reverse=True)[:2]
+    return {
+        "what": f"{cores} cores", "rate": cores * left / SPAN / work,
+        "limit": f"{first}, {taken[first] / SPAN:.0%}", "next": f"{second}, {taken[second] / SPAN:.0%}",
+    }  # fmt: skip

@@ -25,11 +25,11 @@ thresholds are then applied to each row, query by query. Answers are counted, no
 have as many."""
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool, files: int = 100) -> Result:
     """Measure each number of queries on both sides."""
     import muntin.spark
 
-    files, rows = (4, 500_000) if quick else (100, 1_000_000)
+    files, rows = (4, 500_000) if quick else (files, 1_000_000)
     folder = Path(tempfile.mkdtemp(prefix="muntin-table-"))
     session = muntin.spark.local_session(cores=2, memory="6g")
     try:

@@ -1,13 +1,13 @@
-"""Hypothesis profiles: "ci" gives the same examples on every run, "thorough" looks further.
+"""Hypothesis: the same examples on every run, unless MUNTIN_THOROUGH asks for more of them (effort.py).
 
-HYPOTHESIS_PROFILE=thorough pytest tests/test_machine.py
+MUNTIN_THOROUGH=30 pytest tests/test_machine.py
 """
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
+
+from effort import THOROUGH
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -19,5 +19,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=_SLOW_IS_FINE,
 )
-settings.register_profile("thorough", deadline=None, max_examples=3000, suppress_health_check=_SLOW_IS_FINE)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile(
+    "further", deadline=None, max_examples=100 * max(1, THOROUGH), suppress_health_check=_SLOW_IS_FINE
+)
+settings.load_profile("further" if THOROUGH > 1 else "ci")

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 
 from casefile import Case
+from effort import some_of
 from replay import assert_agreement, disagreement
 from scenario import SeededDice, random_case, random_crowd
 from strategies import cases
 
 PAIRS = 10_000
-CROWDS = 24
+CROWDS = some_of(24, 50)
 CHUNK = 250
 QUICK = 1_000  # pairs that also run where the slow tests are left out
 
@@ -56,14 +57,14 @@ def test_one_seed() -> None:
     assert_agreement(seeded_case(int(os.environ["MUNTIN_SEED"])))
 
 
-@settings(max_examples=settings().max_examples * 3)
+@settings(max_examples=some_of(settings().max_examples * 3, 30))
 @given(cases())
 def test_drawn(case: Case) -> None:
     """The same with Hypothesis, whose failures shrink through the choices that made the case."""
     assert_agreement(case)
 
 
-@settings(max_examples=settings().max_examples)
+@settings(max_examples=some_of(settings().max_examples, 50))
 @given(cases(most_events=60, most_queries=1))
 def test_drawn_longer(case: Case) -> None:
     """One query, a longer stream."""

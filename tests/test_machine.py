@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
+from effort import some_of
 from queries import Question, random_question
 from replay import Pair
 from scenario import SECOND, STARTS, WILD, random_events, random_instant, random_lookup, random_stream
@@ -95,4 +96,6 @@ class EngineMachine(RuleBasedStateMachine):
 
 
 TestEngineMachine = EngineMachine.TestCase
-TestEngineMachine.settings = settings(max_examples=settings().max_examples, stateful_step_count=40)
+TestEngineMachine.settings = settings(
+    max_examples=some_of(settings().max_examples, 40), stateful_step_count=40
+)

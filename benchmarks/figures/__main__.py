@@ -36,6 +36,7 @@ FIGURES = {
     "gp56": "golab.gp56_negation",
     "x15": "arasu_manku.x15_bounds",
     "x16": "arasu_manku.x16_rivals",
+    "native": "spark.native",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -108,6 +109,9 @@ def run(
         FileFormat, typer.Option(help="Format of the files in a directory.")
     ] = FileFormat.parquet,
     engine: Annotated[Runtime, typer.Option(help="What drives the queries.")] = Runtime.embedded,
+    archive: Annotated[
+        Path | None, typer.Option(help="The folder of the script's materialized views.")
+    ] = None,
 ) -> None:
     """Answer the queries of FILE.sql over a file of events.
 
@@ -127,7 +131,7 @@ def run(
         else:
             report = run_file(
                 script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
-                progress=progress,
+                progress=progress, archive=archive,
             )  # fmt: skip
     typer.echo(str(report), err=True)
 
@@ -176,7 +180,7 @@ def warm_up() -> None:
     from muntin.engine.warm_up import warm_up
     from muntin.kernels.jit import CACHE
 
-    seconds = warm_up()
+    seconds = warm_up(processes=min(2, os.cpu_count() or 1))
     where = f"kept in {CACHE}" if CACHE else "not kept: there is no writable cache directory"
     typer.echo(f"compiled or loaded in {seconds:.1f} s, {where}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,16 +18,24 @@ from muntin.band import Band
 Columns = Mapping[str, pa.Array]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """Two expressions are the same iff their canonical text is, so equal ones are evaluated once."""
 
     sql: str  # canonical text: names and keywords normalised
     type: pa.DataType
     columns: tuple[str, ...]  # the columns it reads, sorted
-    evaluate: Callable[[Columns], pa.Array] = field(compare=False, repr=False)
-    written: exp.Expression | Callable[[], exp.Expression] = field(compare=False, repr=False)  # see `tree`
-    band: Band | None = field(default=None, compare=False, repr=False)  # of a predicate that is one
+    evaluate: Callable[[Columns], pa.Array] = field(repr=False)
+    written: exp.Expression | Callable[[], exp.Expression] = field(repr=False)  # see `tree`
+    band: Band | None = field(default=None, repr=False)  # of a predicate that is one
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Expression)
+            and self.sql == other.sql
+            and self.type == other.type
+            and self.columns == other.columns
+        )
 
     def __hash__(self) -> int:
         return hash(self.sql)  # hashing the Arrow type each time would cost more than all else
@@ -43,6 +52,35 @@ class Expression:
 
     def __str__(self) -> str:
         return self.sql
+
+
+class Deferred(Expression):
+    """An expression whose text and type are known; the rest is made when somebody asks for it.
+
+    Of ten thousand standing queries only some are looked up in the next second.
+    """
+
+    def __init__(
+        self, sql: str, type: pa.DataType, columns: tuple[str, ...], make: Callable[[], Expression]
+    ):  # what is not set here is not there: see `_made`
+        self.__dict__.update(sql=sql, type=type, columns=columns, make=make)
+
+    @cached_property
+    def _made(self) -> Expression:
+        made: Expression = self.__dict__["make"]()
+        return made
+
+    @property
+    def evaluate(self) -> Callable[[Columns], pa.Array]:
+        return self._made.evaluate
+
+    @property
+    def written(self) -> exp.Expression | Callable[[], exp.Expression]:
+        return self._made.written
+
+    @property
+    def band(self) -> Band | None:
+        return self._made.band
 
 
 def both(left: Expression | None, right: Expression | None) -> Expression | None:

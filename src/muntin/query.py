@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,8 +20,7 @@ from muntin.window import Window
 CHANGE = "change"  # the column that says whether a row of EMIT CHANGES enters or leaves
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """What an aggregate reads: a value of each event (None for COUNT(*)) of those that pass a filter.
 
     Calls with equal inputs share partials, whatever their function and window.
@@ -33,7 +34,7 @@ class Input:
         return f"{self.argument or '*'}{kept}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One aggregate over one window: `SUM(shares) FILTER (WHERE side = 'ask') OVER [RANGE 2 MINUTES]`.
 
@@ -45,10 +46,6 @@ class Call:
     window: Window
     filter: Expression | None = None
     parameters: tuple[float | str, ...] = ()  # constants; of APPROX_COUNT(x = v, eps) the first is v
-
-    @property
-    def input(self) -> Input:
-        return Input(self.argument, self.filter)
 
     def __str__(self) -> str:
         inside = ", ".join([str(self.argument or "*"), *map(str, self.parameters)])
@@ -95,7 +92,7 @@ class Query:
         """The streams it reads."""
         return (self.stream,)
 
-    @property
+    @cached_property
     def key_expressions(self) -> tuple[Expression, ...]:
         """What its keys are, whatever their names: queries that agree on it share dictionaries and state."""
         return tuple(key.expression for key in self.keys)

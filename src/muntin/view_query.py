@@ -9,15 +9,39 @@ import pyarrow as pa
 
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
-from muntin.query import Output, Query
+from muntin.query import Key, Output, Query, schema_of_answers
 
-LEFT_TIME, RIGHT_TIME = "#left_at", "#right_at"  # outputs of the join that readers of the view do not see
+HIDDEN = "#"  # begins the names of columns that a view keeps and its readers do not see
+LEFT_TIME, RIGHT_TIME = "#left_at", "#right_at"  # of pairs
+Equality = tuple[Expression, Expression]  # a value of sides before, and one of the side itself
+
+
+def place_of(side: int) -> str:
+    """The column with the place of a side's event: its time, or its number with windows by count."""
+    return f"{HIDDEN}at_{side}"
+
+
+@dataclass(frozen=True)
+class WideJoinQuery:
+    """`SELECT … FROM a [ROWS 100] JOIN b [ROWS 50] ON … JOIN c [ROWS 20] ON …`: a join that only views have, of any
+    number of inputs, over time windows or windows by count. Columns are called `t.price`."""
+
+    sides: tuple[JoinSide, ...]
+    on: tuple[tuple[Equality, ...], ...]  # of each side but the first, with those before it
+    where: Expression | None  # also what ON says beyond equalities
+    outputs: tuple[Output, ...]
+    slide: int  # microseconds between its instants
+
+    @property
+    def by_count(self) -> bool:
+        """Whether its windows hold numbers of events."""
+        return not self.sides[0].window.is_time
 
 
 @dataclass(frozen=True)
 class NegationQuery:
-    """`SELECT … FROM a [RANGE …] EXCEPT SELECT k FROM b [RANGE …]`: events of `a` whose values no event of `b` has
-    while both are in their windows. NULL equals nothing."""
+    """`SELECT … FROM a [RANGE …] EXCEPT SELECT k FROM b [RANGE …]`, or with NOT EXISTS: events of `a` whose values
+    no event of `b` has while both are in their windows. NULL equals nothing."""
 
     left: JoinSide
     right: JoinSide
@@ -25,15 +49,19 @@ class NegationQuery:
     where: Expression | None
     on: tuple[tuple[str, Expression], ...]  # an output, and the value of a right event that must not equal it
     right_where: Expression | None
+    slide: int  # microseconds between its instants
 
     @property
     def sides(self) -> tuple[JoinSide, JoinSide]:
         return self.left, self.right
 
     @property
-    def slide(self) -> int:
-        """Microseconds between its instants."""
-        return self.left.window.slide
+    def by_count(self) -> bool:
+        """Whether results live for a number of events."""
+        return not self.left.window.is_time
+
+
+ViewSource = JoinQuery | WideJoinQuery | NegationQuery
 
 
 @dataclass(frozen=True)
@@ -43,7 +71,8 @@ class KnownView:
     name: str
     columns: pa.Schema
     key: tuple[str, ...]
-    sizes: tuple[int, ...]  # of the windows of a join, in microseconds; none if it has no smaller ones
+    sizes: tuple[int, ...]  # of the windows of a join; none if it has no smaller ones
+    by_count: bool = False  # sizes are numbers of events, not microseconds
 
 
 @dataclass(frozen=True)
@@ -55,7 +84,7 @@ class ViewQuery:
 
     name: str
     text: str  # of the whole statement
-    source: JoinQuery | NegationQuery
+    source: ViewSource
     key: tuple[str, ...]
     indexing: str | None  # as written after INDEX
 
@@ -65,16 +94,22 @@ class ViewQuery:
         return self.source.slide
 
     @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the streams it reads, each once."""
+        return tuple(dict.fromkeys(side.stream.name for side in self.source.sides))
+
+    @property
     def known(self) -> KnownView:
         """For those who read it."""
         fields = [
             pa.field(output.name, output.expression.type)
             for output in self.source.outputs
-            if output.name not in (LEFT_TIME, RIGHT_TIME)
+            if not output.name.startswith(HIDDEN)
         ]
-        is_join = isinstance(self.source, JoinQuery)
+        is_join = not isinstance(self.source, NegationQuery)
         sizes = tuple(side.window.size for side in self.source.sides) if is_join else ()
-        return KnownView(self.name, pa.schema(fields), self.key, sizes)
+        by_count = not isinstance(self.source, JoinQuery) and self.source.by_count
+        return KnownView(self.name, pa.schema(fields), self.key, sizes, by_count)
 
 
 @dataclass(frozen=True)
@@ -91,3 +126,13 @@ class ViewSelect:
     low: Any = None
     high: Any = None
     sizes: tuple[int, ...] | None = None  # smaller windows
+    order: tuple[tuple[str, bool], ...] = ()  # columns of the answer, and whether they descend
+    limit: int | None = None  # rows of the answer
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return self.fold.keys if self.fold is not None else ()
+
+    def emission_schema(self) -> pa.Schema:
+        """Columns of its answer."""
+        return schema_of_answers(self.keys, self.outputs)

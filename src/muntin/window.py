@@ -8,7 +8,7 @@ first rounded down to a multiple of the slide, counted from the epoch (or from t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Window:
     size: int
     to: int = 0
     slide: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -49,6 +50,10 @@ class Window:
             raise ValueError("TO and SLIDE of a window cannot be negative")
         if self.to > self.size:
             raise ValueError("TO lies before the start of the window: it must not exceed its size")
+        object.__setattr__(self, "_hash", hash((self.unit, self.size, self.to, self.slide)))
+
+    def __hash__(self) -> int:
+        return self._hash  # windows are looked up more often than anything else
 
     @property
     def ends(self) -> Literal["suffix", "historical"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import cache
 
 import numpy as np
 import pytest
@@ -27,15 +26,21 @@ SERIES = {
 }  # of figures with a panel for one input at a time and one for batches
 
 
-@cache
-def quick_record(name: str) -> dict[str, object]:
-    """A rough result; its answers have been compared with NumPy on the way."""
-    return asdict(module_of(name).run(quick=True))
-
-
 @pytest.mark.parametrize("name", SERIES)
-def test_figure_has_its_series_in_both_modes(name):
-    record = quick_record(name)
+def test_figure_runs_and_is_drawn(name, tmp_path):
+    """All of a figure in one test, so that it is run once: its answers are compared with NumPy on the way."""
+    record = asdict(module_of(name).run(quick=True))
+    assert record["name"] == f"{paper_of(name)}/{name}"
+    assert_series_in_both_modes(record, name)
+    assert_drawn_from_the_result_alone(record, name, tmp_path)
+    if name == "fig10":
+        assert all(0.9 < row["b_int_combines"] < 1 for row in rows_of(record, "batch"))
+    if name == "fig11":
+        for row in rows_of(record, "batch"):
+            assert 1 <= row["b_int_reads"] <= max(1, 2 * int(np.log2(row["width"])))
+
+
+def assert_series_in_both_modes(record, name):
     assert {row["mode"] for row in record["rows"]} >= {"scalar", "batch"}
     assert set(module_of(name).CHART.names) == SERIES[name]
     for row in rows_of(record, "scalar") + rows_of(record, "batch"):
@@ -43,24 +48,15 @@ def test_figure_has_its_series_in_both_modes(name):
             assert row[series] > 0
             assert row[f"{series}_inputs"] > 0
             assert row[f"{series}_spread"] >= 0
-    assert record["name"] == f"{paper_of(name)}/{name}"
 
 
-@pytest.mark.parametrize("name", SERIES)
-def test_figure_is_drawn_from_its_result_alone(name, tmp_path):
+def assert_drawn_from_the_result_alone(record, name, folder):
     chart = module_of(name).CHART
-    chart.draw(quick_record(name), tmp_path / "one.svg")
-    chart.draw(quick_record(name), tmp_path / "two.svg")
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    chart.draw(record, folder / "one.svg")
+    chart.draw(record, folder / "two.svg")
+    assert (folder / "one.svg").read_bytes() == (folder / "two.svg").read_bytes()
     for part in set(module_of(name).PARTS) - {"checks", "origin"}:  # those need points or a machine
-        assert "|---" in module_of(name).PARTS[part](quick_record(name))
-
-
-def test_counts_are_those_of_the_algorithms():
-    combines = [row["b_int_combines"] for row in rows_of(quick_record("fig10"), "batch")]
-    assert all(0.9 < each < 1 for each in combines)
-    for row in rows_of(quick_record("fig11"), "batch"):
-        assert 1 <= row["b_int_reads"] <= max(1, 2 * int(np.log2(row["width"])))
+        assert "|---" in module_of(name).PARTS[part](record)
 
 
 @pytest.mark.parametrize("mode", MODES)

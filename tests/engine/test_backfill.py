@@ -15,11 +15,12 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import muntin
 from answers import assert_same_answer
+from effort import some_of
 from muntin.errors import MuntinError, NameTaken, NotFound, SchemaError, SqlError, WindowTooLarge
 from queries import random_question
 from reference import ReferenceEngine
@@ -127,6 +128,7 @@ class Late:
         )
 
 
+@settings(max_examples=some_of(settings().max_examples, 50))
 @given(st.integers(0, 10**9))
 def test_same_as_from_the_beginning(seed: int) -> None:
     """Look-ups and windows after the seam are those of a query that was there all the time."""
@@ -328,7 +330,7 @@ def state(engine: muntin.Engine) -> tuple[Any, ...]:
         engine.stats(),
         engine.explain(),
         list(shard.backfills),
-        set(engine._reserved),
+        set(engine._catalog.reserved),
     )
 
 

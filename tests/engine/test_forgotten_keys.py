@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from casefile import Register
+from effort import some_of
 from muntin import Engine
 from muntin.engine import sweep
 from replay import disagreement
@@ -81,11 +83,14 @@ def test_answers_after_a_sweep_are_those_of_the_keys() -> None:
     assert all(answers[key] == (5 if key == 3 else key % 7 + (key == last)) for key in answers)
 
 
-@pytest.mark.parametrize("start", range(0, 300, 60))
+@pytest.mark.parametrize("start", range(0, some_of(300, 60), 60))
 def test_random_cases_agree_when_every_batch_sweeps(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference, which forgets nothing, agrees with an engine that sweeps after every batch."""
     monkeypatch.setattr(sweep, "_FEW", 0)
     monkeypatch.setattr(sweep, "_GROWTH", 0)
     for seed in range(start, start + 60):
-        difference = disagreement(random_case(SeededDice(seed), f"seed {seed}"))
+        case = random_case(SeededDice(seed), f"seed {seed}")
+        if not any(isinstance(step, Register) and "GROUP BY" in step.sql for step in case.steps):
+            continue  # no keys to sweep
+        difference = disagreement(case)
         assert difference is None or "must divide" in str(difference), f"seed {seed}: {difference}"

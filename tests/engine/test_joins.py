@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin import Engine
 from muntin.errors import WindowTooLarge
 from reference import Answer, ReferenceEngine
@@ -22,6 +23,7 @@ from scenario import Dice, SeededDice
 from strategies import DrawnDice
 
 SECOND = 1_000_000
+SEEDS = some_of(300, 50)
 DELAYS = (0, 2, 5)
 SIZES = (3 * SECOND, 1, SECOND, 2 * SECOND, 5 * SECOND, 12 * SECOND, 1_500_000)
 SLIDES = (SECOND, 2 * SECOND, 5 * SECOND, 700_000)
@@ -208,7 +210,7 @@ def _by_instant(rows: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    "first", [pytest.param(first, marks=pytest.mark.slow if first else ()) for first in range(0, 300, 50)]
+    "first", [pytest.param(first, marks=pytest.mark.slow if first else ()) for first in range(0, SEEDS, 50)]
 )
 def test_seeds(first: int) -> None:
     """Every look-up and emission of these seeds is what semantics.md says."""
@@ -219,7 +221,7 @@ def test_seeds(first: int) -> None:
             raise AssertionError(f"seed {seed}") from difference
 
 
-@settings(max_examples=settings().max_examples)
+@settings(max_examples=some_of(settings().max_examples, 50))
 @given(st.data())
 def test_drawn(data: st.DataObject) -> None:
     """The same with Hypothesis, whose failures shrink."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from casefile import Register
 from muntin import Engine
 from muntin.engine import candidates
 from muntin.errors import MuntinError
@@ -88,8 +89,15 @@ def test_random_cases_agree_when_every_having_is_indexed(start: int, monkeypatch
         monkeypatch.setattr(module, "FEW", 0)
     monkeypatch.setattr(finders, "_FEED", 0)
     for seed in range(start, start + 60):
-        difference = disagreement(random_case(SeededDice(seed), f"seed {seed}"))
+        case = random_case(SeededDice(seed), f"seed {seed}")
+        if not any(isinstance(step, Register) and is_keyed_having(step.sql) for step in case.steps):
+            continue  # nothing to index
+        difference = disagreement(case)
         assert difference is None or "must divide" in str(difference), f"seed {seed}: {difference}"
+
+
+def is_keyed_having(sql: str) -> bool:
+    return "GROUP BY" in sql and "HAVING" in sql
 
 
 def crowd(function: str = "COUNT(*)", keys: int = 6_000) -> Engine:

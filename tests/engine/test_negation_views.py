@@ -136,7 +136,7 @@ def test_joins_and_negations_share_a_stream(tmp_path):
         (("EXCEPT SELECT k", "EXCEPT SELECT y AS k"), "'k' is string before EXCEPT and int64 after it"),
         (("SELECT k, x", "SELECT k, SUM(x) AS x"), "plain SELECTs of one stream"),
         (("[RANGE 6 SECONDS]", ""), "each stream needs a window such as b"),
-        (("[RANGE 6 SECONDS]", "[ROWS 6]"), "each stream needs a window such as b"),
+        (("[RANGE 6 SECONDS]", "[ROWS 6 TO 2]"), "each stream needs a window such as b"),
         ((" EVERY 2 SECONDS", ""), "say how often the view is updated"),
         (("[RANGE 6 SECONDS]", "[RANGE 6 SECONDS SLIDE 1 SECOND]"), "EVERY and SLIDE disagree"),
     ],

@@ -239,7 +239,7 @@ def test_explain_and_alter(tmp_path):
     text = engine.execute("EXPLAIN VIEW v")
     assert "index no_rebuild 4x4: few reads of a small view" in text
     assert "touched 7 of 16 parts" in text
-    assert "smaller windows are answered from it: the times of both inputs take" in text
+    assert "smaller windows are answered from it: the places of its inputs take" in text
     before = rows(engine.execute("SELECT k, x, y FROM v"), "k", "x", "y")
     engine.execute("ALTER MATERIALIZED VIEW v INDEX 'rebuild 3x2'")
     assert "index rebuild 3x2" in engine.execute("EXPLAIN VIEW v")

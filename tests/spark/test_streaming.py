@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from flow import CREATE, DELAY, FOLDED, SCHEMA, WHOLE, assert_same, events, expected, write_files
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from flow import CREATE, FOLDED, SCHEMA, WHOLE, assert_same, events, expected, write_files
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from runs import assert_answers, run, stream_of
 
 import muntin
 import muntin.spark
@@ -23,38 +22,6 @@ from muntin.errors import CheckpointError, MuntinError, NotFound, SchemaError
 from muntin.spark.progress import Progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = muntin.spark.local_session(cores=2, memory="1g")
-    yield session
-    session.stop()
-
-
-def stream_of(spark: SparkSession, folder: Path, files: int = 2) -> DataFrame:
-    read = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
-    return read.withWatermark("ts", DELAY)
-
-
-def run(answers: DataFrame, out: Path) -> None:
-    """Answer what is there. Spark gives a Python process ten seconds to start, which a busy machine may not
-    manage: then the query starts again, as it would in production."""
-    write = answers.writeStream.format("parquet").option("path", str(out / "answers"))
-    write = write.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True)
-    for attempt in range(5):
-        try:
-            write.start().awaitTermination()
-            return
-        except StreamingQueryException as error:
-            if attempt == 4 or "failed to connect back" not in str(error):
-                raise
-
-
-def assert_answers(spark: SparkSession, out: Path, wanted: dict[str, Any]) -> None:
-    read = spark.read.parquet(str(out / "answers"))
-    for name, table in wanted.items():
-        assert_same(table, muntin.spark.answers_of(read, name).toArrow())
 
 
 @pytest.mark.parametrize("fold", [True, False])

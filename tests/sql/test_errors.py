@@ -107,8 +107,11 @@ CLAUSE_FAULTS = [
     ("JOIN »b ON TRUE", "unknown stream 'b'"),
     ("»LEFT JOIN b ON TRUE", "LEFT JOIN is not supported; write JOIN"),
     ("», b", "a comma in FROM is not supported; write JOIN"),
-    ("»ORDER BY 1", "ORDER BY is not supported: answers are ordered by the first appearance of their key"),
-    ("»LIMIT 3", "LIMIT is not supported; keep fewer keys with HAVING"),
+    (
+        "»ORDER BY 1",
+        "ORDER BY is only for SELECTs from a view: answers are ordered by the first appearance of their key",
+    ),
+    ("»LIMIT 3", "LIMIT is only for SELECTs from a view; keep fewer keys with HAVING"),
     ("»UNION SELECT 1", "UNION is not supported"),
     ("»QUALIFY 1", "QUALIFY is not supported; write the condition in HAVING"),
     ("»WINDOW w AS (x)", "named windows are not supported"),

@@ -143,7 +143,8 @@ FAULTS = [
      "EMIT CHANGES adds a column 'change'"),
     ("»SELECT /*+ SYNOPSIS(rescan) */ price FROM trades [RANGE 1 HOUR] JOIN quotes [RANGE 1 DAY] USING (symbol)",
      "SYNOPSIS(rescan) is not for joins"),
-    ("SELECT price FROM trades [RANGE 1 HOUR] JOIN quotes [RANGE 1 DAY] USING (symbol) »JOIN trades",
+    ("SELECT price FROM trades [RANGE 1 HOUR] JOIN quotes [RANGE 1 DAY] USING (symbol) "
+     "»JOIN trades [RANGE 1 HOUR] AS t USING (symbol)",
      "a query joins two streams"),
     ("SELECT price FROM trades AS t »[RANGE 1 HOUR] JOIN quotes [RANGE 1 DAY] USING (symbol)",
      "the window stands directly after the stream"),

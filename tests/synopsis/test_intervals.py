@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.synopsis.b_int import BInt
@@ -59,6 +60,7 @@ def subjects() -> Iterator[Subject]:
 
 
 SUBJECTS = list(subjects())
+EXAMPLES = some_of(settings().max_examples, 40)  # for each of dozens of subjects
 every_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=repr)
 
 
@@ -241,6 +243,7 @@ class Told:
 
 @every_subject
 class TestIntervals:
+    @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def test_agrees_with_recompute(self, subject: Subject, data: st.DataObject) -> None:
         """Whatever was appended, taken back or forgotten, every run that is remembered is right."""
@@ -272,6 +275,7 @@ class TestIntervals:
                 hi[:] = told.end
             told.assert_right(lo, hi)
 
+    @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def test_batches_do_not_matter(self, subject: Subject, data: st.DataObject) -> None:
         """One batch, one by one, or cut anywhere: the answers are the same to the bit (spec 1.6 vi)."""

@@ -55,12 +55,12 @@ def rows_of(engine: Engine) -> list[KeyRows]:
 
 def assert_same(one: pa.Table, other: pa.Table) -> None:
     assert one.schema == other.schema
-    for name in one.column_names:
-        left, right = (table[name].to_pandas() for table in (one, other))
-        if pa.types.is_floating(one.schema.field(name).type):  # merged in another order
-            np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-12)
-        else:
-            assert left.equals(right), name
+    floats = [field.name for field in one.schema if pa.types.is_floating(field.type)]
+    assert one.drop(floats).equals(other.drop(floats))
+    left, right = ([table[name].combine_chunks() for name in floats] for table in (one, other))
+    assert [each.is_valid() for each in left] == [each.is_valid() for each in right]
+    left, right = (np.array([each.fill_null(0) for each in some]) for some in (left, right))
+    np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-12)  # merged in another order
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -85,7 +85,7 @@ def test_rows_change_no_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
             for name in expected:
                 assert_same(expected[name], actual[name])
             rowed.check()
-        for number in range(len(WINDOWS)):
+        for number in rng.choice(len(WINDOWS), 3, replace=False):
             assert_same(plain.lookup(f"q{number}"), rowed.lookup(f"q{number}"))
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.aggregate.component import COMPONENTS
 from muntin.synopsis.psoup import PSoup
 from tests.synopsis.told import FLOAT, INT, A, Told, columns, numbers, stories
@@ -62,6 +63,7 @@ def assert_right(told: Told, lo: np.ndarray, hi: np.ndarray) -> None:
 
 
 @every_kind
+@settings(max_examples=some_of(settings().max_examples, 40))
 @given(data=st.data())
 def test_agrees_with_recompute(name: str, dtype: np.dtype, data: st.DataObject) -> None:
     """Whatever was appended, taken back or forgotten, every run is right and the tree in balance."""
@@ -84,6 +86,7 @@ def test_long_sequences(name: str) -> None:
 
 
 @every_kind
+@settings(max_examples=some_of(settings().max_examples, 40))
 @given(data=st.data())
 def test_batches_do_not_matter(name: str, dtype: np.dtype, data: st.DataObject) -> None:
     """One batch, one by one, or cut anywhere: the same tree and answers, to the bit (spec 1.6 vi)."""

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from effort import some_of
 from muntin import Engine
 from muntin.expression import Expression
 from muntin.query import Input
@@ -199,7 +200,8 @@ WINDOWS = st.builds(
 
 @pytest.mark.usefixtures("all_levels")  # the same for all examples
 @settings(
-    max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=some_of(settings().max_examples // 2, 60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data(), keyed=st.booleans())
 def test_store_against_its_twin(data: st.DataObject, keyed: bool) -> None:

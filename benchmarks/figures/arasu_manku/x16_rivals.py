@@ -36,7 +36,8 @@ COLUMNS = [
 EQUAL = [
     Column("of", "of"), Column("method", "beside"), Column("setting", "setting"),
     Column("error", "largest error / n", ".5f"), Column("bytes", "bytes / ours", ".2f"),
-    Column("rate", "rate / ours", ".2f"), Column("look_up", "look-up / ours", ".1f"),
+    Column("rate", "rate / ours", ".2f"),
+    Column("look_up", "look-up / ours", ".1f"),
 ]  # fmt: skip
 
 

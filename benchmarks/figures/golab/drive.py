@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from benchmarks.figures.golab.results import KEYS, UPDATES, Results
 from muntin.archive import Archive
+from muntin.archive.gather import compile_gather
 
 SCANS = 3  # in a window of updates
 
@@ -54,6 +55,7 @@ class Drive:
 
     def run(self) -> dict[str, Any]:
         """Means of all that was measured."""
+        compile_gather()
         folder = Path(tempfile.mkdtemp(prefix="muntin-figure-"))
         try:
             with Archive.create(folder / "archive", self.results.definition, self.label) as archive:

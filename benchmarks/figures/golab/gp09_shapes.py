@@ -52,8 +52,12 @@ def relative_table(record: Record) -> str:
     columns = [{"key": "what", "label": "", "format": ""}]
     columns += [{"key": name, "label": shape, "format": ">"} for name, shape in SHAPES.items()]
     rows = [
-        {"what": mode, **{name: f"{row[name] / row['shape_4x4']:.2f}" for name in SHAPES}}
+        {
+            "what": f"{mode}{what}",
+            **{name: f"{row[name + kind] / row['shape_4x4' + kind]:.2f}" for name in SHAPES},
+        }
         for mode, row in zip(MEASURES.values(), record["rows"], strict=True)
+        for what, kind in (("", ""), (", CPU time", "_cpu"))
     ]
     update = record["rows"][0]
     rows.append({"what": "parts touched", **{name: f"{update[f'{name}_touched']:.1f}" for name in SHAPES}})

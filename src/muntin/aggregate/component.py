@@ -52,16 +52,24 @@ class Component:
         if kernel is None:
             self.fold(lo, hi, 1, np.zeros(len(value), np.int64), at, value, valid, into)
         else:
-            kernel(lo, hi, value, valid, *into)
+            kernel(lo, hi, read_only(value), valid, *into)
 
     def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
              into: Partial) -> None:  # fmt: skip
         """Fold ranges of events into `into`; O(events)."""
-        self.fold_of(value.dtype)(lo, hi, width, key, at, value, valid, *into)
+        self.fold_of(value.dtype)(lo, hi, width, key, read_only(at), read_only(value), valid, *into)
 
     def merge(self, lo: Array, hi: Array, width: int, key: Array, cells: Partial, into: Partial) -> None:
         """Merge ranges of cells into `into`; O(cells)."""
         self.merge_of(cells[0].dtype)(lo, hi, width, key, *cells, *into)
+
+
+def read_only(events: Array) -> Array:
+    """A view that cannot be written to, as columns from Arrow are: one compiled kernel serves those and our own."""
+    if events.flags.writeable:
+        events = events.view()
+        events.flags.writeable = False
+    return events
 
 
 def _same(kernel: Kernel) -> Callable[[np.dtype], Kernel]:

@@ -24,6 +24,7 @@ from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Indexing
 from muntin.archive.invalidations import Invalidations
 from muntin.archive.migration import migrate_at_once, migrate_in_parallel, stops_for
+from muntin.archive.remote import RemoteUpdate
 from muntin.archive.touched import Touched
 from muntin.archive.update import Update
 from muntin.archive.view import View
@@ -150,6 +151,28 @@ class Archive:
                       batch=old.batch if batch is None else batch)  # fmt: skip
         born_alive = new.liveness().keep(rows)
         return self._publish(lambda drafts: Update(old, new, drafts, self._pool).run(born_alive))
+
+    def plan_remote(self, now: int) -> RemoteUpdate:
+        """An update to `now` whose parts others rewrite; nothing has changed before it is published."""
+        return RemoteUpdate.plan(self._folder, self._view.epoch, now)
+
+    def publish_remote(
+        self, update: RemoteUpdate, reports: Iterable[Mapping[str, Any]], batch: int | None = None
+    ) -> Touched:
+        """Publish what the rewriting of parts reported, whole or not at all."""
+        old = self._view.epoch
+        index, touched = update.index_with(old, map(dict, reports))
+        new = replace(old, number=update.number, now=update.now, indexes=(index,),
+                      batch=old.batch if batch is None else batch)  # fmt: skip
+        self._publish(lambda _: (new, touched))
+        for path in update.leftovers(new):
+            remove(path)
+        return touched
+
+    def note_batch(self, batch: int) -> None:
+        """Remember that a batch was taken in that brought the view no further."""
+        old = self._view.epoch
+        self._publish(lambda _: (replace(old, number=old.number + 1, batch=batch), Touched()))
 
     def migrate(self, indexing: str | Indexing, how: str = "auto", budget: float = 1.0) -> str:
         """Index the results in another way from now on; answers stay the same at every instant.

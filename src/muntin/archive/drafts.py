@@ -13,14 +13,14 @@ SUFFIX = ".arrow"
 class Drafts:
     """Names new segments, from any thread, and can take all of them back."""
 
-    def __init__(self, folder: Path, update: int):
-        self._folder, self._update = folder, update
+    def __init__(self, folder: Path, update: int, whose: str = ""):
+        self._folder, self._begin = folder, f"{update:010d}-{whose}"
         self._numbers = itertools.count()  # handed out one at a time, also to threads
         self._made: list[Path] = []
 
     def path(self) -> Path:
         """A file that is not there yet."""
-        path = self._folder / f"{self._update:010d}-{next(self._numbers):04d}{SUFFIX}"
+        path = self._folder / f"{self._begin}{next(self._numbers):04d}{SUFFIX}"
         self._made.append(path)
         return path
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.archive.gather import gather
 from muntin.archive.run import Run
-from muntin.archive.sort import sort_rows
+from muntin.archive.sort import ordered_rows, sort_rows
 from muntin.archive.sorted_columns import value_at
 
 PIECE_BYTES = 8 << 20
-Keep = Callable[[pa.Table], pa.Table]
+Keep = Callable[[pa.Table], Any]  # one boolean a row, as a NumPy array
 
 
 def merge_runs(runs: Sequence[Run], order: Sequence[str], keep: Keep | None = None) -> Iterator[pa.Table]:
@@ -33,10 +34,13 @@ def merge_runs(runs: Sequence[Run], order: Sequence[str], keep: Keep | None = No
         if not found:
             continue
         piece = pa.Table.from_batches([batch for batches in found for batch in batches])
-        if keep is not None:
-            piece = keep(piece)
+        chosen = None if keep is None else keep(piece)
+        if len(found) > 1:
+            piece = gather(piece, ordered_rows(piece, order, chosen))
+        else:
+            piece = kept(piece, chosen)
         if piece.num_rows:
-            yield sort_rows(piece, order) if len(found) > 1 else piece
+            yield piece
 
 
 def chain_runs(runs: Sequence[Run], keep: Keep | None = None) -> Iterator[pa.Table]:
@@ -45,10 +49,14 @@ def chain_runs(runs: Sequence[Run], keep: Keep | None = None) -> Iterator[pa.Tab
         step = max(1, PIECE_BYTES * run.rows // max(run.size, 1))
         for start in range(0, run.rows, step):
             piece = pa.Table.from_batches(run.between(start, min(start + step, run.rows)))
-            if keep is not None:
-                piece = keep(piece)
+            piece = kept(piece, None if keep is None else keep(piece))
             if piece.num_rows:
                 yield piece
+
+
+def kept(rows: pa.Table, chosen: Any) -> pa.Table:
+    """The rows that are chosen; as they are, if that is all of them."""
+    return rows if chosen is None or chosen.all() else gather(rows, np.flatnonzero(chosen))
 
 
 def _cuts(runs: Sequence[Run], order: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -25,7 +25,7 @@ def migrate_at_once(view: View, indexing: Indexing, drafts: Drafts) -> tuple[Epo
     update = epoch.number + 1
     order = definition.order if layout.is_sorted else ()
     runs = [run.segment for run in epoch.runs()]
-    pieces = view.sorted_pieces() if layout.is_sorted else chain_runs(runs, epoch.liveness().keep)
+    pieces = view.sorted_pieces() if layout.is_sorted else chain_runs(runs, epoch.liveness().is_alive)
     writers: dict[Number, tuple[SegmentWriter, Extent]] = {}
     try:
         for piece in pieces:

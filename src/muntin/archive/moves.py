@@ -29,11 +29,9 @@ class Moves:
     indexing: Indexing
     open_parts: frozenset[Number]
 
-    def keep(self, rows: pa.Table) -> pa.Table:
-        """The rows that are alive and stay where they are."""
-        stays = self.liveness.is_alive(rows)
-        stays &= ~self._moves(rows)
-        return rows if stays.all() else rows.filter(pa.array(stays))
+    def stays(self, rows: pa.Table) -> Any:
+        """Which rows are alive and stay where they are."""
+        return self.liveness.is_alive(rows) & ~self._moves(rows)
 
     def moving(self, part: Part) -> list[pa.Table]:
         """The rows of a part that move, with their new guess."""

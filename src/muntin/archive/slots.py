@@ -81,8 +81,6 @@ def stretch_of(slot: Ints, parts: int, per_window: int) -> Ints:
     >>> stretch_of(np.arange(18), 4, 8).tolist()
     [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 6, 6, 6, 7]
     """
-    small, longer = divmod(per_window - 1, parts - 1)
+    ends = np.cumsum(stretch_sizes(parts, per_window)[:-1])
     turn, rest = np.divmod(slot, per_window - 1)
-    in_longer = longer * (small + 1)
-    within = np.where(rest < in_longer, rest // (small + 1), longer + (rest - in_longer) // small)
-    return turn * (parts - 1) + within
+    return turn * (parts - 1) + np.searchsorted(ends, rest, "right")

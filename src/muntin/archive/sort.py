@@ -28,9 +28,21 @@ def is_sorted(table: pa.Table, order: Sequence[str]) -> bool:
     return table.num_rows < 2 or bool((_in_order(table, order) == np.arange(table.num_rows)).all())
 
 
+def ordered_rows(table: pa.Table, order: Sequence[str], chosen: Any = None) -> Any:
+    """Numbers of the rows in that order, of those that are chosen; only what is sorted by is read."""
+    sorted_by = table.select(list(dict.fromkeys(order))).combine_chunks()
+    if chosen is None or chosen.all():
+        return _in_order(sorted_by, order) if table.num_rows else np.arange(0)
+    numbers = np.flatnonzero(chosen)
+    if not len(numbers):
+        return numbers
+    return numbers[_in_order(sorted_by.take(pa.array(numbers)).combine_chunks(), order)]
+
+
 def _in_order(table: pa.Table, order: Sequence[str]) -> Any:
     """Numbers of the rows, in order."""
     columns = [numbers_of(table.column(name).chunk(0)) for name in order]
     if all(column is not None for column in columns):
         return np.lexsort(columns[::-1])  # a merge sort, which finds runs that are in order
-    return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order]).to_numpy()
+    in_order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in order])
+    return in_order.to_numpy().astype(np.int64)

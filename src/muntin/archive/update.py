@@ -48,7 +48,7 @@ class Update:
         before = new.now if self.old.now is None else self.old.now
         reach = new.arrivals.reach(definition) if definition.by_count else 0
         due = indexing.due(before, new.now, definition, reach)
-        keep: Keep = new.liveness().keep
+        keep: Keep = new.liveness().is_alive
         moved: set[Number] = set()
         if definition.by_count:
             open_parts = frozenset(due | class_mates(rows, indexing, definition))
@@ -56,7 +56,7 @@ class Update:
             moving = {number: moves.moving(index.parts[number]) for number in due}
             moved = {number for number, tables in moving.items() if tables}
             rows = pa.concat_tables([rows, *(table for tables in moving.values() for table in tables)])
-            keep = moves.keep
+            keep = moves.stays
         dealt = deal_out(rows, indexing, definition)
         rewriter = Rewriter(
             definition, indexing.variant.layout, new.liveness(), keep, new.number, self.drafts

@@ -83,8 +83,8 @@ class View:
         """
         runs = [run.segment for run in self.epoch.runs()]
         if all(index.indexing.variant.layout.is_sorted for index in self.epoch.indexes):
-            return merge_runs(runs, self.definition.order, self._liveness.keep)
-        everything = [*chain_runs(runs, self._liveness.keep), self.definition.schema.empty_table()]
+            return merge_runs(runs, self.definition.order, self._liveness.is_alive)
+        everything = [*chain_runs(runs, self._liveness.is_alive), self.definition.schema.empty_table()]
         return iter([sort_rows(pa.concat_tables(everything), self.definition.order)])
 
     def read_all(self, sizes: Sequence[int] | None = None) -> pa.Table:
@@ -122,16 +122,18 @@ class View:
                   right: str = "right") -> list[pa.RecordBatch]:  # fmt: skip
         """Rows of runs in no order: each piece is sorted and cut as if it were a run."""
         batches = []
-        for piece in chain_runs([run.segment for run in runs], self._liveness.keep):
+        for piece in chain_runs([run.segment for run in runs], self._liveness.is_alive):
             run = MemoryRun(sort_rows(piece, self.definition.order), self.definition.order)
             batches += run.between(run.bound(low, left), run.bound(high, right))  # type: ignore[arg-type]
         return batches
 
-    def _smaller(self, rows: pa.Table, sizes: Sequence[int] | None) -> pa.Table:
-        if sizes is None:
-            return rows
+    def inside(self, rows: pa.Table, sizes: Sequence[int]) -> pa.Table:
+        """Of results that were found, those of the same join over windows of these smaller sizes."""
         inside = is_inside(rows, sizes, self.definition, self._liveness.now, self._liveness.counts)
         return rows.filter(pa.array(inside))
+
+    def _smaller(self, rows: pa.Table, sizes: Sequence[int] | None) -> pa.Table:
+        return rows if sizes is None else self.inside(rows, sizes)
 
     def _answer(self, rows: pa.Table) -> pa.Table:
         """Without the guess, which is the archive's own business."""

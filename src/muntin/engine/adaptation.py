@@ -82,14 +82,18 @@ class Adaptation:
     def welcome(self, demands: list[tuple[int, Demand]]) -> None:
         """Demands are new in their groups. A structure that has taken another's place, and cannot serve them,
         gives way to the one of the rule. O(demands)."""
-        groups = self._shard.manager.groups
+        groups, names = self._shard.manager.groups, dict[int, tuple[str, ...]]()
         for number, demand in demands:
+            if number not in groups:
+                continue  # it went on to stairs
             if not still_serves(groups[number], demand):
                 groups[number].switch(groups[number].planned, "")
                 self._groups.pop(number, None)
             if number in self._groups:
-                adapting = self._groups[number]
-                adapting.keep(still_possible(groups[number], demand, adapting.names))
+                so_far = names.get(number, self._groups[number].names)
+                names[number] = still_possible(groups[number], demand, so_far)
+        for number in names.keys() & self._groups.keys():
+            self._groups[number].keep(names[number])
 
     def part(self, numbers: set[int], was_hinted: bool) -> None:
         """A query of these groups is gone; if it had asked for their structures, they are free to change now."""

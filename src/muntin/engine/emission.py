@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.engine.alike import answers_of_alike
 from muntin.engine.candidates import candidates
 from muntin.engine.changes import changes_at
 from muntin.engine.evaluate import Rows, answer
@@ -182,8 +183,14 @@ def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> No
         stretch.prefetch((reading_of(shard, due.name), instants) for due, instants in due_now)
     except MuntinError:
         stretch = Stretch(shard)  # one of them has no answer: each finds out for itself
+    together = answers_of_alike(
+        shard, [(due.name, instants) for due, instants in due_now if due.inside is None], stretch
+    )
     for due, instants in due_now:
-        due.take(shard, instants, stretch)
+        if due.name in together:
+            due.tables.append(together[due.name])
+        else:
+            due.take(shard, instants, stretch)
 
 
 def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[_Due, Ints]]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from muntin.aggregate.approximate import ItemAggregate
 from muntin.answer import to_arrow, to_instants
+from muntin.band import Band
 from muntin.engine.items import lower_items
 from muntin.engine.keys import Dictionary
 from muntin.engine.ranked import Ranked
@@ -58,14 +59,40 @@ def answer(reading: Reading, rows: Rows, find: Finder,
     Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
     """
-    query, keys = reading.query, reading.keys
     found = [find(place) for place in reading.places]
     chosen = select(reading, rows, found, texts, once, is_filtered)
+    if reading.query.having is not None or not is_filtered:
+        once = always  # of this query alone from here on
+    return tabulate(reading, rows, found, chosen, once)
+
+
+def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
+                    texts: Mapping[Expression, Dictionary], once: Once) -> list[pa.Table]:  # fmt: skip
+    """Answers of queries that are as this one but for the band their HAVING lets pass: rows are made for all
+    of them at once, and each has its part of them."""
+    assert reading.compared is not None
+    found = [find(place) for place in reading.places]
+    (kept, columns, place), which = _before_having(reading, found, texts, once)
+    if kept is not None and not len(kept):
+        return [reading.schema.empty_table()] * len(bands)
+    ranked = _ranked(columns[reading.compared], which[reading.compared], once)
+    passing = [ranked.within(band) for band in bands]
+    slots = np.concatenate(passing)
+    taken = pa.array(slots)
+    chosen = Selected(
+        slots if kept is None else kept[slots], [column.take(taken) for column in columns], place
+    )
+    table = tabulate(reading, rows, found, chosen, always)
+    ends = np.cumsum([len(some) for some in passing]).tolist()
+    return [table.slice(end - len(some), len(some)) for end, some in zip(ends, passing, strict=True)]
+
+
+def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> pa.Table:
+    """Slots that were chosen, as answers."""
+    query, keys = reading.query, reading.keys
     kept, columns, place = chosen
     if kept is not None and not len(kept):
         return reading.schema.empty_table()
-    if query.having is not None or not is_filtered:
-        once = always  # of this query alone from here on
     presence = [found[part.place] for part in reading.presence]
     key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
     named: dict[str, pa.Array] = {}
@@ -94,31 +121,42 @@ class Selected(NamedTuple):
 def select(reading: Reading, rows: Rows, found: Sequence[Found],
            texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
     """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
-    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
-    kept: Ints | None = None
-    if reading.query.keys and is_filtered:
-        kept = once(("present", place), partial(_present, reading, found))
-    if kept is not None and not len(kept):
-        return Selected(kept, [], place)
-    columns: list[pa.Array] = []
-    which: list[Hashable] = []
-    for call in reading.calls:
-        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
-        which.append((place, is_filtered, call.aggregate.name, parts))
-        columns.append(once(("lower", which[-1]), partial(_lower, call, found, kept, texts)))
-    if reading.query.having is None or not is_filtered:
-        return Selected(kept, columns, place)
+    chosen, which = _before_having(reading, found, texts, once, is_filtered)
+    kept, columns, place = chosen
+    if reading.query.having is None or not is_filtered or (kept is not None and not len(kept)):
+        return chosen
     if reading.compared is None:
         passing = np.flatnonzero(_passing(reading, columns, rows, kept))
     else:
-        compared = columns[reading.compared]
-        ranked = once(("rank", which[reading.compared]), partial(Ranked, compared))
+        ranked = _ranked(columns[reading.compared], which[reading.compared], once)
+        assert reading.query.having.band is not None
         passing = ranked.within(reading.query.having.band)
     if len(passing) < (len(rows) if kept is None else len(kept)):
         taken = pa.array(passing)
         columns = [column.take(taken) for column in columns] if len(passing) else []
         kept = passing if kept is None else kept[passing]
     return Selected(kept, columns, place)
+
+
+def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary],
+                   once: Once, is_filtered: bool = True) -> tuple[Selected, list[Hashable]]:  # fmt: skip
+    """The slots whose key is present, and what identifies the answers of each call."""
+    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
+    kept: Ints | None = None
+    if reading.query.keys and is_filtered:
+        kept = once(("present", place), partial(_present, reading, found))
+    columns: list[pa.Array] = []
+    which: list[Hashable] = []
+    for call in reading.calls if kept is None or len(kept) else ():
+        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
+        which.append((place, is_filtered, call.aggregate.name, parts))
+        columns.append(once(("lower", which[-1]), partial(_lower, call, found, kept, texts)))
+    return Selected(kept, columns, place), which
+
+
+def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
+    ranked: Ranked = once(("rank", which), partial(Ranked, compared))
+    return ranked
 
 
 def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:

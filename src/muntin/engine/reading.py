@@ -83,6 +83,12 @@ class Reading:
         outputs = tuple(output.expression.sql for output in query.outputs)
         asked = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
         self.same_answers = shard.prepared.number((self.places, query.window, query.having, *asked))
+        # of queries that are the same but for the band that HAVING lets pass; None of others
+        self.same_but_band = (
+            None
+            if self.compared is None or self.keys is None
+            else shard.prepared.number((self.places, query.window, self.compared, *asked))
+        )
 
     @property
     def width(self) -> int:

@@ -96,8 +96,7 @@ class Shard:
         for name, request in queries.items():
             self._expect(name, Registration(request.query, self.clock.watermark))
         if self.adaptation is not None:
-            placements = self.manager.placements
-            self.adaptation.welcome([each for name in queries for each in placements[name].all()])
+            self.adaptation.welcome(changes.came)
         self.fit(changes)
 
     def _raise_stairs(self, changes: Changes) -> None:

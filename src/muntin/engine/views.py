@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,9 +15,13 @@ from muntin.archive.smaller_windows import compare_sharing
 from muntin.engine.join_operator import JoinOperator
 from muntin.engine.materialized_view import BECAUSE, NAME, TEXT, MaterializedView, covers, known_of
 from muntin.engine.negation import Negation
-from muntin.engine.view_answer import answer_from
+from muntin.engine.view_answer import make_answer, read_results
+from muntin.engine.view_operator import ViewOperator
+from muntin.engine.wide_join import WideJoin
 from muntin.errors import ArchiveError, MuntinError, NotFound, nearest
-from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, ViewSelect
+from muntin.sql import SelectView, parse_statements, parse_view
+from muntin.stream import Stream
+from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
 from muntin.window import span
 
 
@@ -36,11 +40,14 @@ class Views:
 
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
-        negation = None
+        self.check_creation(query)
+        operator: ViewOperator | None = None
+        clocks = [self._joins.clock_of(side.stream.name) for side in query.source.sides]
         if isinstance(query.source, NegationQuery):
-            left, right = (self._joins.clock_of(side.stream.name) for side in query.source.sides)
-            negation = Negation(query.source, (left, right))
-        view = MaterializedView(query, self._path(query.name), negation)
+            operator = Negation(query.source, clocks)
+        elif isinstance(query.source, WideJoinQuery):
+            operator = WideJoin(query.source, clocks)
+        view = MaterializedView(query, self._path(query.name), operator)
         self.at_work[query.name] = view
         return view
 
@@ -64,19 +71,19 @@ class Views:
     def follow(self, answers: dict[str, pa.Table], until: int | None) -> None:
         """Give the views what `advance` gave for them, and take it out of the answers."""
         for name, view in self.at_work.items():
-            if view.negation is not None:
+            if view.operator is not None:
                 view.turn(until)
             else:
                 view.follow(answers.pop(name, None), self._joins.registrations[name].emitted_to)
 
-    def negations(self) -> dict[str, Negation]:
-        """Those of the views that have one, by name."""
-        return {name: each.negation for name, each in self.at_work.items() if each.negation is not None}
+    def operators(self) -> dict[str, ViewOperator]:
+        """Those of the views that have one of their own, by name."""
+        return {name: each.operator for name, each in self.at_work.items() if each.operator is not None}
 
     def reads(self, stream: str) -> bool:
-        """Whether a negation reads the stream."""
+        """Whether a view follows the stream by itself."""
         return any(
-            stream == side.stream.name for each in self.negations().values() for side in each.query.sides
+            stream == side.stream.name for each in self.operators().values() for side in each.query.sides
         )
 
     def alter(self, name: str, indexing: str) -> str:
@@ -88,17 +95,34 @@ class Views:
         view.archive.migrate(indexing)
         return indexing
 
-    def select(self, select: ViewSelect) -> pa.Table:
-        """Answer a SELECT from a view."""
-        name = select.view.name
-        return answer_from(self._view(name), select, self._is_complete(name))
+    def select_many(self, selects: Sequence[ViewSelect]) -> list[pa.Table]:
+        """Answer several SELECTs: those of one view and the same bounds of its key share one probe."""
+        rows: dict[Any, tuple[View, pa.Table]] = {}
+        answers = []
+        for each in selects:
+            asked = (each.view.name, each.equal, each.low, each.high)
+            if asked not in rows:
+                view = self._view(each.view.name)
+                rows[asked] = view, read_results(view, each)
+            view, found = rows[asked]
+            answers.append(make_answer(view, found, each, self._is_complete(each.view.name)))
+        return answers
+
+    def select_texts(self, texts: Sequence[str], streams: Mapping[str, Stream]) -> list[pa.Table]:
+        """Answer texts that are a SELECT from a view each."""
+        known = self.known()
+        statements = [each for text in texts for each in parse_statements(text, streams, known)]
+        selects = [each.select for each in statements if isinstance(each, SelectView)]
+        if len(selects) != len(texts):
+            raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
+        return self.select_many(selects)
 
     def lookup(self, name: str, key: Any = None) -> pa.Table:
         """The results of a view, or those with a key or one of some keys, in the order of keys."""
         view = self._view(name)
         keys = key if isinstance(key, list) else [key]
         found = view.read_all() if key is None else pa.concat_tables([view.probe(each) for each in keys])
-        own = [each for each in (LEFT_TIME, RIGHT_TIME, GENERATED, EXPIRES) if each in found.column_names]
+        own = [each for each in found.column_names if each.startswith(HIDDEN) or each in (GENERATED, EXPIRES)]
         return found.drop_columns(own)
 
     def explain(self, name: str) -> str:
@@ -117,8 +141,9 @@ class Views:
             row_bytes = stats["bytes"] / max(1, stats["results"] + stats["dead"])
             sharing = compare_sharing(stats["results"], row_bytes, [halves], view.definition)
             lines.append(
-                "  smaller windows are answered from it: the times of both inputs take "
+                "  smaller windows are answered from it: the places of its inputs take "
                 f"{sharing.shared:,} bytes, a view of its own for windows half as long about {sharing.separate:,}"
+                f"{'' if sharing.pays else '; where those are asked for, such a view would be smaller'}"
             )
         if name in self.at_work:
             touched, each = self.at_work[name].archive.touched, self.at_work[name]
@@ -135,12 +160,17 @@ class Views:
 
     def stats(self) -> dict[str, Any]:
         """Counters by view."""
-        return {name: {**each.view.stats(), "now": each.view.now} for name, each in self.at_work.items()}
+        return {
+            name: {**each.view.stats(), "now": each.view.now, "probes": each.probes}
+            for name, each in self.at_work.items()
+        }
 
-    def close(self) -> None:
-        """Let other processes write the archives."""
-        for view in self.at_work.values():
+    def close(self) -> list[str]:
+        """Let other processes write the archives; the names of the views that are left to them."""
+        closed, self.at_work = self.at_work, {}
+        for view in closed.values():
             view.archive.close()
+        return list(closed)
 
     def check(self) -> None:
         """Test every invariant of the archives."""
@@ -156,14 +186,27 @@ class Views:
                 )
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The negations: descriptions by name, and named arrays."""
+        """The operators of views: descriptions by name, and named arrays."""
         descriptions: dict[str, Any] = {}
         arrays: dict[str, Any] = {}
-        for name, negation in self.negations().items():
-            description, named = negation.snapshot()
+        for name, operator in self.operators().items():
+            description, named = operator.snapshot()
             descriptions[name] = {**description, "text": self.at_work[name].query.text}
-            arrays |= {f"{name}/{each}": array for each, array in named.items()}
+            arrays |= {f"{_prefix(name)}{each}": array for each, array in named.items()}
         return descriptions, arrays
+
+    def restore(
+        self, descriptions: Mapping[str, Any], arrays: Mapping[str, Any], streams: Mapping[str, Stream]
+    ) -> None:
+        """The views with operators of their own, as a snapshot has them."""
+        for name, description in descriptions.items():
+            view = parse_view(description["text"], streams)
+            assert view is not None
+            operator = self.create(view).operator
+            assert operator is not None
+            prefix = _prefix(name)
+            named = {each[len(prefix) :]: arrays[each] for each in arrays if each.startswith(prefix)}
+            operator.restore(description, named)
 
     def require(self, name: str, names: Mapping[str, Any] | set[str]) -> None:
         """Raise an error if a view is not among the names."""
@@ -189,11 +232,10 @@ class Views:
         if name not in self.at_work:
             return False
         view = self.at_work[name]
-        known_from = (
-            self._joins.registrations[name].known_from if view.negation is None else view.negation.known_from
-        )
+        if view.operator is not None:
+            return view.operator.covers(view.view.now)
         sizes = tuple(side.window.size for side in view.query.source.sides)
-        return covers(known_from, sizes, view.view.now)
+        return covers(self._joins.registrations[name].known_from, sizes, view.view.now)
 
     def _path(self, name: str) -> Path:
         assert self._folder is not None
@@ -205,3 +247,8 @@ class Views:
         for path in sorted(self._folder.iterdir()):
             if (path / "directory").exists() and not any(self._path(name) == path for name in self.at_work):
                 yield View.open(path)
+
+
+def _prefix(name: str) -> str:
+    """Of the arrays of a view in a checkpoint."""
+    return f"view_operators/{name}/"

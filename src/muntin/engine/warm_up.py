@@ -1,6 +1,6 @@
 """Warm-up: compile what queries will need before they need it.
 
-Kernels are compiled on first use and kept on disk; compiling all of them takes some seconds. Installers,
+Kernels are compiled on first use and kept on disk; compiling all of them takes a minute or two. Installers,
 images and test runs can have it done beforehand: `muntin warm-up`.
 """
 
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from muntin.archive.gather import compile_gather
 from muntin.engine.engine import Engine
+from muntin.kernels.jit import CACHE
 from muntin.synopsis.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
@@ -29,39 +33,78 @@ _STAIRS = ("[RANGE 2 SECONDS SLIDE 1 SECOND]", "[RANGE 30 SECONDS SLIDE 5 SECOND
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
-def warm_up() -> float:
+def warm_up(processes: int = 1) -> float:
     """Run every kind of query over a few events; returns the seconds it took.
 
-    What has been compiled before, by this version on this machine, is only loaded.
+    What has been compiled before, by this version on this machine, is only loaded. More than one process compile
+    for the disk alone; a kernel that two of them need at the same time is compiled twice.
     """
     started = time.perf_counter()
+    if processes > 1 and CACHE is not None:
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            for done in [pool.submit(share) for share in _SHARES]:
+                done.result()
+    else:
+        for share in _SHARES:
+            share()
+    return time.perf_counter() - started
+
+
+def _warm_up_keys() -> None:
+    """Queries by key; sketches."""
+    queries = {
+        f"{column} {window}": f"SELECT k, {_NUMBERS.format(column)}, {_VALUES.format(column)} "
+        f"FROM s {window} GROUP BY k"
+        for column in ("n", "x")
+        for window in _WINDOWS
+    }
+    for column in ("n", "x"):
+        for window in _STAIRS:
+            calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
+            queries[f"stairs {column} {window}"] = f"SELECT {calls} FROM s {window} GROUP BY k"
+    engine = _serve(queries)
+    for name in queries:
+        engine.lookup(name, key=["a"])
+    _warm_up_sketches()
+
+
+def _warm_up_others() -> None:
+    """Queries without a key, by numbers and by two keys; bands, joins."""
+    queries = {
+        f"{column} {window}": f"SELECT {_NUMBERS.format(column)}, {_VALUES.format(column)} FROM s {window}"
+        for column in ("n", "x")
+        for window in _WINDOWS
+    }
+    queries |= {f"bands {column}": _BANDS.format(column) for column in ("n", "x")}
+    queries["two keys"] = f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n"
+    queries["numbers"] = f"SELECT n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY n"
+    queries["join"] = _JOIN
+    engine = _serve(queries)
+    engine.lookup("two keys", key=[("a", 0)])
+    engine.lookup("numbers", key=[0])
+
+
+_SHARES = (_warm_up_keys, _warm_up_others)  # which take about as long as each other
+
+
+def _serve(queries: dict[str, str]) -> Engine:
+    """An engine that has answered these queries, from events in order, out of order and late."""
     engine = Engine()
     engine.execute(
         "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND"
     )
-    for column in ("n", "x"):
-        for number, window in enumerate(_WINDOWS):
-            calls = f"{_NUMBERS}, {_VALUES}".format(column)
-            engine.register(f"SELECT {calls} FROM s {window}", f"all {column} {number}")
-            engine.register(f"SELECT k, {calls} FROM s {window} GROUP BY k", f"keyed {column} {number}")
-        engine.register(_BANDS.format(column), f"bands {column}")
-        for number, window in enumerate(_STAIRS):
-            calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
-            engine.register(f"SELECT {calls} FROM s {window} GROUP BY k", f"stairs {column} {number}")
-    engine.register(f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n", "two keys")
-    engine.register(_JOIN, "join")
+    engine.register_many(queries)
     at = np.arange(64) * 250_000
-    for turn in range(4):
-        engine.push("s", {"ts": at + turn * 16_000_000 - (turn == 3) * 1_000_000, "k": ["a", "b"] * 32,
+    for turn, times in enumerate((at, at, at[::-1], at - 1_000_000)):
+        engine.push("s", {"ts": times + turn * 16_000_000, "k": ["a", "b"] * 32,
                           "n": np.arange(64), "x": np.arange(64) / 7})  # fmt: skip
         engine.advance()
-        for name in engine.queries:
+        for name in queries:
             engine.lookup(name)
+    compile_gather()
     with tempfile.TemporaryDirectory() as directory:
         engine.checkpoint(Path(directory) / "state")
-        Engine.restore(Path(directory) / "state")
-    _warm_up_sketches()
-    return time.perf_counter() - started
+        return Engine.restore(Path(directory) / "state")
 
 
 def _warm_up_sketches() -> None:

@@ -50,17 +50,19 @@ def _cache_directory() -> Path | None:
 
 _load_division_runtime()
 CACHE = _cache_directory()
+# Nobody calls kernels from C: an entry for that takes a twentieth of the time to compile.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def kernel(function: Kernel) -> Kernel:
     """Compile `function` on first use for the types it is called with."""
     if CACHE is None:
-        compiled: Kernel = numba.njit(nogil=True, error_model="numpy")(function)
+        compiled: Kernel = numba.njit(**_OPTIONS)(function)
         return compiled
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(CACHE)  # read by Numba while it decorates; others keep their setting
     try:
-        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        compiled = numba.njit(**_OPTIONS, cache=True)(function)
         return compiled
     finally:
         numba.config.CACHE_DIR = before

@@ -223,7 +223,7 @@ def list_either(slots, tree, near, far, edge, since, out):
     """
     if far < 0:
         return list_newer(slots, tree, near, far, edge, since, slots.shape[1], out)
-    most = 64
+    most = min(64, slots.shape[1])
     while True:
         count = list_newer(slots, tree, near, far, edge, since, most, out)
         if count < 0:

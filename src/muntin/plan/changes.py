@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muntin.plan.demand import Demand
 from muntin.plan.group import WindowGroup
 from muntin.plan.store import StoreId
 from muntin.synopsis.contract import Need
@@ -14,13 +15,23 @@ class Changes:
     def __init__(self) -> None:
         self.groups: dict[int, set[Need]] = {}
         self.stores: dict[StoreId, set[Need]] = {}
+        self.came: list[
+            tuple[int, Demand]
+        ] = []  # those that are new where they came to, and the group's number
 
-    def note(self, group: WindowGroup, need: Need, is_turned: bool) -> None:
-        """A demand came to a group or left it; `is_turned`: it was the first for its component, or the last."""
-        of_group, of_store = (
-            self.groups.setdefault(group.number, set()),
-            self.stores.setdefault(group.store, set()),
-        )
+    def come(self, group: WindowGroup, demand: Demand, is_first: bool) -> None:
+        """A demand came to a group, perhaps as the first for its component."""
+        self.came.append((group.number, demand))
+        self._note(group, demand.need, is_first)
+
+    def leave(self, group: WindowGroup, demand: Demand, is_last: bool) -> None:
+        """A demand left a group, perhaps as the last for its component."""
+        self._note(group, demand.need, is_last)
+
+    def _note(self, group: WindowGroup, need: Need, is_turned: bool) -> None:
+        if group.number not in self.groups:
+            self.groups[group.number] = set()
+            self.stores.setdefault(group.store, set())
         if is_turned:
-            of_group.add(need)
-            of_store.add(need)
+            self.groups[group.number].add(need)
+            self.stores[group.store].add(need)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
+from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.group import WindowGroup
 from muntin.synopsis.contract import Need
@@ -15,9 +15,9 @@ class ColumnsRead:
     """Arguments and predicates by how many components of groups read them, keys by groups."""
 
     def __init__(self) -> None:
-        self.arguments: Counter[Expression] = Counter()
-        self.predicates: Counter[Expression] = Counter()
-        self.keys: Counter[tuple[Expression, ...]] = Counter()
+        self.arguments: dict[Expression, int] = {}
+        self.predicates: dict[Expression, int] = {}
+        self.keys: dict[tuple[Expression, ...], int] = {}
         self.version = 0  # changes whenever a column is new or gone
 
     def count_group(self, where: Expression | None, keys: tuple[Expression, ...], step: int) -> None:
@@ -35,12 +35,9 @@ class ColumnsRead:
         for predicate in predicates:
             self._count(self.predicates, predicate, step)
 
-    def _count(self, counts: Counter[Any], what: Hashable, step: int) -> None:
-        before = counts[what]
-        counts[what] += step
-        if not counts[what]:
-            del counts[what]
-        self.version += not before or before + step == 0
+    def _count(self, counts: dict[Any, int], what: Hashable, step: int) -> None:
+        is_new = what not in counts
+        self.version += not count(counts, what, step) or is_new
 
     def __eq__(self, other: object) -> bool:
         """Whether the same is read; versions do not matter."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from muntin.aggregate import AGGREGATES
 from muntin.aggregate.component import APPROXIMATE
@@ -17,8 +19,7 @@ from muntin.window import Window
 PRESENCE = Need(Input(None), "count")  # whether a key has an event in the window at all
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """One component of one input over one window, for one filtered stream and set of keys."""
 
     where: Expression | None
@@ -62,12 +63,14 @@ def demands_of(query: Query) -> Demands:
         tuple(
             tuple(_demand(query, keys, call.window, need) for need in needs_of(call)) for call in query.calls
         ),
-        tuple(replace(_demand(query, keys, window, PRESENCE), beside=beside) for window in windows),
+        tuple(_demand(query, keys, window, PRESENCE, beside) for window in windows),
     )
 
 
 def _sketch_of(query: Query) -> str | None:
     """The sketch that knows all a query asks for: to keep events only to tell its windows would be a waste."""
+    if all(APPROXIMATE.isdisjoint(AGGREGATES[call.function].components) for call in query.calls):
+        return None
     needs = [need for call in query.calls for need in needs_of(call)]
     if not needs or any(need.component not in APPROXIMATE for need in needs):
         return None
@@ -77,23 +80,37 @@ def _sketch_of(query: Query) -> str | None:
 
 def needs_of(call: Call) -> tuple[Need, ...]:
     """The components that a call reads."""
-    components = AGGREGATES[call.function].components
-    return tuple(Need(call.input, component, call.parameters) for component in components)
+    return _needs(call.function, call.argument, call.filter, call.parameters)
 
 
-def _demand(query: Query, keys: tuple[Expression, ...], window: Window, need: Need) -> Demand:
+@lru_cache(maxsize=4096)
+def _needs(
+    function: str, argument: Expression | None, kept: Expression | None, parameters: tuple[Any, ...]
+) -> tuple[Need, ...]:
+    given = Input(argument, kept)
+    return tuple(Need(given, component, parameters) for component in AGGREGATES[function].components)
+
+
+def _demand(
+    query: Query, keys: tuple[Expression, ...], window: Window, need: Need, beside: str | None = None
+) -> Demand:
     where = query.where
     if where is not None and not keys and window.is_time:
         if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
-            need = need._replace(input=Input(need.input.argument, both(where, need.input.filter)))
+            need = _filtered(need, where)
         where = None
-    return Demand(where, keys, _with_slide(window, query), need, query.slide, query.hint)
+    return Demand(where, keys, _with_slide(window, query), need, query.slide, query.hint, beside)
+
+
+@lru_cache(maxsize=4096)
+def _filtered(need: Need, where: Expression) -> Need:
+    return need._replace(input=Input(need.input.argument, both(where, need.input.filter)))
 
 
 def _with_slide(window: Window, query: Query) -> Window:
     # A window without SLIDE in a query with one is only ever looked up at the query's instants, so
     # its edges fall on a grid too.
-    if query.window is None or window.unit != query.window.unit:
+    if window is query.window or query.window is None or window.unit != query.window.unit:
         return window
     if not window.slide:
         return replace(window, slide=query.window.slide)

@@ -15,10 +15,7 @@ from muntin.plan.observed import Observed
 from muntin.plan.request import request_of
 from muntin.plan.stair_text import explain_stairs
 from muntin.plan.width import elements_in
-from muntin.plan.wording import count as _count
-from muntin.plan.wording import number as _number
-from muntin.plan.wording import size as _size
-from muntin.plan.wording import some as _some
+from muntin.plan.wording import count, number, size, some
 from muntin.query import Query
 from muntin.synopsis import Synopsis
 
@@ -39,22 +36,22 @@ def explain_group(group: WindowGroup, running: Running | None, groups: Collectio
     lines = [
         f"group {group.number}: {group.synopsis}{keys}{where}{history}",
         f"  because  {_because(group)}",
-        f"  queries  {_count(len(group.queries), 'query', 'queries')}: {_some(list(group.queries))}",
-        f"  windows  {_some([str(window) for window in sorted(group.needs.windows)])}",
-        f"  keeps    {_some(sorted(map(str, group.needs.components)))}",
+        f"  queries  {count(len(group.queries), 'query', 'queries')}: {some(list(group.queries))}",
+        f"  windows  {some([str(window) for window in sorted(group.needs.windows)])}",
+        f"  keeps    {some(sorted(map(str, group.needs.components)))}",
     ]
     if group.store.kind == "stairs":
         lines += explain_stairs([each for each in groups if each.store == group.store])
     if running is None:
         return "\n".join([*lines, f"  predicts {combines_formula(group.synopsis)} per look-up"])
     synopsis = running.synopsis
-    own = f", and {_size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
+    own = f", and {size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
     return "\n".join(
         [
             *lines,
             f"  predicts {_predicted(group, synopsis)} per look-up",
             f"  measured {_measured(running)}",
-            f"  state    {synopsis.store}, {_size(synopsis.store.nbytes())}{own}",
+            f"  state    {synopsis.store}, {size(synopsis.store.nbytes())}{own}",
             *([f"  beside   {synopsis}"] if str(synopsis) else []),
         ]
     )
@@ -79,18 +76,18 @@ def _because(group: WindowGroup) -> str:
 def _predicted(group: WindowGroup, synopsis: Synopsis[Any]) -> str:
     if not len(synopsis.store):
         return combines_formula(group.synopsis)
-    number = predicted_combines(group, synopsis)
-    return f"{_number(number)} {'combine' if number == 1 else 'combines'}"
+    predicted = predicted_combines(group, synopsis)
+    return f"{number(predicted)} {'combine' if predicted == 1 else 'combines'}"
 
 
 def _measured(running: Running) -> str:
     own, store = running.own.updates.mean, running.store.updates.mean
     updates, lookups = "updates not measured yet", "look-ups not measured yet"
     if own is not None and store is not None:
-        updates = f"{_number(own)} ns per event, and {_number(store)} ns in its store"
+        updates = f"{number(own)} ns per event, and {number(store)} ns in its store"
     asked = running.own.lookups
     if asked.mean is not None:
-        lookups = f"{_number(asked.mean / 1000)} us per look-up ({asked.total:,} so far)"
+        lookups = f"{number(asked.mean / 1000)} us per look-up ({asked.total:,} so far)"
     return f"{updates}; {lookups}"
 
 
@@ -103,11 +100,9 @@ def explain_stream(
     nestings: Nestings,
 ) -> str:
     """All groups of a stream, after a line that sums them up; then how their windows nest."""
-    head = (
-        f"stream {title}: {_count(queries, 'query', 'queries')} in {_count(len(groups), 'group', 'groups')}"
-    )
+    head = f"stream {title}: {count(queries, 'query', 'queries')} in {count(len(groups), 'group', 'groups')}"
     parts = [head + (f"; {rings}" if rings else "")]
-    parts += [explain_group(group, running.get(number), groups.values()) for number, group in groups.items()]
+    parts += [explain_group(group, running.get(each), groups.values()) for each, group in groups.items()]
     parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
     return "\n\n".join(parts)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
+from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
@@ -27,8 +26,8 @@ class WindowGroup:
     keys: tuple[Expression, ...]
     store: StoreId
     needs: Needs = field(default_factory=Needs)
-    queries: Counter[str] = field(default_factory=Counter)
-    slides: Counter[int] = field(default_factory=Counter)  # of the queries
+    queries: dict[str, int] = field(default_factory=dict)  # how many demands each has here
+    slides: dict[int, int] = field(default_factory=dict)  # of the queries
     planned: str = ""  # the synopsis that the rule chose; `synopsis` may have taken its place
     adapted: str = ""  # why it has
     hinted: int = 0  # demands that ask for `planned` by name
@@ -39,8 +38,8 @@ class WindowGroup:
 
     def add(self, name: str, demand: Demand) -> bool:
         """One more demand; whether its component is new here."""
-        self.queries[name] += 1
-        self.slides[demand.query_slide] += 1
+        count(self.queries, name)
+        count(self.slides, demand.query_slide)
         self.hinted += demand.hint == self.planned
         self.pinned += demand.hint is not None
         return self.needs.add(demand.window, demand.need)
@@ -49,12 +48,8 @@ class WindowGroup:
         """One demand less; whether nobody needs its component here any more."""
         self.hinted -= demand.hint == self.planned
         self.pinned -= demand.hint is not None
-        counts: Counter[Any]
-        what: Any
-        for counts, what in ((self.queries, name), (self.slides, demand.query_slide)):
-            counts[what] -= 1
-            if not counts[what]:
-                del counts[what]
+        count(self.queries, name, -1)
+        count(self.slides, demand.query_slide, -1)
         return self.needs.remove(demand.window, demand.need)
 
     def columns_of(self, need: Need) -> tuple[set[Expression], set[Expression]]:

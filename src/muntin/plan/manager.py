@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from itertools import count
 from math import gcd
 
 from muntin.band import Band
+from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.changes import Changes
 from muntin.plan.columns_read import ColumnsRead
@@ -27,6 +27,8 @@ from muntin.synopsis.grid import window_step
 from muntin.synopsis.needs import Needs, shape_of
 from muntin.synopsis.stair_levels import granules, levels_for
 
+_MOST_HOMES = 1 << 16
+_STAIRS = Rule(lambda demand: True, Stairs.name, BECAUSE)
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
 
@@ -60,7 +62,8 @@ class WindowManager:
         self.columns = ColumnsRead()  # by all groups
         self._next = 1
         self._alike: dict[Filtered, dict[int, WindowGroup]] = {}  # groups by filter and keys
-        self._bands: dict[Expression, Counter[Band]] = {}  # by attribute: how many demands ask for each
+        self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
+        self._homes: dict[Demand, int] = {}  # where demands were placed last; it may not be true any more
 
     def register(self, name: str, request: Request, changes: Changes, is_running: bool = False) -> Placement:
         """Place a query.
@@ -146,7 +149,6 @@ class WindowManager:
 
     def _move(self, stores: list[StoreId], to: StoreId, changes: Changes) -> None:
         """Place all demands on some stores anew."""
-        rule = Rule(lambda demand: True, Stairs.name, BECAUSE)
         gone = {number for store in stores for number in self.stores[store].groups}
 
         def move(name: str, placed: Placed) -> Placed:
@@ -154,7 +156,7 @@ class WindowManager:
             if number not in gone:
                 return placed
             self._leave(name, self.groups[number], demand, changes)
-            return self._place(name, demand, rule, to, changes)
+            return self._place(name, demand, _STAIRS, to, changes)
 
         for name, placement in self.placements.items():
             if gone & placement.groups():
@@ -166,9 +168,7 @@ class WindowManager:
         """Assert that what is kept up to date is what the placements make it."""
         fresh = WindowManager()
         for group in self.groups.values():
-            fresh._open(
-                replace(group, needs=Needs(), queries=Counter(), slides=Counter(), hinted=0, pinned=0)
-            )
+            fresh._open(replace(group, needs=Needs(), queries={}, slides={}, hinted=0, pinned=0))
         for name, placement in self.placements.items():
             for number, demand in placement.all():
                 fresh._join(name, fresh.groups[number], demand, Changes())
@@ -185,6 +185,10 @@ class WindowManager:
     def _place_call(
         self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool
     ) -> tuple[Placed, ...]:
+        if (home := self._home(call)) is not None:
+            for demand, _ in call:
+                self.groups[home].add(name, demand)
+            return tuple((home, demand) for demand, _ in call)
         demands = tuple(demand for demand, _ in call)
         rules = [self._by_stairs_there(*each) for each in zip(demands, self._rules(call), strict=True)]
         stores = [
@@ -198,6 +202,21 @@ class WindowManager:
             for demand, rule, store in zip(demands, rules, stores, strict=True)
         )
 
+    def _home(self, call: tuple[tuple[Demand, Rule], ...]) -> int | None:
+        """The group that serves all components of a call already, for another query that looks at the same window
+        at the same instants; None if there is none. To have it there once more changes nothing but counts."""
+        number = self._homes.get(call[0][0])
+        group = None if number is None else self.groups.get(number)
+        if group is None:
+            return None
+        for demand, _ in call:
+            components = group.needs.windows.get(demand.window)
+            if components is None or demand.need not in components or demand.query_slide not in group.slides:
+                return None
+            if demand.hint is not None or demand.beside is not None or demand.band is not None:
+                return None
+        return number
+
     def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId, changes: Changes) -> Placed:
         asked = (rule.synopsis, store)
         alike = self._alike.get((demand.where, demand.keys), {}).values()
@@ -210,6 +229,9 @@ class WindowManager:
             self._open(group)
             self._next += 1
         self._join(name, group, demand, changes)
+        if len(self._homes) >= _MOST_HOMES:
+            self._homes.clear()
+        self._homes[demand] = group.number
         return group.number, demand
 
     def _open(self, group: WindowGroup) -> None:
@@ -234,14 +256,14 @@ class WindowManager:
         if is_new:
             self._count_component(group, demand.need, 1)
         self._count(demand, 1)
-        changes.note(group, demand.need, is_new)
+        changes.come(group, demand, is_new)
 
     def _leave(self, name: str, group: WindowGroup, demand: Demand, changes: Changes) -> None:
         is_gone = group.remove(name, demand)
         if is_gone:
             self._count_component(group, demand.need, -1)
         self._count(demand, -1)
-        changes.note(group, demand.need, is_gone)
+        changes.leave(group, demand, is_gone)
         if not group.queries:
             self._close(group)
 
@@ -257,9 +279,9 @@ class WindowManager:
             return alone
         if all(self._keeps(demand, rule) for demand, rule in call):
             return alone
-        bands = self._bands.get(first.band.attribute, Counter())
+        bands = self._bands.get(first.band.attribute, {})
         many = len(bands) + (first.band not in bands)
-        rules = [choose_synopsis(replace(demand, bands=many)) for demand, _ in call]
+        rules = [choose_synopsis(demand._replace(bands=many)) for demand, _ in call]
         # a tree may know more of the past than a filter: no call may read one component of each
         return rules if len({rule.synopsis for rule in rules}) == 1 else alone
 
@@ -267,9 +289,9 @@ class WindowManager:
         """A demand without a hint that slices would serve goes to stairs of its filter and keys if there are some."""
         if rule.synopsis != Slices.name or demand.hint is not None:
             return rule
-        beside = [each.store for each in self._alike.get((demand.where, demand.keys), {}).values()]
-        if any(store.kind == "stairs" and not store.generation for store in beside):
-            return Rule(rule.applies, Stairs.name, BECAUSE)
+        for beside in self._alike.get((demand.where, demand.keys), {}).values():
+            if beside.store.kind == "stairs" and not beside.store.generation:
+                return _STAIRS
         return rule
 
     def _keeps(self, demand: Demand, rule: Rule) -> bool:
@@ -286,15 +308,12 @@ class WindowManager:
         """One demand more or less for a band."""
         if demand.band is None:
             return
-        bands = self._bands.setdefault(demand.band.attribute, Counter())
-        bands[demand.band] += step
-        if not bands[demand.band]:
-            del bands[demand.band]
+        count(self._bands.setdefault(demand.band.attribute, {}), demand.band, step)
 
     def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool, rule: Rule) -> StoreId:
         """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window."""
         needs, on_stairs = {each.need for each in call}, rule.synopsis == Stairs.name
-        for grid in count():
+        for grid in itertools.count():
             store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
             asked = self.stores.get(store)
             if asked is None:
@@ -312,10 +331,11 @@ def _is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:
 
 
 def _are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
-    longest, shape = longest_of(asked.groups.values()), shape_of(demand.window)
+    shape = shape_of(demand.window)
     assert shape is not None
-    if demand.window.size <= longest.get(shape, 0):
+    if any(demand.window.size <= group.needs.longest_of(shape) for group in asked.groups.values()):
         return True
+    longest = longest_of(asked.groups.values())
     return granules(levels_for({**longest, shape: demand.window.size})) <= MOST_SLICES
 
 

@@ -73,8 +73,8 @@ class Nestings:
 
 def _windows(demands: Iterable[Demand]) -> dict[tuple[Signature, Spec], None]:
     """Each once, however many components of it are asked for."""
+    # components of a call differ in what they need only: most demands are like the one before
+    of = {(each.where, each.keys, each.window): None for each in demands}
     return dict.fromkeys(
-        (Signature(each.where, each.keys), (each.window.size, each.window.slide))
-        for each in demands
-        if nests(each.window)
+        (Signature(where, keys), (window.size, window.slide)) for where, keys, window in of if nests(window)
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from muntin.aggregate.component import APPROXIMATE, HOLISTIC
 from muntin.aggregate.contract import is_text
@@ -12,9 +14,10 @@ from muntin.plan.demand import Demand
 from muntin.plan.sketch_window import why_not_sketch
 from muntin.plan.threshold import INDEXES
 from muntin.synopsis import SYNOPSES, RangeTree, RInt
-from muntin.synopsis.contract import dtype_of
+from muntin.synopsis.contract import Need, dtype_of
 from muntin.synopsis.grid import window_step
 from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
+from muntin.window import Window
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
@@ -38,8 +41,8 @@ def _is_keyed(demand: Demand) -> bool:
     return bool(demand.keys)
 
 
-def _is_holistic(demand: Demand) -> bool:
-    return demand.need.component in HOLISTIC | APPROXIMATE
+def _is_holistic(need: Need) -> bool:
+    return need.component in HOLISTIC or need.component in APPROXIMATE
 
 
 def _is_sketched(name: str) -> Callable[[Demand], bool]:
@@ -47,17 +50,20 @@ def _is_sketched(name: str) -> Callable[[Demand], bool]:
     return lambda demand: demand.need.component in APPROXIMATE and sketch_for(demand.need) == name
 
 
-def _orders_text(demand: Demand) -> bool:
-    argument = demand.need.input.argument
-    return argument is not None and is_text(argument.type) and demand.need.component in ("min", "max")
+def _orders_text(need: Need) -> bool:
+    argument = need.input.argument
+    return need.component in ("min", "max") and argument is not None and is_text(argument.type)
 
 
 def is_on_slices(demand: Demand) -> bool:
     """Whether folded slices can serve a demand: its edges fall on a grid, and partials can be merged."""
-    window = demand.window
-    if not window.is_time or not window.slide or _is_holistic(demand) or _orders_text(demand):
-        return False
-    return window.size <= MOST_SLICES * window_step(window)
+    return _is_sliced(demand.window) and not _is_holistic(demand.need) and not _orders_text(demand.need)
+
+
+@lru_cache(maxsize=4096)
+def _is_sliced(window: Window) -> bool:
+    """Whether the edges of a window fall on a grid that is not too fine for it."""
+    return window.is_time and window.slide > 0 and window.size <= MOST_SLICES * window_step(window)
 
 
 def _serves_band(demand: Demand) -> bool:
@@ -66,8 +72,8 @@ def _serves_band(demand: Demand) -> bool:
         demand.band is not None
         and not demand.keys
         and demand.window.is_time
-        and not _is_holistic(demand)
-        and not _orders_text(demand)
+        and not _is_holistic(demand.need)
+        and not _orders_text(demand.need)
     )
 
 
@@ -114,11 +120,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(_is_keyed, "rescan", "windows per key without a grid, or of aggregates that do not merge"),
     Rule(
-        lambda demand: _orders_text(demand) and not demand.window.is_time,
+        lambda demand: _orders_text(demand.need) and not demand.window.is_time,
         "rescan_rows",
         "the order of text is known only at look-up",
     ),
-    Rule(_orders_text, "rescan", "the order of text is known only at look-up"),
+    Rule(lambda demand: _orders_text(demand.need), "rescan", "the order of text is known only at look-up"),
     Rule(lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"),
     Rule(lambda demand: demand.need.component == "distinct", "distinct", "it needs to know equal values"),
     Rule(
@@ -131,11 +137,47 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+class _Traits(NamedTuple):
+    """All of a demand that rules look at: among thousands of demands few differ in it."""
+
+    need: Need
+    is_keyed: bool
+    is_filtered: bool
+    is_time: bool
+    is_sliced: bool
+    is_short: bool
+    bands: int
+
+
+_BY_TRAITS: dict[_Traits, Rule] = {}  # what the rules say, remembered
+_MOST_TRAITS = 4096
+
+
+def _natural_rule(demand: Demand) -> Rule:
+    """The first rule that applies."""
+    window = demand.window
+    traits = _Traits(
+        demand.need,
+        bool(demand.keys),
+        demand.where is not None,
+        window.is_time,
+        _is_sliced(window),
+        window.size <= LONGEST_BAND_ON_SLICES,
+        demand.bands,
+    )
+    rule = _BY_TRAITS.get(traits)
+    if rule is None:
+        if len(_BY_TRAITS) >= _MOST_TRAITS:
+            _BY_TRAITS.clear()
+        rule = _BY_TRAITS[traits] = next(rule for rule in RULES if rule.applies(demand))
+    return rule
+
+
 def choose_synopsis(demand: Demand) -> Rule:
     """The rule for a demand; a hint comes first if the synopsis it names can serve it."""
     if demand.beside is not None:
         return Rule(lambda demand: True, demand.beside, "the query asks for nothing else")
-    natural = next(rule for rule in RULES if rule.applies(demand))
+    natural = _natural_rule(demand)
     if natural.synopsis in SKETCHES and (reason := why_not(natural.synopsis, demand)):
         raise MuntinError(f"{demand.need} over {demand.window} is not supported: {reason}")
     hint = demand.hint
@@ -167,7 +209,7 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         return "it is for ROWS windows; use 'rescan'" if demand.window.is_time else None
     if demand.keys:
         return "it has no keys"
-    if _orders_text(demand):
+    if _orders_text(demand.need):
         return "the order of text is known only at look-up"
     if synopsis == RangeTree.name and not _serves_band(demand):
         return "it needs a time window, and a filter that compares one number or time with constants"

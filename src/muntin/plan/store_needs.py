@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import gcd
 
+from muntin.counting import count
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.group import WindowGroup
 from muntin.synopsis.contract import Need
@@ -15,7 +15,7 @@ class StoreNeeds:
 
     def __init__(self) -> None:
         self.groups: dict[int, WindowGroup] = {}
-        self.components: Counter[Need] = Counter()  # by how many groups need them
+        self.components: dict[Need, int] = {}  # by how many groups need them
         self.columns = ColumnsRead()
 
     @property
@@ -38,9 +38,7 @@ class StoreNeeds:
 
     def count_component(self, group: WindowGroup, need: Need, step: int) -> None:
         """A component of a group more or less."""
-        self.components[need] += step
-        if not self.components[need]:
-            del self.components[need]
+        count(self.components, need, step)
         self.columns.count_component(group, need, step)
 
     def __eq__(self, other: object) -> bool:

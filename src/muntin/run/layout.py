@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from muntin.engine.event_file import SUFFIXES, format_of
 from muntin.errors import MuntinError
-from muntin.join_query import AnyQuery
+from muntin.query import Key
 from muntin.run.writer import AnswerFile, json_text
 
 LONG = pa.schema(
@@ -29,10 +30,19 @@ LONG = pa.schema(
 )  # fmt: skip
 
 
+class Answered(Protocol):
+    """A query, or a SELECT from a view."""
+
+    @property
+    def keys(self) -> tuple[Key, ...]: ...
+
+    def emission_schema(self) -> pa.Schema: ...
+
+
 class Layout:
     """The files of one run and which answers go to which."""
 
-    def __init__(self, out: Path, queries: Mapping[str, AnyQuery], format: str = "parquet"):
+    def __init__(self, out: Path, queries: Mapping[str, Answered], format: str = "parquet"):
         self.queries = queries
         self.files: dict[str, AnswerFile] = {}  # by query; under "" for all of them
         if is_directory(out):
@@ -62,7 +72,7 @@ class Layout:
 
 
 @contextmanager
-def open_layout(out: Path, queries: Mapping[str, AnyQuery], format: str) -> Iterator[Layout]:
+def open_layout(out: Path, queries: Mapping[str, Answered], format: str) -> Iterator[Layout]:
     """A layout whose files appear when the block ends well, and not at all when it does not."""
     layout = Layout(out, queries, format)
     directory = out if is_directory(out) else out.parent
@@ -87,7 +97,7 @@ def is_directory(out: Path) -> bool:
     return out.is_dir() or not out.suffix
 
 
-def long_table(name: str, query: AnyQuery, table: pa.Table) -> pa.Table:
+def long_table(name: str, query: Answered, table: pa.Table) -> pa.Table:
     """Answers as one row a value: numbers in `value`, anything else in `text`; a row without a value for an
     answer that has none."""
     rows = table.num_rows
@@ -112,7 +122,7 @@ def long_table(name: str, query: AnyQuery, table: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def key_text(query: AnyQuery, table: pa.Table) -> pa.Array:
+def key_text(query: Answered, table: pa.Table) -> pa.Array:
     """The key of each answer as a JSON object, NULL for a query without GROUP BY."""
     if not query.keys:
         return pa.nulls(table.num_rows, pa.string())

@@ -50,6 +50,10 @@ def run_on_spark(
     is_named = bool(path) and name in read.streams
     target, input = read.stream_of_input(name if is_named else stream), Path(path if is_named else inputs[0])
     queries = read.only([target]).queries
+    if read.views:
+        raise MuntinError(
+            f"view '{next(iter(read.views))}' is kept by an embedded run; on Spark, use muntin.spark.archive_join"
+        )
     if filled := [each for each in queries if each in read.backfills]:
         raise MuntinError(
             f"query '{filled[0]}' has a BACKFILL; on Spark, give its history as part of the input"

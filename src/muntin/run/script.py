@@ -1,4 +1,4 @@
-"""A script: the streams and queries that a FILE.sql declares."""
+"""A script: the streams, views and queries that a FILE.sql declares."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sqlglot import Token, TokenType
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery
-from muntin.sql import CreateStream, Explain, RegisterQuery, Select, parse_statements
+from muntin.sql import CreateStream, CreateView, Explain, RegisterQuery, Select, SelectView, parse_statements
 from muntin.sql.dialect import Muntin
 from muntin.stream import Stream
+from muntin.view_query import ViewQuery, ViewSelect
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class Script:
     queries: dict[str, AnyQuery]
     creates: tuple[str, ...]  # texts of the CREATE STREAM statements
     backfills: dict[str, str] = field(default_factory=dict)  # paths of the histories of some queries
+    views: dict[str, ViewQuery] = field(default_factory=dict)
+    reads: dict[str, ViewSelect] = field(default_factory=dict)  # SELECTs from the views, answered at the end
+
+    @property
+    def answered(self) -> dict[str, AnyQuery | ViewSelect]:
+        """All that has answers, by name."""
+        return {**self.queries, **self.reads}
 
     def stream_of_input(self, name: str | None) -> Stream:
         """The stream called `name`, or the only one there is."""
@@ -41,17 +49,24 @@ class Script:
     def only(self, streams: Sequence[Stream]) -> Script:
         """The same script with just the queries that read these streams and no other."""
         queries = {n: query for n, query in self.queries.items() if all(s in streams for s in query.streams)}
-        if not queries:
+        given = {stream.name for stream in streams}
+        views = {name: view for name, view in self.views.items() if given.issuperset(view.streams)}
+        reads = {name: read for name, read in self.reads.items() if read.view.name in views}
+        if not queries and not views:
             names = " and ".join(f"'{stream.name}'" for stream in streams)
             missing = [s.name for query in self.queries.values() for s in query.streams if s not in streams]
             hint = f"; give an input for '{missing[0]}' too: --input {missing[0]}=FILE" if missing else ""
             raise NotFound(f"the script has no query that reads stream {names} alone{hint}")
-        return replace(self, queries=queries)
+        return replace(self, queries=queries, views=views, reads=reads)
 
-    def start_engine(self, is_filled: bool = True) -> Engine:
-        """An engine with the streams and queries of the script; histories are read if it is to be `filled`."""
-        engine = Engine()
-        for create in self.creates:
+    def start_engine(self, is_filled: bool = True, archive: Path | None = None) -> Engine:
+        """An engine with the streams, views and queries of the script; histories are read if it is to be `filled`."""
+        if self.views and archive is None:
+            raise MuntinError(
+                f"view '{next(iter(self.views))}' needs a place on disk: choose one with --archive FOLDER"
+            )
+        engine = Engine(archive=archive)
+        for create in (*self.creates, *(view.text for view in self.views.values())):
             engine.execute(create)
         paths = self.backfills if is_filled else {}
         for path in dict.fromkeys(
@@ -85,6 +100,8 @@ def parse_script(text: str) -> Script:
     plain: list[AnyQuery] = []
     creates: list[str] = []
     backfills: dict[str, str] = {}
+    views: dict[str, ViewQuery] = {}
+    reads: list[ViewSelect] = []
     for statement, words in zip(parse_statements(text, {}), statement_texts(text), strict=True):
         match statement:
             case CreateStream(stream):
@@ -98,14 +115,21 @@ def parse_script(text: str) -> Script:
                     backfills[name] = backfill
             case Select(query):
                 plain.append(query)
+            case CreateView(view):
+                _refuse_taken(view.name, {**views, **named}, "queries")
+                views[view.name] = view
+            case SelectView(select):
+                reads.append(select)
             case Explain():
                 pass  # `muntin explain` is the command for it
             case _:
                 raise MuntinError(
-                    f"a script only declares streams and queries; it cannot {words.splitlines()[0]}"
+                    f"a script only declares streams, views and queries; it cannot {words.splitlines()[0]}"
                 )
-    free = (name for number in count(1) if (name := f"query_{number}") not in named)
-    return Script(streams, named | dict(zip(free, plain, strict=False)), tuple(creates), backfills)
+    free = (name for number in count(1) if (name := f"query_{number}") not in {**named, **views})
+    queries = named | {next(free): query for query in plain}
+    read = {next(free): select for select in reads}
+    return Script(streams, queries, tuple(creates), backfills, views, read)
 
 
 def statement_texts(text: str) -> list[str]:

@@ -5,6 +5,8 @@ try:
 except ImportError:
     raise ImportError("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
 
+from muntin.spark.archive_join import archive_join
+from muntin.spark.archive_scan import scan_archive
 from muntin.spark.flow import answers_of, shared_windows
 from muntin.spark.folder import EventFolder
 from muntin.spark.progress import ProgressListener
@@ -13,6 +15,6 @@ from muntin.spark.sinks import overwrite_batches
 from muntin.spark.state import read_state
 
 __all__ = [
-    "EventFolder", "ProgressListener", "answers_of", "local_session", "overwrite_batches", "read_state",
-    "shared_windows",
+    "EventFolder", "ProgressListener", "answers_of", "archive_join", "local_session", "overwrite_batches",
+    "read_state", "scan_archive", "shared_windows",
 ]  # fmt: skip

@@ -24,7 +24,9 @@ _SETTINGS = STATE_SETTINGS | {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     # many rows at once between the JVM and Python; each batch has a fixed cost on both sides
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    # no limit in bytes: Spark would add up the size of all vectors again for every single row, 40 % of the way
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # a micro-batch without events closes no window
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # renaming through the file system at hand instead of Hadoop's FileContext: a third of a small micro-batch

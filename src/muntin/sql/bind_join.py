@@ -32,6 +32,12 @@ _NO_OVER = "OVER is not for joins: aggregates are of the pairs in the windows af
 
 def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stream]) -> JoinQuery:
     """The join query a SELECT means over these streams, or a `Misfit`."""
+    if join.further:
+        raise Misfit(
+            "a query joins two streams; join more of them in a CREATE MATERIALIZED VIEW, or push the answers of this "
+            "join as a stream",
+            join.further[0].place,
+        )
     sources = select.source, join.source
     left, right = (find_stream(source.stream, streams) for source in sources)
     names = [source.name.text.casefold() for source in sources]
@@ -77,7 +83,7 @@ def _windows(select: SelectSyntax, join: JoinSyntax) -> tuple[Window, Window]:
         if not source.window.is_time:
             raise source.stream.misfit(
                 f"a join takes time windows, such as {source.stream.text} [RANGE 5 MINUTES], "
-                f"not {source.window}"
+                f"not {source.window}, which only a CREATE MATERIALIZED VIEW joins"
             )
         found.append(source.window)
     slides = {window.slide for window in found if window.slide}
@@ -107,8 +113,8 @@ def _equalities(
         found.append((left, right))
     for tree in conjuncts(join.on) if join.on is not None else ():
         forbid_calls(tree, "ON", "use HAVING to compare aggregates")
-        if (equality := _equality(tree, pairs, scopes)) is not None:
-            found.append(equality)
+        if (equal := equality(tree, pairs, scopes)) is not None:
+            found.append(equal)
         else:
             beyond = both(beyond, compile_expression(tree, pairs, "ON"))
     if not found:
@@ -128,7 +134,7 @@ def _column(name: Name, scope: Scope) -> str:
     return column
 
 
-def _equality(
+def equality(
     tree: exp.Expr, pairs: PairScope, scopes: tuple[Scope, Scope]
 ) -> tuple[Expression, Expression] | None:
     """The values that must be equal, if that is what a condition says of the two streams."""
@@ -141,11 +147,11 @@ def _equality(
         parts = [(tree.right, scopes[0]), (tree.left, scopes[1])]
     else:
         return None
-    left, right = compile_equal(tree, [(_unqualified(part, pairs), scope) for part, scope in parts])
+    left, right = compile_equal(tree, [(unqualified(part, pairs), scope) for part, scope in parts])
     return left, right
 
 
-def _unqualified(tree: exp.Expr, pairs: PairScope) -> exp.Expr:
+def unqualified(tree: exp.Expr, pairs: PairScope) -> exp.Expr:
     """The tree over the columns of its one stream, whatever the query calls that."""
     tree = tree.copy()
     for node in list(tree.find_all(exp.Column)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from muntin.errors import nearest
 from muntin.expression import Expression
@@ -17,54 +16,65 @@ from muntin.sql.place import Misfit
 from muntin.sql.syntax import CreateViewSyntax, SelectSyntax
 from muntin.stream import Stream
 from muntin.view_query import NegationQuery
+from muntin.window import Window
 
 
 def bind_negation(
     syntax: CreateViewSyntax, negated: SelectSyntax, streams: Mapping[str, Stream]
 ) -> NegationQuery:
     """The negation a view keeps, or a `Misfit`. Columns after EXCEPT are compared with those of the same name."""
-    sides, scopes = [], []
-    for select in (syntax.select, negated):
-        side, scope = _side(syntax, select, streams)
-        sides.append(side)
-        scopes.append(scope)
-    outputs = bind_outputs(syntax.select, scopes[0])
+    (left, rows), (right, others) = negated_sides(syntax, negated, streams)
+    outputs = bind_outputs(syntax.select, rows)
     by_name = {output.name.casefold(): output for output in outputs}
     on = []
-    for output in bind_outputs(negated, scopes[1]):
+    for output in bind_outputs(negated, others):
         ours = by_name.get(output.name.casefold())
         if ours is None:
             hint = nearest(output.name, [each.name for each in outputs])
             raise Misfit(f"'{output.name}' after EXCEPT is no column before it{hint}", negated.start)
         on.append((ours.name, _as_type(output, ours, negated)))
-    return NegationQuery(
-        sides[0], sides[1], outputs, _where(syntax.select, scopes[0]), tuple(on), _where(negated, scopes[1])
-    )
+    wheres = _where(syntax.select, rows), _where(negated, others)
+    every = every_of(syntax, (syntax.select.window, negated.window))
+    return NegationQuery(left, right, outputs, wheres[0], tuple(on), wheres[1], every)
 
 
-def _side(
-    syntax: CreateViewSyntax, select: SelectSyntax, streams: Mapping[str, Stream]
-) -> tuple[JoinSide, Scope]:
+def negated_sides(
+    syntax: CreateViewSyntax, negated: SelectSyntax, streams: Mapping[str, Stream]
+) -> tuple[tuple[JoinSide, Scope], tuple[JoinSide, Scope]]:
+    """Both streams of a negation, and the names of their columns."""
+    return _side(syntax.select, streams), _side(negated, streams)
+
+
+def _side(select: SelectSyntax, streams: Mapping[str, Stream]) -> tuple[JoinSide, Scope]:
     if select.join is not None or is_folded(select) or select.changes is not None or select.hint is not None:
         raise Misfit(
-            "around EXCEPT stand plain SELECTs of one stream: items, FROM with a window, WHERE", select.start
+            "around EXCEPT or NOT EXISTS stand plain SELECTs of one stream: items, FROM with a window, WHERE",
+            select.start,
         )
     stream = find_stream(select.stream, streams)
     window = select.window
-    if window is None or not window.is_time or window.to:
+    if window is None or window.to or (window.slide and not window.is_time):
         raise select.stream.misfit(
-            f"around EXCEPT each stream needs a window such as {stream.name} [RANGE 5 MINUTES]"
+            f"around EXCEPT or NOT EXISTS each stream needs a window such as {stream.name} [RANGE 5 MINUTES] or "
+            f"{stream.name} [ROWS 100]"
         )
-    every = syntax.every or window.slide or (syntax.select.window.slide if syntax.select.window else 0)
-    if not every:
+    name = select.alias.text if select.alias else stream.name
+    scope = row_scope(stream, select.alias.text if select.alias else None)
+    return JoinSide(name, stream, Window(window.unit, window.size), tuple(stream.schema.names)), scope
+
+
+def every_of(syntax: CreateViewSyntax, windows: tuple[Window | None, ...]) -> int:
+    """How often a view is updated: as EVERY says, or the one SLIDE of its time windows."""
+    slides = {window.slide for window in windows if window is not None and window.is_time and window.slide}
+    if syntax.every is not None:
+        slides.add(syntax.every)
+    if len(slides) > 1:
+        raise syntax.name.misfit("EVERY and SLIDE disagree; leave one of them out")
+    if not slides:
         raise syntax.name.misfit(
             "say how often the view is updated: add EVERY 1 MINUTE, or a SLIDE to a window"
         )
-    if window.slide not in (0, every):
-        raise syntax.name.misfit("EVERY and SLIDE disagree; leave one of them out")
-    name = select.alias.text if select.alias else stream.name
-    scope = row_scope(stream, select.alias.text if select.alias else None)
-    return JoinSide(name, stream, replace(window, slide=every), tuple(stream.schema.names)), scope
+    return slides.pop()
 
 
 def _where(select: SelectSyntax, scope: Scope) -> Expression | None:

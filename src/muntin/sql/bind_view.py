@@ -8,16 +8,28 @@ from dataclasses import replace
 from sqlglot import exp
 
 from muntin.errors import nearest
+from muntin.query import Output, Query
 from muntin.sql.bind_join import bind_join
 from muntin.sql.bind_negation import bind_negation
+from muntin.sql.bind_not_exists import bind_not_exists, not_exists
+from muntin.sql.bind_wide_join import bind_wide_join, is_wide
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.fold import bind_fold, bind_outputs, is_folded
 from muntin.sql.key_bounds import key_bounds
+from muntin.sql.naming import default_name
 from muntin.sql.place import Misfit
-from muntin.sql.syntax import CreateViewSyntax, Item, JoinSyntax, Name, SelectSyntax, SourceSyntax
+from muntin.sql.syntax import (
+    CreateViewSyntax,
+    Item,
+    JoinSyntax,
+    Name,
+    OrderSyntax,
+    SelectSyntax,
+    SourceSyntax,
+)
 from muntin.stream import Stream
-from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, ViewQuery, ViewSelect
+from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, ViewQuery, ViewSelect, ViewSource
 from muntin.window import Window
 
 _NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
@@ -25,11 +37,23 @@ _NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
 
 def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQuery:
     """The view a statement declares, or a `Misfit`."""
+    source = _source(syntax, streams)
+    view = ViewQuery(syntax.name.text, syntax.text, source, (), _index_text(syntax))
+    return replace(view, key=_key(syntax, view.known))
+
+
+def _source(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewSource:
     select = syntax.select
+    if select.order is not None:
+        raise Misfit(
+            f"a materialized view is ordered by its key; {select.order.word} stands where you read it",
+            select.order.place,
+        )
     if syntax.negated is not None:
-        negation = bind_negation(syntax, syntax.negated, streams)
-        view = ViewQuery(syntax.name.text, syntax.text, negation, (), _index_text(syntax))
-        return replace(view, key=_key(syntax, view.known))
+        return bind_negation(syntax, syntax.negated, streams)
+    if select.join is None and (found := not_exists(select)) is not None:
+        rest, negated = found
+        return bind_not_exists(replace(syntax, select=rest), negated, streams)
     if select.join is None:
         raise Misfit(
             "a materialized view keeps the pairs of a join, or events EXCEPT some: write SELECT … FROM a [RANGE …] "
@@ -40,6 +64,8 @@ def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQu
         raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
     if select.changes is not None:
         raise Misfit("a materialized view follows changes by itself; leave out EMIT CHANGES", select.changes)
+    if is_wide(select):
+        return bind_wide_join(syntax, streams)
     windowed = _with_slide(syntax, select, select.join)
     assert windowed.join is not None
     times = [
@@ -47,9 +73,7 @@ def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQu
         for source, name in ((windowed.source, LEFT_TIME), (windowed.join.source, RIGHT_TIME))
     ]
     followed = replace(windowed, items=(*select.items, *times), changes=select.start)
-    join = replace(bind_join(followed, windowed.join, streams), text=syntax.text)
-    view = ViewQuery(syntax.name.text, syntax.text, join, (), _index_text(syntax))
-    return replace(view, key=_key(syntax, view.known))
+    return replace(bind_join(followed, windowed.join, streams), text=syntax.text)
 
 
 def _index_text(syntax: CreateViewSyntax) -> str | None:
@@ -129,7 +153,32 @@ def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
     fold = bind_fold(select, rows, f"view {view.name}", _NO_OVER) if is_folded(select) else None
     outputs = bind_outputs(select, rows) if fold is None else fold.outputs[:-1]
     bounds = key_bounds(select.where, rows, view.key)
-    return ViewSelect(view, select.text, where, outputs, fold, *bounds, _sizes(select, view))
+    order = () if select.order is None else _order(select, select.order, _names(outputs, fold))
+    limit = None if select.order is None else select.order.limit
+    return ViewSelect(view, select.text, where, outputs, fold, *bounds, _sizes(select, view), order, limit)
+
+
+def _names(outputs: tuple[Output, ...], fold: Query | None) -> list[str]:
+    """Of the columns of the answer."""
+    return [*(key.name for key in (fold.keys if fold is not None else ())), *(each.name for each in outputs)]
+
+
+def _order(select: SelectSyntax, order: OrderSyntax, names: list[str]) -> tuple[tuple[str, bool], ...]:
+    """Columns of the answer that ORDER BY names, by their name or as they are written after SELECT."""
+    found = []
+    for tree, descends in order.by:
+        tree = tree.unnest()
+        alike = [item.alias.text if item.alias else default_name(item.tree, at + 1)
+                 for at, item in enumerate(select.items) if item.tree.unnest() == tree]  # fmt: skip
+        wanted = tree.name if isinstance(tree, exp.Column) and not tree.table else "".join(alike[:1])
+        same = [name for name in names if name.casefold() in (wanted.casefold(), *map(str.casefold, alike))]
+        if not same:
+            raise Misfit(
+                f"ORDER BY names columns of the answer; '{tree.sql()}' is none{nearest(wanted, names)}",
+                order.place,
+            )
+        found.append((same[0], descends))
+    return tuple(found)
 
 
 def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
@@ -137,13 +186,13 @@ def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
     window = select.window
     if window is None:
         return None
-    if not window.is_time or window.to or window.slide:
+    if window.is_time == view.by_count or window.to or window.slide:
+        example = "[ROWS 10]" if view.by_count else "[RANGE 5 MINUTES]"
         raise select.stream.misfit(
-            f"the windows of a view can be made smaller, as in {select.stream.text} [RANGE 5 MINUTES], "
-            f"not {window}"
+            f"the windows of a view can be made smaller, as in {select.stream.text} {example}, not {window}"
         )
     if not view.sizes:
-        raise select.stream.misfit(f"view '{view.name}' has EXCEPT: it answers for its own windows only")
+        raise select.stream.misfit(f"view '{view.name}' is a negation: it answers for its own windows only")
     if window.size > max(view.sizes):
         raise select.stream.misfit(
             f"the windows of view '{view.name}' are shorter than {window}; what they have lost is gone"

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
-from muntin.expression import Expression
+from muntin.expression import Deferred, Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, fill_expression, literal_term, term_of
+from muntin.sql.holed_text import HoledText, find_holes
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Value
 from muntin.sql.syntax import SelectSyntax
@@ -22,6 +24,13 @@ _OPERATORS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.And, exp.Or, exp.Not, exp.Paren,
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg,
 )  # fmt: skip
+# Of these, those that take any number beside what is not constant.
+_PLAIN = (
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.And, exp.Or, exp.Not, exp.Paren, exp.Add,
+    exp.Sub, exp.Mul,
+)  # fmt: skip
+_WIDEST = (pa.int64(), pa.float64(), pa.bool_())  # what other types become depends on the numbers beside them
+_MOST = 1024  # expressions that are remembered
 
 
 class Blank:
@@ -35,6 +44,7 @@ class Blank:
         hole_of: dict[int, int],
         scope: Scope,
         condition_of: str | None,
+        values: Sequence[Value],
     ):
         self._type = expression.type
         self._tree = tree
@@ -44,20 +54,54 @@ class Blank:
         self._with_holes = {
             id(node) for node in tree.walk() if any(id(each) in hole_of for each in literals(node))
         }
+        self._holes = sorted(set(hole_of.values()))
         self._terms: dict[int, Term] = {}  # of parts without a hole, by the id of the node
+        self._made: dict[tuple[Value, ...], Expression] = {}  # by the values in its holes
+        self._text: HoledText | None = None
+        if self._is_plain(tree, values):
+            self._columns = self._make(values).columns
+            self._text = find_holes(lambda some: self._make(some).sql, values)
 
     def fill(self, values: Sequence[Value]) -> Expression:
         """The expression with these values; a `Misfit` if it has none, or one of another type."""
+        if self._text is not None:
+            return Deferred(self._text.fill(values), self._type, self._columns, partial(self._make, values))
+        asked = tuple(values[hole] for hole in self._holes)
+        made = self._made.get(asked)
+        if made is None:
+            if len(self._made) >= _MOST:
+                self._made.clear()
+            made = self._made[asked] = self._make(values)
+        return made
 
+    def _is_plain(self, node: exp.Expr, values: Sequence[Value]) -> bool:
+        """Whether nothing but its text depends on the numbers in its holes, neither type nor fault nor whether it is
+        constant: each number meets something that is not, in one of the widest types."""
+        if id(node) in self._hole_of:
+            return isinstance(values[self._hole_of[id(node)]], int | float)
+        if id(node) not in self._with_holes:
+            term = self._term(node)
+            return term.constant is None and term.type in _WIDEST
+        parts = list(node.iter_expressions())
+        is_constant = all(id(part) in self._hole_of for part in parts)
+        return (
+            isinstance(node, _PLAIN)
+            and not is_constant
+            and all(self._is_plain(part, values) for part in parts)
+        )
+
+    def _term(self, node: exp.Expr) -> Term:
+        """Of a part without a hole; made once."""
+        if id(node) not in self._terms:
+            self._terms[id(node)] = term_of(node, self._scope)
+        return self._terms[id(node)]
+
+    def _make(self, values: Sequence[Value]) -> Expression:
         def given(node: exp.Expr) -> Term | None:
             number = self._hole_of.get(id(node))
             if number is not None:
                 return literal_term(_literal(values[number]))
-            if id(node) in self._with_holes:
-                return None
-            if id(node) not in self._terms:
-                self._terms[id(node)] = term_of(node, self._scope)
-            return self._terms[id(node)]
+            return None if id(node) in self._with_holes else self._term(node)
 
         written = partial(self._copy, self._tree, values)
         made = fill_expression(self._tree, self._scope, self._condition_of, given, written)

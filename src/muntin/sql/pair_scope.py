@@ -1,4 +1,4 @@
-"""The names of a join: columns of two streams, each called by its own name or as `t.price`."""
+"""The names of a join: columns of its streams, each called by its own name or as `t.price`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from muntin.stream import Stream
 
 
 @lru_cache(maxsize=256)
-def pair_scope(names: tuple[str, str], streams: tuple[Stream, Stream], shared: frozenset[str]) -> PairScope:
+def pair_scope(names: tuple[str, ...], streams: tuple[Stream, ...], shared: frozenset[str]) -> PairScope:
     """One scope for all joins that call their streams the same, so that equal expressions are compiled once."""
     return PairScope(names, streams, shared)
 
 
 class PairScope(Scope):
-    """Columns of pairs, called `name.column`; a bare name means the one stream that has it.
+    """Columns of pairs, or of what more than two streams make; a bare name means the one stream that has it.
 
-    `names` are what the query calls the streams; `shared` columns are equal on both sides (USING), so that
-    a bare name means either.
+    `names` are what the query calls the streams; `shared` columns are equal on all sides (USING), so that
+    a bare name means any.
     """
 
-    def __init__(self, names: tuple[str, str], streams: tuple[Stream, Stream], shared: frozenset[str]):
+    def __init__(self, names: tuple[str, ...], streams: tuple[Stream, ...], shared: frozenset[str]):
         self.names = names
         self.shared = shared
         self._place = {
@@ -36,7 +36,7 @@ class PairScope(Scope):
         types = {
             name: streams[side].schema.field(column).type for name, (side, column) in self._place.items()
         }
-        super().__init__(types, f"{self.names[0]} JOIN {self.names[1]}")
+        super().__init__(types, " JOIN ".join(self.names))
         self._sides = tuple(
             Scope({field.name: field.type for field in stream.schema}, f"stream '{stream.name}'")
             for stream in streams
@@ -44,7 +44,7 @@ class PairScope(Scope):
         self._side_of = {name: side for side, name in enumerate(self.names)}
         # a stream keeps its own name beside an alias, where that is clear
         for side, stream in enumerate(streams):
-            if streams[0].name != streams[1].name:
+            if sum(each.name == stream.name for each in streams) == 1:
                 self._side_of.setdefault(stream.name, side)
         self._side_by_fold = {name.casefold(): side for name, side in self._side_of.items()}
 
@@ -65,7 +65,7 @@ class PairScope(Scope):
         found = [
             (side, column) for side, each in enumerate(self._sides) if (column := each.find(name, is_quoted))
         ]
-        if not found or (len(found) == 2 and found[0][1] not in self.shared):
+        if not found or (len(found) > 1 and found[0][1] not in self.shared):
             return None
         side, column = found[0]
         return f"{self.names[side]}.{column}"
@@ -84,13 +84,16 @@ class PairScope(Scope):
         name = self.find(node.name, is_quoted)
         if name is not None:
             return name
-        if any(each.find(node.name, is_quoted) for each in self._sides):
-            left, right = self.names
-            raise misfit(
-                node, f"'{node.name}' is in both streams; write {left}.{node.name} or {right}.{node.name}"
-            )
+        having = [
+            n for n, each in zip(self.names, self._sides, strict=True) if each.find(node.name, is_quoted)
+        ]
+        if having:
+            some = "both" if len(self.names) == 2 else "several"
+            written = " or ".join(f"{name}.{node.name}" for name in having)
+            raise misfit(node, f"'{node.name}' is in {some} streams; write {written}")
         known = [column for each in self._sides for column in each.types]
-        raise misfit(node, f"neither stream has a column '{node.name}'{nearest(node.name, known)}")
+        none = "neither" if len(self.names) == 2 else "no"
+        raise misfit(node, f"{none} stream has a column '{node.name}'{nearest(node.name, known)}")
 
     def _side(self, node: exp.Column) -> int:
         table = node.args["table"]

@@ -31,9 +31,9 @@ JOIN_REFUSALS = {
 # By the word (or token text) that stands where a clause of SELECT could begin.
 CLAUSE_REFUSALS = {
     ".": "a stream has no schema; write its name alone",
-    "ORDER BY": "ORDER BY is not supported: answers are ordered by the first appearance of their key",
+    "ORDER BY": "ORDER BY is only for SELECTs from a view: answers are ordered by the first appearance of their key",
     "SORT BY": "SORT BY is not supported: answers are ordered by the first appearance of their key",
-    "LIMIT": "LIMIT is not supported; keep fewer keys with HAVING, or slice the answer table",
+    "LIMIT": "LIMIT is only for SELECTs from a view; keep fewer keys with HAVING, or slice the answer table",
     "OFFSET": "OFFSET is not supported; slice the answer table",
     "FETCH": "FETCH is not supported; keep fewer keys with HAVING, or slice the answer table",
     "QUALIFY": "QUALIFY is not supported; write the condition in HAVING",
@@ -70,7 +70,7 @@ EXPRESSION_REFUSALS = {
     "BitwiseNot": "operations on bits are not supported",
     "IntDiv": "integer division is not supported; write FLOOR(a / b)",
     "Subquery": "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream",
-    "Exists": "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream",
+    "Exists": "NOT EXISTS (SELECT …) is for CREATE MATERIALIZED VIEW, joined to WHERE by AND",
     "Tuple": "rows of values are not supported; compare the columns one by one",
     "Placeholder": "parameters are not supported; put the value into the text",
     "Parameter": "parameters are not supported; put the value into the text",

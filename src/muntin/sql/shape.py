@@ -25,7 +25,7 @@ _TIME = re.compile(
 _ROWS = re.compile(
     r"\[\s*ROWS\s+(\d{1,15})(?:\s+TO\s+(\d{1,15}))?(?:\s+SLIDE\s+(\d{1,15}))?\s*\]", re.IGNORECASE
 )
-_VALUE = re.compile(r"(\[[^\[\]]*\])|(?<!\w)('[^']*')|(?<![\w.])(\d{1,18}(?:\.\d{1,17})?)(?![\w.])")
+_VALUE = re.compile(r"\[[^\[\]]*\]|(?<!\w)'[^']*'|(?<![\w.])\d{1,18}(?:\.\d{1,17})?(?![\w.])")
 _OTHER = re.compile(r"--|/\*|[\"\\`{}@#]|''")  # comments, quoted names, escapes
 _LEFT = re.compile(r"['\[\]]|(?<!\w)\.?\d|\.\d")  # a value in a notation that is not taken out
 _LONGEST = 2**62
@@ -61,38 +61,33 @@ def shape_of(text: str) -> tuple[Shape, list[Hole]] | None:
     """
     if _OTHER.search(text):
         return None
-    pieces, holes, end = [], [], 0
-    for found in _VALUE.finditer(text):
-        value = _read(*found.groups())
-        if value is None:
-            return None
-        start = found.start()
-        pieces.append(text[end:start])
-        end = found.end()
-        holes.append(Hole(value, start, end))
-    pieces.append(text[end:])
-    kinds = tuple(_kind(hole.value) for hole in holes)
+    pieces, kinds, same, end = [], [], [], 0
+    holes: list[Hole] = []
     first: dict[tuple[str, Value], int] = {}
-    same = [first.setdefault((kinds[number], hole.value), number) for number, hole in enumerate(holes)]
-    return Shape(tuple(pieces), kinds, tuple(same)), holes
+    for found in _VALUE.finditer(text):
+        written, (start, after) = found[0], found.span()
+        value: Value | None
+        if written[0] == "[":
+            value = read_window(written)
+            if value is None:
+                return None
+            kind = f"{value.unit} slides" if value.slide else value.unit
+        elif written[0] == "'":
+            value, kind = written[1:-1], "text"
+        else:
+            value, kind = (float(written), "float") if "." in written else (int(written), "int")
+        pieces.append(text[end:start])
+        kinds.append(kind)
+        same.append(first.setdefault((kind, value), len(holes)))
+        holes.append(Hole(value, start, after))
+        end = after
+    pieces.append(text[end:])
+    return Shape(tuple(pieces), tuple(kinds), tuple(same)), holes
 
 
 def has_values_left(shape: Shape) -> bool:
     """Whether values are left in the text, in a notation that was not taken out."""
     return any(_LEFT.search(piece) for piece in shape.pieces)
-
-
-def _kind(value: Value) -> str:
-    return f"{value.unit} {value.slide > 0}" if isinstance(value, Window) else type(value).__name__
-
-
-def _read(window: str | None, string: str | None, number: str | None) -> Value | None:
-    if window is not None:
-        return read_window(window)
-    if string is not None:
-        return string[1:-1]
-    assert number is not None
-    return float(number) if "." in number else int(number)
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import TokenType
 
 from muntin.sql.expression_parser import ExpressionParser
@@ -30,7 +32,7 @@ class SourceParser(ExpressionParser):
         return SourceSyntax(stream, alias, window)
 
     def join(self) -> JoinSyntax | None:
-        """`JOIN b [RANGE 5 MINUTES] ON a.k = b.k`, if there is one."""
+        """`JOIN b [RANGE 5 MINUTES] ON a.k = b.k`, if there is one, with those that follow."""
         word = self._curr.text.upper() if self._curr else ""
         if word in JOIN_REFUSALS:
             self.fault(JOIN_REFUSALS[word])
@@ -47,10 +49,8 @@ class SourceParser(ExpressionParser):
             join = JoinSyntax(source, None, self._using(), (at.start, at.end + 1))
         else:
             self.fault(f"a join needs ON left.column = right.column, found {self.found()}")
-        word = self._curr.text.upper() if self._curr else ""
-        if word in ("INNER", "JOIN", *JOIN_REFUSALS):
-            self.fault("a query joins two streams; push the answers of this join as a stream to join a third")
-        return join
+        after = self.join()
+        return join if after is None else replace(join, further=(replace(after, further=()), *after.further))
 
     def _using(self) -> tuple[Name, ...]:
         self._expect(TokenType.L_PAREN, "'(' and the columns after USING")

@@ -17,7 +17,7 @@ from muntin.sql.bind_view import bind_view, bind_view_select, find_view
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.place import Misfit, pointing_into
-from muntin.sql.refusal import STATEMENTS
+from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENTS
 from muntin.sql.syntax import (
     AlterViewSyntax,
     CreateStreamSyntax,
@@ -217,6 +217,8 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, 
 
 
 def _query(select: SelectSyntax, streams: Mapping[str, Stream]) -> AnyQuery:
+    if select.order is not None:
+        raise Misfit(CLAUSE_REFUSALS[select.order.word], select.order.place)
     return bind_select(select, streams) if select.join is None else bind_join(select, select.join, streams)
 
 

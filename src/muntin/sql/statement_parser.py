@@ -7,6 +7,7 @@ every dialect: so whatever is left out can be refused at its first word.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from sqlglot import Token, TokenType, exp
 
@@ -24,9 +25,11 @@ from muntin.sql.syntax import (
     ExplainViewSyntax,
     Item,
     Name,
+    OrderSyntax,
     RegisterSyntax,
     SelectSyntax,
     StatementSyntax,
+    WindowedSelect,
 )
 from muntin.sql.type_name import unknown_type
 
@@ -199,14 +202,24 @@ class StatementParser(SourceParser):
             self.fault(f"expected QUERY name, VIEW name or SELECT after EXPLAIN, found {self.found()}")
         return ExplainSyntax(None, self._select())
 
-    def _select(self, *followers: str) -> SelectSyntax:
-        """A SELECT; one of the `followers` may stand after it."""
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """EXISTS (SELECT …) in an expression; other subqueries are refused."""
+        before = self._tokens[max(0, self._index - 2)]
+        if self._curr.token_type != TokenType.SELECT or before.token_type != TokenType.EXISTS:
+            return super()._parse_select(*args, **kwargs)
+        return WindowedSelect(select=self._select(is_inner=True))
+
+    def _select(self, *followers: str, is_inner: bool = False) -> SelectSyntax:
+        """A SELECT; one of the `followers` may stand after it, or, if it is in another, the parenthesis."""
         start = self._curr
         if not self._match(TokenType.SELECT):
             self.fault(f"expected SELECT, found {self.found()}")
         hint = self._hint()
         distinct = self._distinct()
-        items = [self._item()]
+        if is_inner and self._match(TokenType.STAR):
+            items = [Item(exp.Literal.number(1), None)]  # whatever it is, it exists or not
+        else:
+            items = [self._item()]
         while self._match(TokenType.COMMA):
             items.append(self._item())
         if self._curr.token_type != TokenType.FROM:
@@ -223,12 +236,40 @@ class StatementParser(SourceParser):
         if self._match(TokenType.HAVING):
             having = self.condition()
         changes = self._changes()
-        if not self._at_word(*followers):
+        order = self._order()
+        is_closed = is_inner and self._curr and self._curr.token_type == TokenType.R_PAREN
+        if not is_closed and not self._at_word(*followers):
             self._end_of_select()
         text = self.sql[start.start : self._prev.end + 1]
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), source.stream,
                             source.alias, source.window, where, tuple(keys or ()), having, hint, changes,
-                            distinct, join)  # fmt: skip
+                            distinct, join, order)  # fmt: skip
+
+    def _order(self) -> OrderSyntax | None:
+        """ORDER BY and LIMIT, if there is one of them."""
+        first = self._curr
+        by = []
+        if self._match(TokenType.ORDER_BY):
+            by.append(self._ordered())
+            while self._match(TokenType.COMMA):
+                by.append(self._ordered())
+        limit = None
+        if self._match(TokenType.LIMIT):
+            number = self._curr
+            if not self._match(TokenType.NUMBER) or not number.text.isdigit():
+                self.fault(f"LIMIT takes a number of rows, found {self.found()}", number or None)
+            limit = int(number.text)
+        if not by and limit is None:
+            return None
+        word = " ".join(first.text.upper().split())
+        return OrderSyntax(word, (first.start, first.end + 1), tuple(by), limit)
+
+    def _ordered(self) -> tuple[exp.Expr, bool]:
+        tree = self.condition()
+        if self._match(TokenType.DESC):
+            return tree, True
+        self._match(TokenType.ASC)
+        return tree, False
 
     def _distinct(self) -> Span | None:
         """Where DISTINCT stands, if it does."""

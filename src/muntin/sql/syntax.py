@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlglot import exp
 
@@ -53,6 +54,17 @@ class JoinSyntax:
     on: exp.Expr | None
     using: tuple[Name, ...]
     place: Span  # of the word JOIN
+    further: tuple[JoinSyntax, ...] = ()  # those after it
+
+
+@dataclass(frozen=True)
+class OrderSyntax:
+    """`ORDER BY n DESC, k LIMIT 10`."""
+
+    word: str  # the first one, and where it stands
+    place: Span
+    by: tuple[tuple[exp.Expr, bool], ...]  # and whether it descends
+    limit: int | None
 
 
 @dataclass(frozen=True)
@@ -72,10 +84,17 @@ class SelectSyntax:
     changes: Span | None  # where EMIT CHANGES stands
     distinct: Span | None = None  # where DISTINCT stands
     join: JoinSyntax | None = None
+    order: OrderSyntax | None = None
 
     @property
     def source(self) -> SourceSyntax:
         return SourceSyntax(self.stream, self.alias, self.window)
+
+
+class WindowedSelect(exp.Expression):
+    """A SELECT in an expression: what stands after NOT EXISTS."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"select": True}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ and whatever is unusual is left to the parser, which also finds the words for er
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from muntin.expression import Expression
 from muntin.query import Call, Key, Output, Query
@@ -29,6 +30,7 @@ class Template:
 
     def __init__(self, query: Query, select: SelectSyntax, shape: Shape, holes: Sequence[Hole]):
         self.query = query
+        self._values = [hole.value for hole in holes]
         self._stream = select.stream
         self._start = select.start[0]
         self._rest = (
@@ -43,7 +45,8 @@ class Template:
         self._hole_at: dict[Span, int] = {
             span: same for same, span in zip(shape.same, spans, strict=True) if same not in pinned
         }
-        self._hole_of = {holes[same].value: same for same in reversed(shape.same)}  # of a window
+        hole_of = {holes[same].value: same for same in reversed(shape.same)}
+        self._window = None if query.window is None else hole_of[query.window]
         apart, answers = bind_apart(select, query.stream)
         rows = scope_of(select, query.stream)
         self._where = self._part(query.where, apart.where, rows, "WHERE")
@@ -56,14 +59,20 @@ class Template:
             self._part(each.expression, other.expression, answers)
             for each, other in zip(query.outputs, apart.outputs, strict=True)
         ]
-        self._arguments = [
-            self._part(each.argument, other.argument, rows)
+        self._calls = [
+            (
+                each.function,
+                self._part(each.argument, other.argument, rows),
+                hole_of[each.window],
+                self._part(each.filter, other.filter, rows, "FILTER"),
+                each.parameters,
+            )
             for each, other in zip(query.calls, apart.calls, strict=True)
         ]
-        self._filters = [
-            self._part(each.filter, other.filter, rows, "FILTER")
-            for each, other in zip(query.calls, apart.calls, strict=True)
-        ]
+        self._are_keys_open, self._are_outputs_open = (
+            any(isinstance(part, Blank) for part in parts) for parts in (self._keys, self._outputs)
+        )
+        self._may_be_equal = any(isinstance(part, Blank) for call in self._calls for part in call)  # calls
 
     def fill(self, text: str, holes: Sequence[Hole], streams: Mapping[str, Stream]) -> Query | None:
         """The query of a text over these streams; None if it takes the parser to tell. O(expressions with
@@ -76,28 +85,24 @@ class Template:
         try:
             calls = tuple(
                 Call(
-                    call.function,
+                    function,
                     _filled(argument, values),
-                    self._window(call.window, values),
+                    cast(Window, values[window]),
                     _filled(kept, values),
-                    call.parameters,
+                    parameters,
                 )
-                for call, argument, kept in zip(query.calls, self._arguments, self._filters, strict=True)
+                for function, argument, window, kept, parameters in self._calls
             )
             if not self._are_as_before(calls):
                 return None
-            keys = [_filled(key, values) for key in self._keys]
-            outputs = [_filled(output, values) for output in self._outputs]
             return Query(
                 text[self._start : self._rest + holes[-1].end],
                 stream,
-                tuple(Key(key.name, made) for key, made in zip(query.keys, keys, strict=True) if made),
+                self._fill_keys(values) if self._are_keys_open else query.keys,
                 _filled(self._where, values),
-                None if query.window is None else self._window(query.window, values),
+                None if self._window is None else cast(Window, values[self._window]),
                 calls,
-                tuple(
-                    Output(each.name, made) for each, made in zip(query.outputs, outputs, strict=True) if made
-                ),
+                self._fill_outputs(values) if self._are_outputs_open else query.outputs,
                 _filled(self._having, values),
                 query.hint,
                 query.tolerance,
@@ -106,17 +111,23 @@ class Template:
         except Misfit:
             return None
 
+    def _fill_keys(self, values: Sequence[Value]) -> tuple[Key, ...]:
+        made = (_filled(key, values) for key in self._keys)
+        return tuple(Key(key.name, each) for key, each in zip(self.query.keys, made, strict=True) if each)
+
+    def _fill_outputs(self, values: Sequence[Value]) -> tuple[Output, ...]:
+        made = (_filled(output, values) for output in self._outputs)
+        return tuple(
+            Output(output.name, each) for output, each in zip(self.query.outputs, made, strict=True) if each
+        )
+
     def _are_as_before(self, calls: Sequence[Call]) -> bool:
-        """Whether calls are as many, and OVER windows move together, as in the query that was checked."""
+        """Whether calls are as many, and OVER windows move together, as in the query that was checked. Windows
+        that differ there differ here: which holes hold the same is part of the shape."""
         if len(calls) < 2:
             return True
         move_together = self.query.window is not None or len({moves(call.window) for call in calls}) == 1
-        return move_together and len(set(calls)) == len(calls)
-
-    def _window(self, window: Window, values: Sequence[Value]) -> Window:
-        found = values[self._hole_of[window]]
-        assert isinstance(found, Window)
-        return found
+        return move_together and (not self._may_be_equal or len(set(calls)) == len(calls))
 
     def _part(
         self,
@@ -133,7 +144,9 @@ class Template:
             for each in literals(apart.tree)
             if (span := place(each)) is not None and span in self._hole_at
         }
-        return Blank(expression, apart.tree, hole_of, scope, condition_of) if hole_of else expression
+        if not hole_of:
+            return expression
+        return Blank(expression, apart.tree, hole_of, scope, condition_of, self._values)
 
 
 def _filled(part: Part, values: Sequence[Value]) -> Expression | None:

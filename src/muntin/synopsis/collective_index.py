@@ -262,7 +262,8 @@ class CollectiveIndex:
         total = np.zeros(capacity, np.int64)
         if self.form == "dense":
             return np.full((levels, capacity), NONE), total  # a look-up reads a level of all keys
-        return np.full((capacity, levels), NONE).T, total  # an arrival many levels of a key
+        # an arrival changes many levels of a key; with one level the array would be of another kind for kernels
+        return np.full((capacity, max(levels, 2)), NONE).T, total
 
     def _resize(self, levels: int, keys: int) -> None:
         """Room for more levels or keys; O(levels * K)."""

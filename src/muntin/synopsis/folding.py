@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.component import COMPONENTS, read_only
 from muntin.aggregate.contract import Array, Partial
 from muntin.kernels.fold_cells import count_cells, fold_floats, fold_ints
 from muntin.query import Input
@@ -64,7 +64,7 @@ def _fold_together(
         *partials.get("max", (nothing,)),
     )
     kernel = fold_floats if is_float else fold_ints
-    kernel(cell, origin, value, valid, bool(valid.all()), *wanted, *arrays)
+    kernel(cell, origin, read_only(value), valid, bool(valid.all()), *wanted, *arrays)
 
 
 def column_of(batch: Batch, input: Input) -> tuple[Array, Bools]:

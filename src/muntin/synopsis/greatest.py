@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
+
+from muntin.counting import count
 
 
 class Greatest:
@@ -19,10 +20,10 @@ class Greatest:
     60
     """
 
-    def __init__(self, count: Mapping[int, int] = MappingProxyType({})) -> None:
-        self._count = Counter(count)
+    def __init__(self, numbers: Mapping[int, int] = MappingProxyType({})) -> None:
+        self._count = dict(numbers)
         self._heap = [
-            -number for number in count
+            -number for number in numbers
         ]  # every number there is once, negated; and some that are gone
         heapify(self._heap)
 
@@ -34,14 +35,11 @@ class Greatest:
         return -self._heap[0] if self._heap else None
 
     def add(self, number: int) -> None:
-        if number not in self._count:
+        if count(self._count, number) == 1:
             heappush(self._heap, -number)
-        self._count[number] += 1
 
     def remove(self, number: int) -> None:
-        self._count[number] -= 1
-        if not self._count[number]:
-            del self._count[number]
+        count(self._count, number, -1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Greatest) and self._count == other._count

@@ -103,17 +103,17 @@ class KeyRows:
     def check(self) -> None:
         # every row is what the cells below it merge to
         first, width, store = self._store.dropped, self._width, self._store
+        cells = store.typed_cells(self._need)
         for level in range(1, len(self._base)):
-            size = 1 << level
-            for number in range(-(-first // size), self._made // size):
-                fresh = self._component.start(self._dtype, width)
-                cells, into = store.typed_cells(self._need), self._cells(fresh)
-                lo, hi = (store.first_cell(edge * size - first) for edge in (number, number + 1))
-                merge_cells(cells, store.cell_key, lo, hi, into, 0)
-                offset = self._offset(level, number)
-                for row, expected in zip(self._rows, fresh, strict=True):
-                    part = row[offset : offset + width]
-                    assert np.allclose(part, expected, equal_nan=True), f"row {number} of level {level}"
+            numbers = np.arange(-(-first >> level), self._made >> level)
+            fresh = self._component.start(self._dtype, len(numbers) * width)
+            for place, number in enumerate(numbers.tolist()):
+                lo, hi = (store.first_cell((edge << level) - first) for edge in (number, number + 1))
+                merge_cells(cells, store.cell_key, lo, hi, self._cells(fresh), place * width)
+            kept = self._base[level] + (numbers & self._mask[level])
+            for rows, expected in zip(self._rows, fresh, strict=True):
+                part = rows.reshape(-1, width)[kept]
+                assert np.allclose(part.ravel(), expected, equal_nan=True), f"rows of level {level}"
 
     def _catch_up(self, until: int, width: int) -> None:
         """Make the rows of slices that are new, or have changed; O(1) rows amortised per slice."""

@@ -6,9 +6,9 @@ thousand.
 
 from __future__ import annotations
 
-from collections import Counter
 from math import gcd
 
+from muntin.counting import count
 from muntin.synopsis.bands import BandPlace, band_of, place_of
 from muntin.synopsis.contract import Need
 from muntin.synopsis.greatest import Greatest
@@ -35,47 +35,53 @@ class Needs:
     """
 
     def __init__(self) -> None:
-        self.windows: dict[Window, Counter[Need]] = {}
-        self.components: Counter[Need] = Counter()
-        self.bands: Counter[BandPlace] = Counter()  # demands whose filter is a band, by what it is of
+        self.windows: dict[Window, dict[Need, int]] = {}
+        self.components: dict[Need, int] = {}
+        self.bands: dict[BandPlace, int] = {}  # demands whose filter is a band, by what it is of
         self.step = 0  # of the coarsest grid with all edges of the windows
-        self._steps: Counter[int] = Counter()  # of each window
+        self._steps: dict[int, int] = {}  # of each window
         self._reach: dict[Unit, Greatest] = {"time": Greatest(), "rows": Greatest()}
         self._sizes: dict[Shape, Greatest] = {}  # of the windows of each shape
 
     def add(self, window: Window, need: Need) -> bool:
         """One more demand; whether its component is new. O(log windows)."""
-        if window not in self.windows:
-            self.windows[window] = Counter()
+        asked = self.windows.get(window)
+        if asked is None:
+            asked = self.windows[window] = {}
             self._reach[window.unit].add(window.size + window.slide)
             if shape := shape_of(window):
-                self._sizes.setdefault(shape, Greatest()).add(window.size)
-            self._steps[window_step(window)] += 1
+                if shape not in self._sizes:
+                    self._sizes[shape] = Greatest()
+                self._sizes[shape].add(window.size)
+            count(self._steps, window_step(window))
             self.step = gcd(self.step, window_step(window))
-        self.windows[window][need] += 1
-        self.components[need] += 1
+        count(asked, need)
         if band_of(need) is not None:
-            self.bands[place_of(need)] += 1
-        return self.components[need] == 1
+            count(self.bands, place_of(need))
+        return count(self.components, need) == 1
 
     def remove(self, window: Window, need: Need) -> bool:
         """One demand less; whether nobody needs its component any more. O(log windows), or O(different
         steps of windows) when a step goes."""
-        _take(self.windows[window], need)
+        count(self.windows[window], need, -1)
         if band_of(need) is not None:
-            _take(self.bands, place_of(need))
+            count(self.bands, place_of(need), -1)
         if not self.windows[window]:
             del self.windows[window]
             self._reach[window.unit].remove(window.size + window.slide)
             if shape := shape_of(window):
                 self._sizes[shape].remove(window.size)
-            if not _take(self._steps, window_step(window)):
+            if not count(self._steps, window_step(window), -1):
                 self.step = gcd(*self._steps)
-        return not _take(self.components, need)
+        return not count(self.components, need, -1)
 
     def reach(self, unit: Unit) -> int:
         """How far back from an instant, or a count, the longest window and its slide go."""
         return self._reach[unit].value or 0
+
+    def longest_of(self, shape: Shape) -> int:
+        """The size of the longest window of a shape, 0 if there is none."""
+        return self._sizes[shape].value or 0 if shape in self._sizes else 0
 
     def longest(self) -> dict[Shape, int]:
         """The size of the longest window of each shape; O(shapes)."""
@@ -92,12 +98,3 @@ class Needs:
         )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _take(counts: Counter, what: object) -> int:  # type: ignore[type-arg]
-    """Count one thing less; how many are left."""
-    counts[what] -= 1
-    left: int = counts[what]
-    if not left:
-        del counts[what]
-    return left

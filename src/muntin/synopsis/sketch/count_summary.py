@@ -93,6 +93,7 @@ def _order(item: Ints) -> Ints:
     bits = len(item).bit_length()
     if not len(item) or (int(item.max()) - int(item.min())).bit_length() + bits > 62:
         return np.argsort(item)
-    both: Ints = (item - item.min()) << bits | np.arange(len(item))
+    both = (item - item.min()) << bits | np.arange(len(item))
     both.sort()
-    return both & ((1 << bits) - 1)
+    order: Ints = both & ((1 << bits) - 1)
+    return order

@@ -1,0 +1,1 @@
+"""Figures of the runtime on Spark beside what Spark has itself."""

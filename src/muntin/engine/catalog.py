@@ -1,0 +1,156 @@
+"""The catalog: all that an engine has, by name. Streams with their operators, queries, joins and views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from muntin.engine.backfill import Backfill
+from muntin.engine.join_operator import JoinOperator
+from muntin.engine.operator import Operator
+from muntin.engine.views import Views
+from muntin.errors import NameTaken, NotFound, nearest
+from muntin.join_query import AnyQuery, JoinQuery
+from muntin.plan.request import Request, request_of
+from muntin.stream import Stream
+from muntin.view_query import ViewQuery
+
+Asked = Request | JoinQuery
+
+
+class Catalog:
+    """Lets in one thread at a time only if its owner does. A call that raises has changed nothing.
+
+    `make` gives a stream its operator.
+    """
+
+    def __init__(self, make: Callable[[Stream], Operator], backlog_bytes: int, archive: str | Path | None):
+        self.make_operator = make
+        self.operators: dict[str, Operator] = {}
+        self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
+        self.reserved: set[str] = set()  # names of queries that are on their way
+        self.joins = JoinOperator(lambda stream: self.operators[stream].shard.clock, backlog_bytes)
+        self.views = Views(archive, self.joins)
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        return MappingProxyType({name: each.shard.stream for name, each in self.operators.items()})
+
+    def operator(self, stream: str) -> Operator:
+        require(stream, self.operators, "stream")
+        return self.operators[stream]
+
+    def operator_of(self, query: str) -> Operator | JoinOperator:
+        if query in self.joins.group_of:
+            return self.joins
+        try:
+            return self.operators[self.stream_of[query]]
+        except KeyError:
+            require(query, self.stream_of)
+            raise
+
+    def registration(self, query: str) -> Any:
+        return self.operator_of(query).registrations[query]
+
+    def reserve(self, names: Collection[str]) -> None:
+        """Take names for queries that will have them in a moment."""
+        for name in names:
+            self.refuse_taken(name, self.stream_of)
+        self.reserved.update(names)
+
+    def refuse_taken(self, query: str, names: Collection[str]) -> None:
+        refuse_taken(query, names)
+        refuse_taken(query, self.reserved)
+
+    def add(self, asked: Mapping[str, Asked]) -> None:
+        """Have queries from now on."""
+        by_stream: dict[str, dict[str, Request]] = {}
+        joins: dict[str, JoinQuery] = {}
+        for name, each in asked.items():
+            for stream in _streams_of(each):
+                self._operator_still(stream)
+            if isinstance(each, JoinQuery):
+                joins[name] = each
+            else:
+                by_stream.setdefault(each.query.stream.name, {})[name] = each
+        added: list[tuple[str, str]] = []
+        try:
+            for of, some in by_stream.items():
+                self.operators[of].register(some)
+                added += [(of, name) for name in some]
+            self.joins.register(joins)
+        except BaseException:
+            for of, name in added:
+                self.operators[of].drop(name)
+            raise
+        self.stream_of |= {name: _streams_of(each)[0].name for name, each in asked.items()}
+
+    def graft(self, backfill: Backfill) -> None:
+        """Have the queries of a backfill from now on."""
+        operator = self._operator_still(backfill.stream)
+        backfill.catch_up(backfill.take_held())
+        operator.join(backfill)
+        self.stream_of |= dict.fromkeys(backfill.shard.registrations, backfill.stream.name)
+
+    def drop(self, query: str) -> None:
+        self.operator_of(query).drop(query)
+        del self.stream_of[query]
+
+    def use_once(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
+        """Register a query only for as long as it takes to use it."""
+        name = "\0"  # no query's own
+        self.add({name: asked_of(query)})
+        try:
+            return use(name)
+        finally:
+            self.drop(name)
+
+    def create_view(self, view: ViewQuery) -> None:
+        self.views.create(view)
+        if not isinstance(view.source, JoinQuery):
+            return
+        try:
+            self.add({view.name: view.source})
+        except BaseException:
+            self.views.release(view.name)
+            raise
+
+    def drop_view(self, name: str) -> None:
+        if name in self.views.at_work and name in self.stream_of:
+            self.drop(name)
+        self.views.drop(name)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for operator in self.operators.values():
+            operator.check()
+        self.joins.check()
+        self.views.check()
+
+    def _operator_still(self, stream: Stream) -> Operator:
+        """The operator of a stream that was there a moment ago."""
+        operator = self.operators.get(stream.name)
+        if operator is None or operator.shard.stream is not stream:
+            raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
+        return operator
+
+
+def asked_of(query: AnyQuery) -> Asked:
+    """A query with all that can be told without a plan; an error if it cannot be served."""
+    return query if isinstance(query, JoinQuery) else request_of(query)
+
+
+def refuse_taken(name: str, names: Collection[str], kind: str = "query") -> None:
+    if name in names:
+        raise NameTaken(f"there is a {kind} '{name}' already; drop it first or choose another name")
+
+
+def require(name: str, names: Iterable[str], kind: str = "query") -> None:
+    if name not in names:
+        raise NotFound(f"there is no {kind} '{name}'{nearest(name, names)}")
+
+
+def _streams_of(asked: Asked) -> tuple[Stream, ...]:
+    return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams

@@ -1,0 +1,33 @@
+"""Explained: which queries share which state, by which rule, at what predicted and measured cost."""
+
+from __future__ import annotations
+
+from muntin.engine.catalog import Catalog, require
+from muntin.engine.join_stats import explain_joins
+from muntin.engine.shard import Shard
+from muntin.engine.stats import running
+from muntin.plan.explain import explain_group, explain_stream
+from muntin.window import span
+
+
+def explain(catalog: Catalog, query: str | None) -> str:
+    """The plan of one query, or of all."""
+    joins, views = catalog.joins, catalog.views
+    if query is None:
+        parts = [_explain_stream(each.shard) for each in catalog.operators.values()]
+        parts += filter(None, [explain_joins(joins)])
+        return "\n\n".join([*parts, *map(views.explain, views.at_work)]) or "no streams"
+    if query in joins.group_of:
+        return explain_joins(joins, joins.group_of[query].signature)
+    require(query, catalog.stream_of)
+    shard = catalog.operators[catalog.stream_of[query]].shard
+    numbers, groups = sorted(shard.manager.placements[query].groups()), shard.manager.groups
+    return "\n\n".join(explain_group(groups[each], running(shard, each), groups.values()) for each in numbers)
+
+
+def _explain_stream(shard: Shard) -> str:
+    rings = [f"ring of {len(store):,} events" for id, store in shard.stores.items() if id.kind == "ring"]
+    title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
+    groups, nestings = shard.manager.groups, shard.manager.nestings
+    at_work = {number: running(shard, number) for number in groups}
+    return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings), nestings)

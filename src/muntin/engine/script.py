@@ -1,0 +1,110 @@
+"""Scripts: statements that are checked as a whole, then run one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.engine.backfill import Backfill
+from muntin.engine.catalog import Catalog, asked_of, refuse_taken, require
+from muntin.engine.explained import explain
+from muntin.errors import MuntinError
+from muntin.join_query import JoinQuery
+from muntin.plan.explain import explain_query
+from muntin.plan.explain_join import explain_join
+from muntin.sql import (
+    AlterView,
+    CreateStream,
+    CreateView,
+    DropQuery,
+    DropStream,
+    DropView,
+    Explain,
+    ExplainView,
+    RegisterQuery,
+    Select,
+    SelectView,
+    Statement,
+)
+
+
+def check_names(catalog: Catalog, statements: list[Statement]) -> None:
+    """Refuse a script of which a later statement would find its name taken or missing."""
+    streams, queries, views = set(catalog.operators), dict(catalog.stream_of), set(catalog.views.known())
+    joined = {name: each.query.right.stream.name for name, each in catalog.joins.registrations.items()}
+    viewed = {name: each.query.streams for name, each in catalog.views.at_work.items()}
+    queries |= {name: of[0] for name, of in viewed.items()}
+    for statement in statements:
+        match statement:
+            case CreateStream(stream):
+                refuse_taken(stream.name, streams, "stream")
+                streams.add(stream.name)
+            case DropStream(name):
+                require(name, streams, "stream")
+                for query, of in queries.items():
+                    if name in (of, joined.get(query), *viewed.get(query, ())):
+                        raise MuntinError(
+                            f"stream '{name}' is read by query '{query}'; drop its queries first"
+                        )
+                streams.remove(name)
+            case RegisterQuery(name, query, _):
+                catalog.refuse_taken(name, queries)
+                if isinstance(query, JoinQuery):
+                    joined[name] = query.right.stream.name
+                asked_of(query)
+                queries[name] = query.streams[0].name
+            case CreateView(view):
+                catalog.views.check_creation(view)
+                catalog.refuse_taken(view.name, queries)
+                queries[view.name], viewed[view.name] = view.streams[0], view.streams
+                views.add(view.name)
+            case DropView(name):
+                catalog.views.require(name, views)
+                queries.pop(name, None)
+                views.remove(name)
+            case AlterView(name, _) | ExplainView(name):
+                catalog.views.require(name, views)
+            case DropQuery(name):
+                if name in views:
+                    raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
+                require(name, queries)
+                del queries[name]
+            case Explain(str(name), None):
+                require(name, queries)
+
+
+def run(
+    catalog: Catalog, statement: Statement, filled: Backfill | None, lookup: Callable[[str], pa.Table]
+) -> Any:
+    """What a statement gives: answers of a SELECT, text of an EXPLAIN. `filled` is the history of a query that is
+    registered with one."""
+    match statement:
+        case CreateStream(stream):
+            catalog.operators[stream.name] = catalog.make_operator(stream)
+        case DropStream(name):
+            del catalog.operators[name]
+        case RegisterQuery() if filled is not None:
+            catalog.graft(filled)
+        case RegisterQuery(name, query):
+            catalog.add({name: asked_of(query)})
+        case DropQuery(name):
+            catalog.drop(name)
+        case Explain(name, query):
+            if isinstance(query, JoinQuery):
+                return explain_join(query.signature, {"this query": query}, None)
+            return explain(catalog, name) if query is None else explain_query(query)
+        case Select(query):
+            return catalog.use_once(query, lookup)
+        case CreateView(view):
+            catalog.create_view(view)
+        case DropView(name):
+            catalog.drop_view(name)
+        case AlterView(name, indexing):
+            return catalog.views.alter(name, indexing)
+        case ExplainView(name):
+            return catalog.views.explain(name)
+        case SelectView(select):
+            return catalog.views.select_many([select])[0]
+    return None

@@ -1,0 +1,111 @@
+"""Views kept by Spark: at every update they hold what the join answers, also after the driver was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from archive_flow import VIEW, expected, held, start, tables, write
+from processes import descendants
+
+import muntin
+import muntin.spark
+from muntin.archive import Archive
+from muntin.errors import ArchiveError, MuntinError
+
+pytestmark = pytest.mark.spark
+FILES = 4
+LIMIT = 600  # seconds; a bound, not an expectation
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = muntin.spark.local_session(cores=2, memory="1g")
+    yield session
+    session.stop()
+
+
+def test_holds_the_pairs_while_spark_writes(spark, tmp_path):
+    made, seen = tables(), []
+    write(made, tmp_path, range(1), FILES)
+    query = start(spark, tmp_path)
+    try:
+        for number in range(1, FILES):
+            write(made, tmp_path, range(number, number + 1), FILES)
+            query.processAllAvailable()
+            found, now = held(tmp_path)
+            assert now is None or found == expected(made, now)
+            seen.append(sum(found.values()))
+        with pytest.raises(ArchiveError, match="is being written"):
+            Archive.open(tmp_path / "views" / "v")
+    finally:
+        query.stop()
+    assert max(seen) > 100
+    view = muntin.archive.View.open(tmp_path / "views" / "v")
+    scanned = (
+        muntin.spark.scan_archive(spark, str(tmp_path / "views" / "v")).select("k", "x", "total").collect()
+    )
+    assert Counter(map(tuple, scanned)) == expected(made, view.now)
+    again = start(spark, tmp_path, availableNow=True)  # goes on from its checkpoint; there is nothing to do
+    again.awaitTermination(LIMIT)
+    assert held(tmp_path) == (expected(made, view.now), view.now)
+    assert {path.name for path in (tmp_path / "views" / "v").glob("*.arrow")} == view.epoch.files()
+
+
+def test_refusals(spark, tmp_path):
+    df = spark.readStream.schema("ts TIMESTAMP, k STRING, x BIGINT, y BIGINT").parquet(str(tmp_path))
+    df = df.withWatermark("ts", "1 second")
+    streams = {"a": df.drop("y"), "b": df.drop("x")}
+    for text, message in (
+        ("SELECT k FROM a [RANGE 1 SECOND]", "takes a CREATE MATERIALIZED VIEW"),
+        (VIEW.replace("a.k = b.k", "a.k = LOWER(b.k)"), "is an expression"),
+        (
+            VIEW.replace("RANGE 20 SECONDS", "ROWS 20").replace("RANGE 8 SECONDS", "ROWS 8"),
+            "keep it embedded",
+        ),
+    ):
+        with pytest.raises(MuntinError, match=message):
+            muntin.spark.archive_join(
+                text, streams, time="ts", archive=str(tmp_path / "v"), checkpoint=str(tmp_path / "c")
+            )
+    assert not (tmp_path / "v").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+def test_a_driver_that_is_killed(tmp_path):
+    """Between and during micro-batches; what Spark repeats is there once."""
+    made, kills = tables(), 0
+    write(made, tmp_path, range(FILES), FILES)
+    directory, deadline = tmp_path / "views" / "v" / "directory", time.monotonic() + LIMIT
+    while True:
+        driver = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("archive_driver.py")), str(tmp_path)]
+        )
+        before = directory.stat().st_mtime_ns if directory.exists() else 0
+        while driver.poll() is None and kills < 3:
+            assert time.monotonic() < deadline, "it takes too long"
+            if directory.exists() and directory.stat().st_mtime_ns != before:
+                time.sleep(0.3 * kills)  # after, and while it does, the next one
+                for victim in [*descendants(driver.pid), driver.pid]:
+                    os.kill(victim, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.02)
+        if driver.wait() == 0:
+            break
+        found, now = held(tmp_path)
+        assert now is None or found == expected(made, now)
+    assert kills == 3
+    found, now = held(tmp_path)
+    assert found == expected(made, now)
+    assert now >= 56_000_000
