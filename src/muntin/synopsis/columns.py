@@ -80,7 +80,7 @@ class Columns:
             if 4 * needed <= 3 * self._capacity or needed <= self._most <= self._capacity:
                 self._shift()
             elif needed <= self._most:
-                self._move(min(2 * needed, self._most))
+                self._move(min(max(_SMALLEST, 2 * needed), self._most))
             else:
                 self._move(max(_SMALLEST, 2 * needed))
         return count

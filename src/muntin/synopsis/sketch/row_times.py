@@ -31,7 +31,7 @@ class RowTimes:
         return len(self._number)
 
     def extend(self, first: int, at: Ints) -> None:
-        """Append events, of which the first has number `first`; O(1) amortised each."""
+        """Append events, of which the first has number `first`; O(events that are known)."""
         self._number = np.append(self._number, first + np.arange(len(at)))
         self._at = np.append(self._at, at)
         if len(self._number) > 2 * self._after_thinning + 8 * _FINE:
@@ -46,8 +46,7 @@ class RowTimes:
     def forget(self, number: int) -> None:
         """Nobody will ask for events before this one."""
         gone = int(np.searchsorted(self._number, number))
-        if 2 * gone > len(self._number):
-            self._number, self._at = self._number[gone:].copy(), self._at[gone:].copy()
+        self._number, self._at = self._number[gone:], self._at[gone:]
 
     def _thin(self) -> None:
         age = int(self._number[-1]) - self._number

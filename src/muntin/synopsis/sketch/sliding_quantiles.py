@@ -142,7 +142,8 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         return self._sorted[1]
 
     def _rise(self, bits: int) -> RisingQuantiles:
-        return RisingQuantiles(2 * self._entries_of(bits))
+        # more tuples than Greenwald and Khanna had of any stream here; else it grows
+        return RisingQuantiles(3 * self._entries_of(bits) + 64)
 
     def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
         cut_row(self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at)
