@@ -20,7 +20,7 @@ _POLL = 0.05  # seconds between looks at how far a stream is
 class Played:
     """What streams that ran side by side have cost, from the end of the warm-up to the end of the last."""
 
-    events: int  # that each of them has read
+    events: int  # that each of them has read, on average: some are ahead of others when the warm-up ends
     seconds: float
     cpu: float  # of the driver, the JVM and all Python workers
     batches: int
@@ -54,28 +54,37 @@ def play(session: Any, folder: Path, streams: Sequence[Any]) -> Played:
         running.append(write.trigger(availableNow=True).start())
     began = _wait(running, WARM_UP)
     ended = _wait(running, None)
-    done = [[each for each in query.recentProgress if each.numInputRows] for query in running]
     outs = [str(out / "answers") for out in sorted((folder / "out").iterdir())]
     return Played(
-        events=sum(events_of(each) for each in done[0][began[0] :]),
-        seconds=ended[1] - began[1],
-        cpu=ended[2] - began[2],
-        batches=len(done[0]) - began[0],
+        events=(ended.events - began.events) // len(streams),
+        seconds=ended.at - began.at,
+        cpu=ended.cpu - began.cpu,
+        batches=(ended.batches - began.batches) // len(streams),
         answers=sum(int(session.read.parquet(out).count()) for out in outs),
     )
 
 
-def _wait(running: Sequence[Any], batches: int | None) -> tuple[int, float, float]:
-    """Until all have done so many micro-batches (None: all of them): how many the slowest has, the time and the
-    CPU used by then."""
+@dataclass(frozen=True)
+class _Mark:
+    """How far streams are, all together."""
+
+    events: int
+    batches: int
+    at: float
+    cpu: float
+
+
+def _wait(running: Sequence[Any], batches: int | None) -> _Mark:
+    """Until each has done so many micro-batches; None: until all have ended."""
     while True:
-        done = min(len([each for each in query.recentProgress if each.numInputRows]) for query in running)
         is_over = not any(query.isActive for query in running)
-        if is_over or (batches is not None and done >= batches):
+        done = [[each for each in query.recentProgress if each.numInputRows] for query in running]
+        if is_over or (batches is not None and min(map(len, done)) >= batches):
             for query in running:
                 if query.exception():
                     raise query.exception()
-            return done, time.perf_counter(), cpu_seconds()
+            events = sum(events_of(each) for progress in done for each in progress)
+            return _Mark(events, sum(map(len, done)), time.perf_counter(), cpu_seconds())
         time.sleep(_POLL)
 
 

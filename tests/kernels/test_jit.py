@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muntin.kernels import jit
 
 # LLVM turns the inner loop into a 128-bit division; without libgcc_s the child dies of a
 # segmentation fault (return code -11) with numba 0.62 to 0.68.
@@ -74,3 +79,29 @@ def test_unwritable_cache_is_done_without(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert run_fold(blocked).split()[0] == "7"
+
+
+def plus_one(number):  # type: ignore[no-untyped-def]
+    return number + 1
+
+
+@pytest.mark.parametrize("damage", ["index", "code", "all gone"])
+def test_damaged_files_of_compiled_code_are_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """And found by those who come later."""
+    monkeypatch.setattr(jit, "CACHE", tmp_path)
+    assert jit.kernel(plus_one)(1) == 2
+    files = [file for file in tmp_path.rglob("*") if file.suffix in (".nbi", ".nbc")]
+    assert len(files) == 2
+    for file in files:
+        if damage == "all gone":
+            file.unlink()
+        elif file.suffix == {"index": ".nbi", "code": ".nbc"}[damage]:
+            file.write_bytes(b"no pickle")
+    compiled: Any = jit.kernel(plus_one)
+    assert compiled(1) == 2
+    assert not compiled.stats.cache_hits
+    later: Any = jit.kernel(plus_one)
+    assert later(1) == 2
+    assert later.stats.cache_hits

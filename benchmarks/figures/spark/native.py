@@ -138,6 +138,11 @@ def rates_table(record: Record) -> str:
     return table_text(columns, list(rows.values()))
 
 
+def image(record: Record) -> str:
+    """The plot, which is there once something has been measured."""
+    return "![Throughput by the number of queries](spark-native.svg)"
+
+
 CHART = Chart(
     "queries",
     "queries (rings: Spark's windows by extrapolation)",
@@ -146,4 +151,4 @@ CHART = Chart(
     apart=(MANY,),
     panels=MODES,
 )
-PARTS = {"table": rates_table, "origin": origin_text}
+PARTS = {"image": image, "table": rates_table, "origin": origin_text}

@@ -4,7 +4,8 @@
 * no fastmath: answers must be bit-equal between runtimes, and NaN and infinities are values.
 * `cache`: compiled code is kept in a directory of our own, keyed by a hash of the sources of all
   kernels (Numba itself does not notice when a function called from another file changed) and by
-  Numba's version. `MUNTIN_CACHE_DIR` moves it; `MUNTIN_CACHE_DIR=off` turns it off.
+  Numba's version. `MUNTIN_CACHE_DIR` moves it; `MUNTIN_CACHE_DIR=off` turns it off. A file that cannot be
+  read is compiled and written anew.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
 
 # Kernels are not annotated: Numba finds their types, and callers see this one.
 Kernel = Callable[..., Any]
@@ -54,15 +56,26 @@ CACHE = _cache_directory()
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
+class _Rebuilt(FunctionCache):  # type: ignore[misc]
+    """What is compiled of one function. Numba would raise at every call, for ever, where a file is damaged."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling damaged bytes may raise anything
+            self.flush()
+            return None
+
+
 def kernel(function: Kernel) -> Kernel:
     """Compile `function` on first use for the types it is called with."""
-    if CACHE is None:
-        compiled: Kernel = numba.njit(**_OPTIONS)(function)
-        return compiled
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE)  # read by Numba while it decorates; others keep their setting
-    try:
-        compiled = numba.njit(**_OPTIONS, cache=True)(function)
-        return compiled
-    finally:
-        numba.config.CACHE_DIR = before
+    compiled: Any = numba.njit(**_OPTIONS)(function)
+    if CACHE is not None:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(CACHE)  # read by Numba when a cache is made; others keep their setting
+        try:
+            compiled._cache = _Rebuilt(compiled.py_func)
+        finally:
+            numba.config.CACHE_DIR = before
+    made: Kernel = compiled
+    return made
