@@ -92,7 +92,7 @@ def test_windows_by_count(tmp_path, new, how):
     names = [name for name in made.schema.names if name != "expires_at"]
     oracle = Oracle(sizes=(128, 128))
     with Archive.create(tmp_path, made, "count_no_rebuild 2x2") as archive:
-        for now, counts, rows in stream(50, seed=4):
+        for now, counts, rows in stream(40, seed=4):
             archive.update(now, table(rows, names), counts=counts)
             oracle.results += rows
             oracle.now, oracle.counts = now, counts

@@ -128,6 +128,13 @@ def test_windows_by_count(tmp_path, index):
     assert answer["complete"].to_pylist() == [True]
 
 
+def test_a_view_by_count_can_be_read_before_its_first_update(tmp_path):
+    engine = Engine(archive=tmp_path)
+    engine.execute(f"{STREAMS}; {ROWS}")
+    for text in ("SELECT k FROM v", "SELECT k FROM v [ROWS 2]", "SELECT k FROM v [ROWS 2] WHERE k = 'q'"):
+        assert engine.execute(text).num_rows == 0
+
+
 def test_three_inputs_by_count_and_the_same_stream_twice(tmp_path):
     engine, twin, random = Engine(archive=tmp_path), Twin(), np.random.default_rng(3)
     engine.execute(

@@ -58,7 +58,8 @@ class Epoch:
 
     def liveness(self) -> Liveness:
         """What is alive as of the last update."""
-        return Liveness(self.definition, self.now or 0, self.invalidations, self.arrivals.seen)
+        seen = self.arrivals.seen or (0,) * len(self.definition.inputs)  # before the first update
+        return Liveness(self.definition, self.now or 0, self.invalidations, seen)
 
     def files(self) -> set[str]:
         """Names of the segments it is made of."""
