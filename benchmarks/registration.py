@@ -23,6 +23,8 @@ COLUMNS = [
 ]  # fmt: skip
 TRADES = TradeStream(seed=4, rate=2_000.0)
 BATCH = 20_000
+_FILLING = 80  # batches until no window that is pushed to grows any more
+_TURNS = 20
 RATE = 100  # queries that come, and go, in a second while others push
 WINDOWS = (
     (30, 5),
@@ -203,14 +205,16 @@ def _pushes(engine: Engine, batches: cycle[pa.RecordBatch], seconds: float) -> d
     """In short turns with and without registrations beside them, so that what else the machine does meets both."""
     queries = cycle(mixed_queries(1_000, seed=5, tag="passing").items())
     pushed: dict[bool, list[float]] = {True: [], False: []}
-    shift = 0
-    for turn in range(10):
+    for shift in range(_FILLING):
+        engine.push("trades", _later(next(batches), shift))
+    shift = _FILLING
+    for turn in range(_TURNS):
         stop, is_disturbed = threading.Event(), turn % 2 == 1
         thread = threading.Thread(target=_come_and_go, args=(engine, queries, stop))
         if is_disturbed:
             thread.start()
         count, begin = 0, time.perf_counter()
-        while time.perf_counter() - begin < seconds / 10:
+        while time.perf_counter() - begin < seconds / _TURNS:
             engine.push("trades", _later(next(batches), shift))
             count, shift = count + 1, shift + 1
         pushed[is_disturbed].append(count * BATCH / (time.perf_counter() - begin))

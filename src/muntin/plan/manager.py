@@ -14,6 +14,7 @@ from muntin.plan.changes import Changes
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
+from muntin.plan.homes import Homes, serves
 from muntin.plan.nestings import Nestings
 from muntin.plan.request import Request
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
@@ -27,7 +28,6 @@ from muntin.synopsis.grid import window_step
 from muntin.synopsis.needs import Needs, shape_of
 from muntin.synopsis.stair_levels import granules, levels_for
 
-_MOST_HOMES = 1 << 16
 _STAIRS = Rule(lambda demand: True, Stairs.name, BECAUSE)
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
@@ -63,7 +63,7 @@ class WindowManager:
         self._next = 1
         self._alike: dict[Filtered, dict[int, WindowGroup]] = {}  # groups by filter and keys
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
-        self._homes: dict[Demand, int] = {}  # where demands were placed last; it may not be true any more
+        self._homes = Homes()
 
     def register(self, name: str, request: Request, changes: Changes, is_running: bool = False) -> Placement:
         """Place a query.
@@ -185,10 +185,13 @@ class WindowManager:
     def _place_call(
         self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool
     ) -> tuple[Placed, ...]:
-        if (home := self._home(call)) is not None:
-            for demand, _ in call:
-                self.groups[home].add(name, demand)
-            return tuple((home, demand) for demand, _ in call)
+        if (homes := self._homes.find(call, self.groups)) is not None:
+            for home, (demand, _) in zip(homes, call, strict=True):
+                if serves(home, demand):
+                    home.add(name, demand)
+                else:
+                    self._join(name, home, demand, changes)
+            return tuple((home.number, demand) for home, (demand, _) in zip(homes, call, strict=True))
         demands = tuple(demand for demand, _ in call)
         rules = [self._by_stairs_there(*each) for each in zip(demands, self._rules(call), strict=True)]
         stores = [
@@ -197,25 +200,13 @@ class WindowManager:
             else ring_of(demand)
             for demand, rule in zip(demands, rules, strict=True)
         ]
-        return tuple(
+        placed = tuple(
             self._place(name, demand, rule, store, changes)
             for demand, rule, store in zip(demands, rules, stores, strict=True)
         )
-
-    def _home(self, call: tuple[tuple[Demand, Rule], ...]) -> int | None:
-        """The group that serves all components of a call already, for another query that looks at the same window
-        at the same instants; None if there is none. To have it there once more changes nothing but counts."""
-        number = self._homes.get(call[0][0])
-        group = None if number is None else self.groups.get(number)
-        if group is None:
-            return None
-        for demand, _ in call:
-            components = group.needs.windows.get(demand.window)
-            if components is None or demand.need not in components or demand.query_slide not in group.slides:
-                return None
-            if demand.hint is not None or demand.beside is not None or demand.band is not None:
-                return None
-        return number
+        for (number, demand), (_, rule) in zip(placed, call, strict=True):
+            self._homes.remember(demand, rule, self.groups[number])
+        return placed
 
     def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId, changes: Changes) -> Placed:
         asked = (rule.synopsis, store)
@@ -229,9 +220,6 @@ class WindowManager:
             self._open(group)
             self._next += 1
         self._join(name, group, demand, changes)
-        if len(self._homes) >= _MOST_HOMES:
-            self._homes.clear()
-        self._homes[demand] = group.number
         return group.number, demand
 
     def _open(self, group: WindowGroup) -> None:

@@ -12,12 +12,13 @@ from sqlglot import exp
 from muntin.expression import Deferred, Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over
-from muntin.sql.expressions import Scope, compile_expression, fill_expression, literal_term, term_of
+from muntin.sql.expressions import Scope, compile_expression, fill_expression, term_of, value_term
 from muntin.sql.holed_text import HoledText, find_holes
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Value
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.term import Term
+from muntin.window import Window
 
 # Nodes that compute with the values of their operands, whatever these are.
 _OPERATORS = (
@@ -100,7 +101,9 @@ class Blank:
         def given(node: exp.Expr) -> Term | None:
             number = self._hole_of.get(id(node))
             if number is not None:
-                return literal_term(_literal(values[number]))
+                value = values[number]
+                assert not isinstance(value, Window)
+                return value_term(value)
             return None if id(node) in self._with_holes else self._term(node)
 
         written = partial(self._copy, self._tree, values)

@@ -194,21 +194,28 @@ def term_of(tree: exp.Expr, scope: Scope) -> Term:
 
 
 def literal_term(node: exp.Literal) -> Term:
-    """The term of a number or a string."""
+    """The term of a number or a string as it is written."""
     if node.is_string:
-        return literal("'" + node.name.replace("'", "''") + "'", pa.scalar(node.name))
+        return value_term(node.name)
     try:
         if node.name.isdigit():
             number = int(node.name)
             if number >= _LONG:
                 raise misfit(node, f"{node.name} does not fit 64 bits; write {node.name}.0 for a DOUBLE")
-            return literal(str(number), pa.scalar(number, pa.int64()))
+            return value_term(number)
         real = float(node.name)
         if isinf(real):
             raise misfit(node, f"{node.name} does not fit a DOUBLE")
     except ValueError:
         raise misfit(node, f"'{node.name}' is not a number") from None
-    return literal(repr(real), pa.scalar(real))
+    return value_term(real)
+
+
+def value_term(value: int | float | str) -> Term:
+    """The term of a number that fits 64 bits, or of a string."""
+    if isinstance(value, str):
+        return literal("'" + value.replace("'", "''") + "'", pa.scalar(value))
+    return literal(repr(value), pa.scalar(value, pa.int64() if isinstance(value, int) else pa.float64()))
 
 
 def _boolean(node: exp.Boolean, build: Build) -> Term:

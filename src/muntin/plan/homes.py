@@ -1,0 +1,68 @@
+"""Homes: where demands like a new one went, so that most of those that come need not be placed by rules again."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from muntin.expression import Expression
+from muntin.plan.demand import Demand
+from muntin.plan.group import WindowGroup
+from muntin.plan.rules import Rule, is_on_slices
+from muntin.synopsis.contract import Need
+from muntin.synopsis.grid import window_step
+from muntin.synopsis.needs import shape_of
+
+_MOST = 1 << 14
+Call = tuple[tuple[Demand, Rule], ...]
+# filter, keys, component, slide of the query, synopsis by the rules, whether on slices
+Alike = tuple[Expression | None, tuple[Expression, ...], Need, int, str, bool]
+
+
+class Homes:
+    """What it knows may be out of date: it is tried before it is believed."""
+
+    def __init__(self) -> None:
+        self._last: dict[Alike, WindowGroup] = {}
+
+    def find(self, call: Call, groups: Container[int]) -> list[WindowGroup] | None:
+        """The groups that the components of a call are at home in: those that the rules would send them to, where one
+        window more makes no grid finer and no level longer; None if rules must tell. O(components)."""
+        found = []
+        for demand, rule in call:
+            if demand.hint is not None or demand.beside is not None or demand.band is not None:
+                return None
+            home = self._last.get(_alike(demand, rule))
+            if home is None or home.number not in groups or not _has_room(home, demand):
+                return None
+            found.append(home)
+        return found if all(home.store == found[0].store for home in found[1:]) else None
+
+    def remember(self, demand: Demand, rule: Rule, group: WindowGroup) -> None:
+        """A demand that a rule applies to went to a group."""
+        if group.store.grid or group.store.generation:
+            return  # others may have to go elsewhere
+        if len(self._last) >= _MOST:
+            self._last.clear()
+        self._last[_alike(demand, rule)] = group
+
+
+def serves(group: WindowGroup, demand: Demand) -> bool:
+    """Whether a group serves just this for another query: to have it there once more changes nothing but counts."""
+    return demand.need in group.needs.windows.get(demand.window, ()) and demand.query_slide in group.slides
+
+
+def _alike(demand: Demand, rule: Rule) -> Alike:
+    sliced = is_on_slices(demand)
+    return demand.where, demand.keys, demand.need, demand.query_slide, rule.synopsis, sliced
+
+
+def _has_room(group: WindowGroup, demand: Demand) -> bool:
+    needs, window = group.needs, demand.window
+    if demand.need not in needs.components or demand.query_slide not in group.slides:
+        return False
+    if group.store.kind == "ring" or window in needs.windows:
+        return True
+    if group.store.kind == "stairs":
+        shape = shape_of(window)
+        return shape is not None and window.size <= needs.longest_of(shape)
+    return window_step(window) % needs.step == 0 and window.size + window.slide <= needs.reach("time")
