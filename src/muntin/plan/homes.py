@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import NamedTuple
 
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
@@ -18,24 +19,37 @@ Call = tuple[tuple[Demand, Rule], ...]
 Alike = tuple[Expression | None, tuple[Expression, ...], Need, int, str, bool]
 
 
+class Home(NamedTuple):
+    """A group for a demand; `is_served` there for another query that looks at the same window at the same instants."""
+
+    group: WindowGroup
+    demand: Demand
+    is_served: bool
+
+
 class Homes:
     """What it knows may be out of date: it is tried before it is believed."""
 
     def __init__(self) -> None:
         self._last: dict[Alike, WindowGroup] = {}
 
-    def find(self, call: Call, groups: Container[int]) -> list[WindowGroup] | None:
-        """The groups that the components of a call are at home in: those that the rules would send them to, where one
-        window more makes no grid finer and no level longer; None if rules must tell. O(components)."""
-        found = []
+    def find(self, call: Call, groups: Container[int]) -> list[Home] | None:
+        """Where the components of a call are at home: the groups that the rules would send them to, if one window
+        more makes no grid there finer and no level longer; None if rules must tell. O(components)."""
+        found: list[Home] = []
         for demand, rule in call:
             if demand.hint is not None or demand.beside is not None or demand.band is not None:
                 return None
-            home = self._last.get(_alike(demand, rule))
-            if home is None or home.number not in groups or not _has_room(home, demand):
+            group = self._last.get(_alike(demand, rule))
+            if group is None or group.number not in groups or demand.query_slide not in group.slides:
                 return None
-            found.append(home)
-        return found if all(home.store == found[0].store for home in found[1:]) else None
+            is_served = demand.need in group.needs.windows.get(demand.window, ())
+            if not is_served and not _has_room(group, demand):
+                return None
+            if found and group.store != found[0].group.store:
+                return None
+            found.append(Home(group, demand, is_served))
+        return found
 
     def remember(self, demand: Demand, rule: Rule, group: WindowGroup) -> None:
         """A demand that a rule applies to went to a group."""
@@ -46,11 +60,6 @@ class Homes:
         self._last[_alike(demand, rule)] = group
 
 
-def serves(group: WindowGroup, demand: Demand) -> bool:
-    """Whether a group serves just this for another query: to have it there once more changes nothing but counts."""
-    return demand.need in group.needs.windows.get(demand.window, ()) and demand.query_slide in group.slides
-
-
 def _alike(demand: Demand, rule: Rule) -> Alike:
     sliced = is_on_slices(demand)
     return demand.where, demand.keys, demand.need, demand.query_slide, rule.synopsis, sliced
@@ -58,7 +67,7 @@ def _alike(demand: Demand, rule: Rule) -> Alike:
 
 def _has_room(group: WindowGroup, demand: Demand) -> bool:
     needs, window = group.needs, demand.window
-    if demand.need not in needs.components or demand.query_slide not in group.slides:
+    if demand.need not in needs.components:
         return False
     if group.store.kind == "ring" or window in needs.windows:
         return True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
+from typing import NamedTuple
 
 from muntin.band import Band
 from muntin.counting import count
@@ -14,7 +15,7 @@ from muntin.plan.changes import Changes
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
-from muntin.plan.homes import Homes, serves
+from muntin.plan.homes import Homes
 from muntin.plan.nestings import Nestings
 from muntin.plan.request import Request
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
@@ -33,15 +34,14 @@ Placed = tuple[int, Demand]  # a demand and the number of the group that serves 
 Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Which groups serve each call of a query, and each window that decides its keys."""
 
     calls: tuple[tuple[Placed, ...], ...]
     presence: tuple[Placed, ...]
 
     def all(self) -> tuple[Placed, ...]:
-        return tuple(placed for call in self.calls for placed in call) + self.presence
+        return (*(placed for call in self.calls for placed in call), *self.presence)
 
     def groups(self) -> set[int]:
         return {number for number, _ in self.all()}
@@ -71,11 +71,13 @@ class WindowManager:
         In a running stream the components of a call go where all of them are kept already, or none:
         a sum that began later than the count beside it would make an average of neither.
         """
-        calls = tuple(self._place_call(name, call, changes, is_running) for call in request.calls)
-        presence = tuple(self._place_call(name, (each,), changes, is_running)[0] for each in request.presence)
-        self.placements[name] = Placement(calls, presence)
+        calls = tuple([self._place_call(name, call, changes, is_running) for call in request.calls])
+        presence = tuple(
+            [self._place_call(name, (each,), changes, is_running)[0] for each in request.presence]
+        )
+        self.placements[name] = placement = Placement(calls, presence)
         self._nest(name)
-        return self.placements[name]
+        return placement
 
     def drop(self, name: str, changes: Changes) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
@@ -186,12 +188,12 @@ class WindowManager:
         self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool
     ) -> tuple[Placed, ...]:
         if (homes := self._homes.find(call, self.groups)) is not None:
-            for home, (demand, _) in zip(homes, call, strict=True):
-                if serves(home, demand):
+            for home, demand, is_served in homes:
+                if is_served:  # to have it there once more changes nothing but counts
                     home.add(name, demand)
                 else:
                     self._join(name, home, demand, changes)
-            return tuple((home.number, demand) for home, (demand, _) in zip(homes, call, strict=True))
+            return tuple([(home.number, demand) for home, demand, _ in homes])
         demands = tuple(demand for demand, _ in call)
         rules = [self._by_stairs_there(*each) for each in zip(demands, self._rules(call), strict=True)]
         stores = [

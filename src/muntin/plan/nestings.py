@@ -73,8 +73,12 @@ class Nestings:
 
 def _windows(demands: Iterable[Demand]) -> dict[tuple[Signature, Spec], None]:
     """Each once, however many components of it are asked for."""
-    # components of a call differ in what they need only: most demands are like the one before
-    of = {(each.where, each.keys, each.window): None for each in demands}
-    return dict.fromkeys(
-        (Signature(where, keys), (window.size, window.slide)) for where, keys, window in of if nests(window)
-    )
+    found: dict[tuple[Signature, Spec], None] = {}
+    last: Demand | None = None
+    for each in demands:
+        # components of a call differ in what they need only: most demands are like the one before
+        if last is None or each.window is not last.window or each.where is not last.where:
+            last = each
+            if nests(each.window):
+                found[Signature(each.where, each.keys), (each.window.size, each.window.slide)] = None
+    return found

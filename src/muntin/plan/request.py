@@ -22,8 +22,8 @@ class Request(NamedTuple):
 def request_of(query: Query) -> Request:
     """The request of a query; an error if any of it cannot be served. Needs no plan, and changes none."""
     demands: Demands = demands_of(query)
-    calls = tuple(tuple((demand, choose_synopsis(demand)) for demand in call) for call in demands.calls)
-    presence = tuple((demand, choose_synopsis(demand)) for demand in demands.presence)
+    calls = tuple([tuple([(demand, choose_synopsis(demand)) for demand in call]) for call in demands.calls])
+    presence = tuple([(demand, choose_synopsis(demand)) for demand in demands.presence])
     is_asked_for = query.hint in INDEXES or query.tolerance is not None
     if is_asked_for and isinstance(reason := threshold_of(query), str):
         index = query.hint if query.hint in INDEXES else "index that APPROX reads"
