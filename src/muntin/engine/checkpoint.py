@@ -21,7 +21,7 @@ from muntin.engine.packed import pack, unpack
 from muntin.errors import CheckpointError, NotFound
 
 _MAGIC = b"MUNTIN"
-_VERSION = b"01"
+_VERSION = b"02"
 
 
 def write_checkpoint(path: Path, description: dict[str, Any], arrays: dict[str, Any]) -> None:
