@@ -62,8 +62,8 @@ def run(quick: bool) -> Result:
             f"engines' worth of {BATCH:,}-event batches are pushed in turns, with and without another thread that "
             f"registers and drops {RATE} queries a second; the figure is the throughput with it, as a part of that "
             "without, in the median of neighbouring turns; other rows are medians too, the first three of "
-            f"{ROUNDS} rounds. CPU time is that of the whole process. Answers of queries that came last are compared with "
-            "a computation in NumPy."
+            f"{ROUNDS} rounds. CPU time is that of the whole process. Answers of queries that came last are compared "
+            "with a computation in NumPy."
         ),
         columns=COLUMNS,
         rows=rows,
