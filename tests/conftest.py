@@ -1,13 +1,19 @@
-"""Hypothesis: the same examples on every run, unless MUNTIN_THOROUGH asks for more of them (effort.py).
+"""What tests have in common: how many examples they take, and how to make what they try small and quick.
 
+Hypothesis takes the same examples on every run, unless MUNTIN_THOROUGH asks for more of them (effort.py):
 MUNTIN_THOROUGH=30 pytest tests/test_machine.py
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from effort import THOROUGH
+from muntin.archive import disk
+from muntin.synopsis.sketch import geometry
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -23,3 +29,20 @@ settings.register_profile(
     "further", deadline=None, max_examples=100 * max(1, THOROUGH), suppress_health_check=_SLOW_IS_FINE
 )
 settings.load_profile("further" if THOROUGH > 1 else "ci")
+
+
+@pytest.fixture(scope="module")
+def no_flushing() -> Iterator[None]:
+    """Archives in tests need not survive a loss of power: flushing is what would take the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk.os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def small_blocks() -> Iterator[None]:
+    """Some hundred events are then more than a sketch keeps as they are, and short streams have many blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "SMALLEST_BASE", 1)
+        patch.setattr(geometry, "SMALLEST_UNIT", 1)
+        yield

@@ -1,12 +1,10 @@
-"""Archives in tests need not survive a loss of power: flushing is what would take the time."""
+"""No test of an archive has to wait for the disk."""
 
 from __future__ import annotations
 
 import pytest
 
-from muntin.archive import disk
 
-
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch):
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+@pytest.fixture(autouse=True, scope="module")
+def every_test(no_flushing):
+    """Is quick."""

@@ -13,14 +13,11 @@ from benchmarks.figures.golab.counted import CountedResults
 from benchmarks.figures.golab.drive import Drive
 from benchmarks.figures.golab.results import UPDATES, Results
 from benchmarks.figures.golab.series import NAMES, label_of
-from muntin.archive import disk
 
 NAMED = [name for name in FIGURES if name.startswith("gp")]
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch):
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_flushing")
 
 
 @pytest.mark.parametrize("name", NAMED)

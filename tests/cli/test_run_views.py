@@ -10,7 +10,6 @@ import pyarrow.parquet
 import pytest
 
 from muntin import Engine
-from muntin.archive import disk
 
 SECOND = 1_000_000
 STREAMS = """
@@ -29,9 +28,7 @@ SELECT k, x, y FROM pairs [RANGE 4 SECONDS] WHERE k = 'q';
 """
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch):
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_flushing")
 
 
 @pytest.fixture

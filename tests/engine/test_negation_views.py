@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine
-from muntin.archive import disk
 from muntin.engine.negation import is_among
 from muntin.errors import MuntinError
 
@@ -26,9 +25,7 @@ EXCEPT SELECT k FROM b [RANGE 6 SECONDS] WHERE y > 0 EVERY 2 SECONDS"""
 KEYS = ["p", "q", "r", None]
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch):
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_flushing")
 
 
 class Twin:

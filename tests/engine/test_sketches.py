@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine, MuntinError, WindowTooLarge
-from muntin.synopsis.sketch import geometry
 from tests.synopsis.sketch.streams import rank_error
 
 SECOND = 1_000_000
@@ -22,13 +20,7 @@ STREAM = (
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def small_blocks() -> Iterator[None]:
-    """Some hundred events are then more than a sketch keeps as they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "SMALLEST_BASE", 1)
-        patch.setattr(geometry, "SMALLEST_UNIT", 1)
-        yield
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
 class Events:

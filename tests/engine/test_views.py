@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine
-from muntin.archive import Archive, disk
+from muntin.archive import Archive
 from muntin.errors import ArchiveError, MuntinError
 
 SECOND = 1_000_000
@@ -25,9 +25,7 @@ VIEW = f"CREATE MATERIALIZED VIEW v AS {JOIN.format(slide='')} EVERY 2 SECONDS"
 KEYS = ["p", "q", "r"]
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch):
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_flushing")
 
 
 def engine_in(folder, view=VIEW) -> Engine:

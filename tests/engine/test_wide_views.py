@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine
-from muntin.archive import disk
 from muntin.engine.match_rows import match_rows
 from muntin.errors import MuntinError
 
@@ -25,9 +24,7 @@ CREATE STREAM c (ts TIMESTAMP, k VARCHAR, z BIGINT) TIMESTAMP BY ts DELAY 1 SECO
 KEYS = ["p", "q", "r", None]
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch):
-    monkeypatch.setattr(disk.os, "fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("no_flushing")
 
 
 class Twin:

@@ -4,7 +4,6 @@ with attempts and memory lost in between."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from shards import Shards
 
 import muntin
 from muntin.stream import Stream
-from muntin.synopsis.sketch import geometry
 from tests.synopsis.sketch.streams import rank_error
 
 SECOND = 1_000_000
@@ -40,12 +38,7 @@ QUERIES = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def small_blocks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "SMALLEST_BASE", 1)
-        patch.setattr(geometry, "SMALLEST_UNIT", 1)
-        yield
+pytestmark = pytest.mark.usefixtures("small_blocks")
 
 
 def events(count: int) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from muntin.expression import Expression
@@ -31,17 +31,17 @@ class Homes:
     """What it knows may be out of date: it is tried before it is believed."""
 
     def __init__(self) -> None:
-        self._last: dict[Alike, WindowGroup] = {}
+        self._last: dict[Alike, int] = {}  # numbers of groups
 
-    def find(self, call: Call, groups: Container[int]) -> list[Home] | None:
+    def find(self, call: Call, groups: Mapping[int, WindowGroup]) -> list[Home] | None:
         """Where the components of a call are at home: the groups that the rules would send them to, if one window
         more makes no grid there finer and no level longer; None if rules must tell. O(components)."""
         found: list[Home] = []
         for demand, rule in call:
             if demand.hint is not None or demand.beside is not None or demand.band is not None:
                 return None
-            group = self._last.get(_alike(demand, rule))
-            if group is None or group.number not in groups or demand.query_slide not in group.slides:
+            group = groups.get(self._last.get(_alike(demand, rule), 0))  # numbers begin with 1
+            if group is None or demand.query_slide not in group.slides:
                 return None
             is_served = demand.need in group.needs.windows.get(demand.window, ())
             if not is_served and not _has_room(group, demand):
@@ -57,7 +57,7 @@ class Homes:
             return  # others may have to go elsewhere
         if len(self._last) >= _MOST:
             self._last.clear()
-        self._last[_alike(demand, rule)] = group
+        self._last[_alike(demand, rule)] = group.number
 
 
 def _alike(demand: Demand, rule: Rule) -> Alike:
