@@ -10,9 +10,9 @@ import pyarrow as pa
 
 import muntin
 from benchmarks.measure import RUNS, Column, Result, measure_side_by_side
-from muntin.engine.keys import KeyDictionary
 from muntin.kernels.fold_cells import count_cells, fold_ints
 from muntin.kernels.slices import append_cells
+from muntin.keys.key_dictionary import KeyDictionary
 
 RATE = 50_000  # events per second of event time
 BATCH_ROWS = 1_000_000

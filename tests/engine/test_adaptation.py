@@ -10,7 +10,7 @@ import pytest
 from casefile import Checkpoint, Step
 from effort import some_of
 from muntin import Engine
-from muntin.engine.shard import Shard
+from muntin.operator.shard import Shard
 from muntin.plan.feasible import candidates
 from muntin.plan.group import WindowGroup
 from replay import Pair

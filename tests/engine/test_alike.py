@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine
-from muntin.engine import alike
+from muntin.operator import alike
 
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT) TIMESTAMP BY ts"
 SECOND = 1_000_000

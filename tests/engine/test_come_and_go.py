@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import muntin
-from muntin.engine.shard import Shard
 from muntin.errors import MuntinError, NameTaken
+from muntin.operator.shard import Shard
 
 SECOND = 1_000_000
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 2 SECONDS"

@@ -8,7 +8,7 @@ import pytest
 from casefile import Register
 from effort import some_of
 from muntin import Engine
-from muntin.engine import sweep
+from muntin.operator import sweep
 from replay import disagreement
 from scenario import SeededDice, random_case
 

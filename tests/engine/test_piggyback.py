@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from casefile import Advance, Case, Checkpoint, Drop, Push, Register
 from muntin import Engine
-from muntin.engine.piggyback import board
+from muntin.operator.piggyback import board
 from muntin.query import Input
 from muntin.synopsis.contract import Need
 from muntin.synopsis.synopsis import Asked, Synopsis

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlglot import parse_one
 
 from muntin.band import sort_keys
-from muntin.engine.prepare import to_column
 from muntin.expression import Expression, both
+from muntin.operator.prepare import to_column
 from muntin.sql.expressions import Scope, compile_expression
 
 TYPES = {

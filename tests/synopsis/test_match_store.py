@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.engine.ticks import Slides
+from muntin.join.ticks import Slides
 from muntin.synopsis.event_log import EventLog
 from muntin.synopsis.match_store import Matches, MatchStore
 

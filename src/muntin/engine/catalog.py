@@ -7,14 +7,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from muntin.engine.backfill import Backfill
-from muntin.engine.join_operator import JoinOperator
-from muntin.engine.operator import Operator
-from muntin.engine.views import Views
 from muntin.errors import NameTaken, NotFound, nearest
+from muntin.join.operator import JoinOperator
 from muntin.join_query import AnyQuery, JoinQuery
+from muntin.operator.backfill import Backfill
+from muntin.operator.operator import Operator
 from muntin.plan.request import Request, request_of
 from muntin.stream import Stream
+from muntin.view.views import Views
 from muntin.view_query import ViewQuery
 
 Asked = Request | JoinQuery

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.engine.packed import pack, unpack
 from muntin.errors import CheckpointError, NotFound
+from muntin.operator.packed import pack, unpack
 
 _MAGIC = b"MUNTIN"
 _VERSION = b"02"

@@ -17,19 +17,19 @@ from muntin.engine.catalog import Catalog, asked_of, require
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
 from muntin.engine.explained import explain
 from muntin.engine.filling import filling
-from muntin.engine.instant import to_microseconds
-from muntin.engine.join_feed import feed
-from muntin.engine.join_stats import join_stats
-from muntin.engine.operator import Operator
 from muntin.engine.saved import load, save
 from muntin.engine.script import check_names, run
-from muntin.engine.stats import stream_stats
-from muntin.engine.view_feed import feed_views
 from muntin.errors import MuntinError
+from muntin.join.feed import feed
+from muntin.join.stats import join_stats
 from muntin.join_query import AnyQuery
+from muntin.operator.instant import to_microseconds
+from muntin.operator.operator import Operator
+from muntin.operator.stats import stream_stats
 from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
+from muntin.view.feed import feed_views
 
 _AT_ONCE = 64  # queries that are registered before others get their turn
 _TURN = 1e-4  # seconds: long enough for a thread that waits to wake up

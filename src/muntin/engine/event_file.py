@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from muntin.engine.source import to_record_batch
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
+from muntin.operator.source import to_record_batch
 from muntin.stream import Stream
 
 SUFFIXES = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from muntin.engine.catalog import Catalog, require
-from muntin.engine.join_stats import explain_joins
-from muntin.engine.shard import Shard
-from muntin.engine.stats import running
+from muntin.join.stats import explain_joins
+from muntin.operator.shard import Shard
+from muntin.operator.stats import running
 from muntin.plan.explain import explain_group, explain_stream
 from muntin.window import span
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from muntin.engine.backfill import Backfill
 from muntin.engine.catalog import Asked, Catalog
 from muntin.engine.history import history_batches
 from muntin.errors import MuntinError
 from muntin.join_query import JoinQuery
+from muntin.operator.backfill import Backfill
 
 _ROUNDS = 3  # in which a backfill catches up with the stream, before the last in which the stream waits
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engine.event_file import open_events
-from muntin.engine.source import to_record_batch
 from muntin.errors import SchemaError
+from muntin.operator.source import to_record_batch
 from muntin.stream import Stream
 
 _ROWS = 65_536  # of a batch: what is in memory at a time

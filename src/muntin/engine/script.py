@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.engine.backfill import Backfill
 from muntin.engine.catalog import Catalog, asked_of, refuse_taken, require
 from muntin.engine.explained import explain
 from muntin.errors import MuntinError
 from muntin.join_query import JoinQuery
+from muntin.operator.backfill import Backfill
 from muntin.plan.explain import explain_query
 from muntin.plan.explain_join import explain_join
 from muntin.sql import (

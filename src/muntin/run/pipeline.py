@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muntin.engine import Engine
-from muntin.engine.flush import flush as flush_windows
 from muntin.errors import MuntinError
+from muntin.operator.flush import flush as flush_windows
 from muntin.run.inputs import Events, latest, open_inputs, side_by_side
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress

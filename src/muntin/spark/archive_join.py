@@ -20,7 +20,6 @@ from pyspark.sql import types as spark
 from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.archive import GENERATED
-from muntin.engine.materialized_view import MaterializedView
 from muntin.errors import MuntinError, NotFound, nearest
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
@@ -36,6 +35,7 @@ from muntin.spark.archive_tasks import (
 )
 from muntin.spark.stream_of import stream_of, to_spark_type
 from muntin.sql import parse_view
+from muntin.view.materialized_view import MaterializedView
 from muntin.view_query import ViewQuery
 
 _MILLISECOND = 1_000  # microseconds

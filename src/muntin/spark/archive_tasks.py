@@ -13,10 +13,10 @@ from pyspark import TaskContext
 
 from muntin.archive import EXPIRES, GENERATED
 from muntin.archive.remote import RemoteUpdate
-from muntin.engine.materialized_view import definition_of
 from muntin.join_query import JoinQuery
 from muntin.sql import parse_view
 from muntin.stream import Stream
+from muntin.view.materialized_view import definition_of
 from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, ViewQuery
 
 PART, TASK = "#part", "#task"

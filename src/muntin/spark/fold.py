@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.engine.keys import KeyDictionary
-from muntin.engine.packed import pack
-from muntin.engine.prepare import Wanted, prepare
 from muntin.expression import Expression
 from muntin.kernels.times import ascends
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.operator.packed import pack
+from muntin.operator.prepare import Wanted, prepare
 from muntin.plan import demands_of
 from muntin.spark.job import Fold
 from muntin.spark.key_hash import shard_of_keys

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import is_text
-from muntin.engine.operator import Operator
 from muntin.errors import MuntinError
+from muntin.operator.operator import Operator
 from muntin.plan import WindowGroup, demands_of, request_of
 from muntin.query import Query
 from muntin.spark.layout import Layout, lay_out

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.engine.table_room import ALL_VALID
-from muntin.engine.words import dtype_of_words, to_words
 from muntin.kernels.shard_of import mix_texts, mix_words
+from muntin.keys.table_room import ALL_VALID
+from muntin.keys.words import dtype_of_words, to_words
 from muntin.synopsis.contract import Ints
 
 

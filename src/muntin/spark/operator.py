@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.engine.absorb import Counted, absorb
-from muntin.engine.flush import flush
-from muntin.engine.operator import Operator
-from muntin.engine.packed import pack, unpack
+from muntin.operator.absorb import Counted, absorb
+from muntin.operator.flush import flush
+from muntin.operator.operator import Operator
+from muntin.operator.packed import pack, unpack
 from muntin.plan import request_of
 from muntin.plan.demand import PRESENCE
 from muntin.query import Query

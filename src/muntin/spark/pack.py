@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from muntin.engine.source import to_record_batch, to_times
+from muntin.operator.source import to_record_batch, to_times
 from muntin.spark.events import EventSorter
 from muntin.spark.fold import Folder, FoldPlan
 from muntin.spark.job import Job, Route, key_query

@@ -12,8 +12,8 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from muntin.engine.packed import pack, unpack
 from muntin.errors import CheckpointError, MuntinError
+from muntin.operator.packed import pack, unpack
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.control import Roster, Step
 from muntin.spark.job import Job, Route

@@ -1,0 +1,179 @@
+"""Push for joins: whole answers at every instant that closed, or the pairs that came and went.
+
+A match is seen at the ticks after the later of its times, until the first of its events has left its window:
+a range of ticks, computed from its times. So it is read once, however many instants an `advance` covers, and
+silence costs nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.answer import to_instants
+from muntin.errors import MuntinError
+from muntin.join.answer import answer, earliest_instant, read_pairs
+from muntin.join.group import JoinGroup
+from muntin.join.registration import JoinRegistration
+from muntin.join.ticks import Calls, Slides, Ticks
+from muntin.synopsis.contract import LONG_AGO, Ints
+
+_WORDS = pa.array(["leave", "enter"], pa.string())
+_LOST = (
+    "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
+)
+
+
+class _Due(NamedTuple):
+    """The ticks that a query owes, from `first` to `last`."""
+
+    ticks: Ticks
+    first: int
+    last: int
+    begins: int  # the first tick of all: what is seen there has just come
+
+    def halves(self) -> tuple[_Due, _Due]:
+        middle = (self.first + self.last) // 2
+        return self._replace(last=middle), self._replace(first=middle + 1)
+
+
+def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
+    """Answers by query of all windows that closed up to `until`, by default the group's watermark.
+
+    Nothing is marked as given out before all of it is there to be given.
+    """
+    target, first = group.watermark if until is None else until, group.first
+    if target is None or first is None or target <= first:
+        return {}
+    answers: dict[str, pa.Table] = {}
+    lost: dict[str, int] = {}
+    complaints: list[str] = []
+    reached = [
+        (name, each)
+        for name, each in group.registrations.items()
+        if each.emitted_to is None or target > each.emitted_to
+    ]
+    for name, registration in reached:
+        after = first if registration.emitted_to is None else max(first, registration.emitted_to)
+        slide = registration.query.slide
+        if slide and target // slide == after // slide:  # most queries, most of the time
+            continue
+        due, lost[name] = _due(group, registration, after, target)
+        if lost[name]:
+            complaints.append(f"query '{name}' has lost {lost[name]:,} windows that closed {_LOST}")
+        tables: list[pa.Table] = []
+        if due.first <= due.last:
+            faults = _collect(group, registration, due, tables)
+            lost[name] += len(faults)
+            complaints += [f"query '{name}' {fault}" for fault in faults]
+        if tables:
+            answers[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    for name, registration in reached:
+        registration.emitted_to = target
+        registration.missed += lost.get(name, 0)
+        registration.emitted += answers[name].num_rows if name in answers else 0
+    group.note_emitted()
+    for complaint in complaints:
+        warnings.warn(complaint, RuntimeWarning, stacklevel=4)
+    return answers
+
+
+def _due(group: JoinGroup, registration: JoinRegistration, after: int, target: int) -> tuple[_Due, int]:
+    """What a query owes, and how many windows it cannot give any more."""
+    slide, began_at = registration.query.slide, registration.began_at
+    if not slide:
+        before = [] if registration.emitted_to in (None, began_at) else [after]
+        return _Due(Calls(np.array([*before, target])), len(before), len(before), 0), 0
+    first, last = after // slide + 1, target // slide
+    kept = min(-(-earliest_instant(group, registration) // slide), last + 1)
+    begins = LONG_AGO if began_at is None else began_at // slide + 1
+    return _Due(Slides(slide), max(first, kept), last, begins), max(0, kept - first)
+
+
+def _collect(
+    group: JoinGroup, registration: JoinRegistration, due: _Due, tables: list[pa.Table]
+) -> list[str]:
+    """Add the answers of a query; a window that has none (an overflow in SELECT) must not hold up any other.
+    Says of each why."""
+    try:
+        table = _answers(group, registration, due)
+    except (MuntinError, pa.ArrowException) as error:
+        if due.first < due.last:
+            return [fault for half in due.halves() for fault in _collect(group, registration, half, tables)]
+        end = np.datetime64(int(due.ticks.at(np.array([due.first]))[0]), "us")
+        return [f"has no answer for the window that closed at {end}: {error}"]
+    if table.num_rows:
+        tables.append(table)
+    return []
+
+
+def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.Table:
+    query, ticks = registration.query, due.ticks
+    # a pair that leaves at the first tick was seen at the one before
+    seen_from = due.first - 1 if query.emits_changes and due.first > due.begins else due.first
+    begin, end = ticks.at(np.array([seen_from, due.last]))
+    ranges = registration.ranges(int(begin), int(end))
+    chosen = group.matches.choose(*ranges, registration.since)
+    if query.emits_changes:
+        return _answer_changes(group, registration, due, chosen)
+    pairs = read_pairs(group, registration, chosen)
+    comes, goes = _seen(group, registration, ticks, pairs.match)
+    rows, numbers = _sightings(np.maximum(comes, due.first), np.minimum(goes, due.last + 1))
+    is_always = query.fold is not None and not query.keys  # an answer without keys is there in silence, too
+    instants = np.arange(due.first, due.last + 1) if is_always else np.unique(numbers)
+    if not len(instants):
+        return query.emission_schema().empty_table()
+    return answer(registration, pairs, rows, ticks.at(numbers), ticks.at(instants))
+
+
+def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due, chosen: Ints) -> pa.Table:
+    """The pairs among the chosen matches that come or go; only those are read."""
+    rows, *_ = _changes(*_seen(group, registration, due.ticks, chosen), due)  # of which some pass WHERE
+    is_changing = np.zeros(len(chosen), np.bool_)
+    is_changing[rows] = True
+    pairs = read_pairs(group, registration, chosen[is_changing])
+    comes, goes = _seen(group, registration, due.ticks, pairs.match)
+    rows, numbers, enters = _changes(comes, goes, due)
+    at = due.ticks.at(numbers)
+    if isinstance(due.ticks, Slides):
+        leaves_at = due.ticks.at(goes)
+    else:
+        left, right = (side[pairs.match] for side in group.matches.all[2:])
+        leaves_at = registration.visible(left, right)[1] + 1
+    change = _WORDS.take(pa.array(enters.astype(np.int8)))
+    columns = answer(registration, pairs, rows, at, at).columns
+    schema = registration.query.emission_schema()
+    return pa.Table.from_arrays([*columns, change, to_instants(leaves_at[rows])], schema=schema)
+
+
+def _seen(group: JoinGroup, registration: JoinRegistration, ticks: Ticks, match: Ints) -> tuple[Ints, Ints]:
+    """The first tick that each match is seen at, and the first at which it is not any more."""
+    all = group.matches.all
+    after, until = registration.visible(all.left_at[match], all.right_at[match])
+    return ticks.next_after(after), ticks.next_after(until)
+
+
+def _sightings(comes: Ints, goes: Ints) -> tuple[Ints, Ints]:
+    """Which pair is seen at which tick, tick by tick and in the order of pairs; O(sightings)."""
+    times = np.maximum(goes - comes, 0)
+    rows = np.repeat(np.arange(len(times)), times)
+    offset = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+    numbers = comes[rows] + offset
+    order = np.argsort(numbers, kind="stable")
+    return rows[order], numbers[order]
+
+
+def _changes(comes: Ints, goes: Ints, due: _Due) -> tuple[Ints, Ints, np.ndarray]:
+    """Which pairs come or go at which tick, and whether they come."""
+    comes = np.maximum(comes, due.begins)
+    is_seen = goes > comes
+    coming = np.flatnonzero(is_seen & (comes >= due.first) & (comes <= due.last))
+    going = np.flatnonzero(is_seen & (goes >= due.first) & (goes <= due.last))
+    rows = np.concatenate([coming, going])
+    numbers = np.concatenate([comes[coming], goes[going]])
+    enters = np.repeat([True, False], [len(coming), len(going)])
+    order = np.lexsort((rows, numbers))
+    return rows[order], numbers[order], enters[order]

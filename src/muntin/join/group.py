@@ -1,0 +1,190 @@
+"""A join group: the queries that agree on two streams and ON, and the matches they share.
+
+Each side chains its events by key, newest first. An event that arrives is looked for among the events of the
+other side that came before it, so that a match is found once, by the one of its events that arrives last,
+whatever windows are asked for. Which window sees it follows from its times.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.join.registration import JoinRegistration
+from muntin.join.side import ChainedSide, Keyed
+from muntin.join_query import JoinSignature
+from muntin.kernels.match import FRESH, probe
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.operator.clock import Clock
+from muntin.operator.sweep import Sweeper
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints
+from muntin.synopsis.event_log import EventLog
+from muntin.synopsis.match_store import Matches, MatchStore
+
+_ROOM = 4096  # matches that a probe makes room for at first
+
+
+class Demand(NamedTuple):
+    """What queries of one slide, that have been answered up to one instant, must still be able to see."""
+
+    slide: int
+    emitted_to: int | None
+    left_size: int  # of the longest window
+    right_size: int
+
+
+class JoinGroup:
+    """Matches of two streams under one equality, for any number of queries."""
+
+    def __init__(
+        self, signature: JoinSignature, logs: tuple[EventLog, EventLog], clocks: tuple[Clock, Clock]
+    ):
+        self.signature = signature
+        on = tuple(zip(*signature.on, strict=True))
+        streams = (signature.left, signature.right)
+        self.sides = tuple(
+            ChainedSide(stream, values, log, clock)
+            for stream, values, log, clock in zip(streams, on, logs, clocks, strict=True)
+        )
+        self.keys = KeyDictionary([value.type for value in on[0]])
+        self.matches = MatchStore()
+        self.registrations: dict[str, JoinRegistration] = {}
+        self.spared_at = LONG_AGO  # the instant that was last spared when forgetting
+        self.given_up_to = LONG_AGO  # what was owed before this instant may be gone, for want of room
+        self._demands: list[Demand] | None = None  # made when asked for
+        self._sweeper = Sweeper()
+
+    # -- time --------------------------------------------------------------------------------------
+
+    @property
+    def watermark(self) -> int | None:
+        """The smaller one of the streams': before it no more pairs are expected."""
+        left, right = (side.clock.watermark for side in self.sides)
+        return None if left is None or right is None else min(left, right)
+
+    @property
+    def now(self) -> int | None:
+        """Just after the latest event of both streams."""
+        return max((now for side in self.sides if (now := side.clock.now) is not None), default=None)
+
+    @property
+    def first(self) -> int | None:
+        """The earliest event time of both streams."""
+        return min((at for side in self.sides if (at := side.clock.first) is not None), default=None)
+
+    # -- queries -----------------------------------------------------------------------------------
+
+    def add(self, name: str, registration: JoinRegistration) -> None:
+        self.registrations[name] = registration
+        for side, each in zip(self.sides, registration.query.sides, strict=True):
+            side.sizes[each.window.size] += 1
+            side.reach = max(side.reach, each.window.size)
+        self.note_emitted()
+
+    def remove(self, name: str) -> None:
+        registration = self.registrations.pop(name)
+        for side, each in zip(self.sides, registration.query.sides, strict=True):
+            side.sizes[each.window.size] -= 1
+            if not side.sizes[each.window.size]:
+                del side.sizes[each.window.size]
+                side.reach = max(side.sizes, default=0)
+        self.note_emitted()
+
+    def note_emitted(self) -> None:
+        """Queries came, went or gave out answers: what must be kept for them is different now."""
+        self._demands = None
+
+    def _demanded(self) -> list[Demand]:
+        if self._demands is None:
+            longest: dict[tuple[int, int | None], tuple[int, int]] = {}
+            for each in self.registrations.values():
+                owes = each.query.slide, each.emitted_to
+                left, right = (side.window.size for side in each.query.sides)
+                before = longest.get(owes, (0, 0))
+                longest[owes] = max(before[0], left), max(before[1], right)
+            self._demands = [Demand(*owes, *sizes) for owes, sizes in longest.items()]
+        return self._demands
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def insert(self, side: int, at: Ints, keyed: Keyed) -> None:
+        """Take in events that the side's log has just been given; finds their matches."""
+        mine, other = self.sides[side], self.sides[1 - side]
+        key = self.keys.encode(keyed.columns)
+        first = mine.log.end - len(at)
+        # NULL has a key of its own, so that numbers stay those of the log, but nobody looks for it
+        wanted = key if keyed.valid.all() else np.where(keyed.valid, key, -1)
+        begin, cursor = 0, FRESH
+        while begin < len(at):
+            room = [np.empty(max(_ROOM, 2 * len(at)), np.int64) for _ in range(4)]
+            count, begin, cursor = probe(
+                at, wanted, first, begin, cursor, other.chains.last, other.log.at, other.log.first,
+                other.events["prior"], other.events.dropped, mine.reach, other.reach, other.clock.delay, *room,
+            )  # fmt: skip
+            found = [array[:count] for array in room]
+            if side == 1:
+                found = [found[1], found[0], found[3], found[2]]
+            self.matches.insert(Matches(*found))
+        mine.link(key)
+
+    @property
+    def settled_to(self) -> int | None:
+        """The instant that all look-ups to be expected stand at, or after; None before there is one."""
+        watermark, now = self.watermark, self.now
+        # time may have been promised beyond the events, but look-ups stand just after the last one
+        return None if watermark is None or now is None else min(watermark, now)
+
+    def forget(self, base: int | None, is_over: bool) -> bool:
+        """Drop what no query can see from `base` on, nor owes to `advance`; returns whether some is only owed.
+        What is owed is given up if it `is_over` what the engine may keep."""
+        first = self.first
+        if base is None or first is None:
+            return False
+        base = self.spared_at = max(self.spared_at, base)
+        if is_over:
+            self.given_up_to = base
+        has_backlog = False
+        before = [2**62, 2**62]
+        for slide, emitted_to, *sizes in self._demanded():
+            owed = first if emitted_to is None else emitted_to
+            has_backlog |= owed < base
+            spared = base if is_over else min(owed, base)
+            spared -= spared % slide if slide else 0
+            before = [min(least, spared - size) for least, size in zip(before, sizes, strict=True)]
+        for side, instant in zip(self.sides, before, strict=True):
+            side.forget(instant)
+        self.matches.forget(self.sides[0].forgotten_to, self.sides[1].forgotten_to)
+        self._sweeper.sweep(self.keys, self._mark, self._renumber)
+        return has_backlog
+
+    def _mark(self, used: Bools) -> None:
+        for side in self.sides:
+            used[side.events["key"]] = True
+
+    def _renumber(self, new_id: Ints) -> None:
+        for side in self.sides:
+            side.renumber(new_id)
+
+    # -- upkeep ------------------------------------------------------------------------------------
+
+    def nbytes(self) -> int:
+        sides = sum(side.events.nbytes() + side.chains.nbytes() for side in self.sides)
+        return sides + self.matches.nbytes() + self.keys.nbytes()
+
+    def held_bytes(self) -> int:
+        """Of its events and matches alone: `nbytes` without what is set aside for more."""
+        return sum(side.events.held_bytes() for side in self.sides) + self.matches.held_bytes()
+
+    def check(self) -> None:
+        self.keys.check()
+        self.matches.check()
+        left, right, left_at, right_at = self.matches.all
+        for side, number, at in zip(self.sides, (left, right), (left_at, right_at), strict=True):
+            side.events.check()
+            side.chains.check(side.events["key"], side.events["prior"], side.events.dropped)
+            # the log has every event of the side, and times of matches are those of their events
+            assert side.log.first <= side.events.dropped
+            assert side.events.dropped + len(side.events) == side.log.end
+            there = number >= side.log.first
+            assert np.array_equal(side.log.at[number[there] - side.log.first], at[there])

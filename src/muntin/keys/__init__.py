@@ -1,0 +1,1 @@
+"""Values of columns as dense ids: what GROUP BY and joins count by."""

@@ -1,0 +1,261 @@
+"""Push: every window that closed since the last time, each once, for all queries together.
+
+Time is walked through in stretches, all queries side by side, so that what one stretch found of a
+window serves every query and is forgotten before the next.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import MuntinError
+from muntin.operator.alike import answers_of_alike
+from muntin.operator.candidates import candidates
+from muntin.operator.changes import changes_at
+from muntin.operator.evaluate import Rows, answer
+from muntin.operator.lookup import answers_among, answers_at
+from muntin.operator.reading import Place, reading_of
+from muntin.operator.registration import Registration
+from muntin.operator.shard import Shard
+from muntin.operator.stretch import Stretch
+from muntin.operator.timed import timed
+from muntin.synopsis.contract import Bools, Found, Ints
+from muntin.synopsis.key_finder import Candidates
+from muntin.synopsis.moves import CountsEvents
+from muntin.window import Window
+
+_NONE = np.zeros(0, np.int64)
+_LONG_AGO = (
+    "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
+)
+_CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
+_SLOTS = 1_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
+
+
+@dataclass
+class _Due:
+    """What one query owes: instants not yet answered, tables of those that are, windows given up."""
+
+    name: str
+    registration: Registration
+    instants: Ints
+    tables: list[pa.Table] = field(default_factory=list)
+    inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the last instant answered
+    missed: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def take(
+        self, shard: Shard, instants: Ints, stretch: Stretch | None, among: Candidates | None = None
+    ) -> None:
+        """Add answers, among some keys or of all in a stretch; a window that has none (a sum beyond 64 bits)
+        must not hold up any other."""
+        try:
+            if self.inside is not None:
+                ids = None if among is None else among.ids
+                tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch, ids)
+                self.tables += tables
+            elif among is not None:
+                self.tables.append(answers_among(shard, self.name, instants, among))
+            else:
+                self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
+        except (MuntinError, pa.ArrowException) as error:
+            if len(instants) > 1:
+                for instant in instants:
+                    self.take(shard, np.array([instant]), stretch, among)
+                return
+            self.missed += 1
+            end = np.datetime64(int(instants[0]), "us")
+            self.complaints.append(f"has no answer for the window that closed at {end}: {error}")
+
+
+def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
+    """Answers by query of all windows that closed up to `until`; queries without any are left out.
+
+    Nothing is marked as given out before all of it is there to be given.
+    """
+    first = shard.clock.first
+    if first is None:
+        return {}
+    held = _Held(shard)
+    dues, quiet = [], []
+    for name, registration in shard.registrations.items():
+        after = registration.owes_after(first)
+        if until <= after:
+            continue
+        slide = registration.slide
+        if slide and until // slide == after // slide:  # most queries, most of the time
+            quiet.append(registration)
+        else:
+            dues.append(_due(shard, name, registration, after, until, held))
+    _answer_in_stretches(shard, [due for due in dues if len(due.instants)])
+    answers = {}
+    for registration in quiet:
+        registration.emitted_to = until
+    for due in dues:
+        due.registration.emitted_to = until
+        if due.inside is not None:
+            due.registration.inside = due.inside
+        due.registration.missed += due.missed
+        rows = sum(table.num_rows for table in due.tables)
+        if rows:
+            answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
+            due.registration.emitted += rows
+    shard.note_emitted()
+    for due in dues:
+        for complaint in due.complaints:
+            warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=4)
+    return answers
+
+
+def skip(shard: Shard, until: int) -> None:
+    """No window that closed up to `until` is owed any more; for queries that do not emit changes."""
+    for registration in shard.registrations.values():
+        if registration.emitted_to is None or registration.emitted_to < until:
+            registration.emitted_to = until
+    shard.note_emitted()
+
+
+class _Held:
+    """At which instants windows hold events at all; the same for all queries that look at one."""
+
+    def __init__(self, shard: Shard):
+        self._shard = shard
+        self._known: dict[tuple[int, Window, int, int], Bools] = {}
+
+    def __call__(self, number: int, window: Window, instants: Ints) -> Bools:
+        place = (number, window, int(instants[0]), len(instants))
+        if place not in self._known:
+            self._known[place] = self._shard.synopses[number].holds_events(window, instants)
+        return self._known[place]
+
+
+def _due(shard: Shard, name: str, registration: Registration, after: int, until: int, held: _Held) -> _Due:
+    query = registration.query
+    if query.moves_by_rows:
+        return _due_by_count(shard, name, registration, until)
+    inside = registration.inside if query.emits_changes else None
+    if not query.slide:
+        return _Due(name, registration, np.array([until]), inside=inside)
+    missed = _missed(shard, name, query.slide, after)
+    complaints = [f"has lost {missed:,} windows that closed {_LONG_AGO}"] if missed else []
+    begin = (after // query.slide + missed + 1) * query.slide
+    instants = np.arange(begin, until + 1, query.slide)
+    if query.keys and len(instants):  # a keyed query has nothing to say of silence
+        presence = shard.manager.placements[name].presence
+        holds = np.logical_or.reduce([held(number, each.window, instants) for number, each in presence])
+        if query.emits_changes:  # in the first window of a silence everyone leaves
+            holds[1:] |= holds[:-1].copy()
+            holds[0] = True
+        instants = instants[holds]
+    return _Due(name, registration, instants, inside=inside, missed=missed, complaints=complaints)
+
+
+def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
+    if not dues:
+        return
+    everything, how_many = np.unique(np.concatenate([due.instants for due in dues]), return_counts=True)
+    begin = 0
+    while begin < len(everything):
+        windows = np.cumsum(how_many[begin : begin + _SLOTS])
+        width = max((len(keys) for keys in shard.keys.values()), default=1)
+        end = begin + max(1, int(np.searchsorted(windows * max(width, 1), _SLOTS, "right")))
+        _answer_stretch(shard, dues, everything[begin], everything[end - 1])
+        begin = end
+
+
+def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:
+    """Answer what is due from `first` to `last`."""
+    stretch, due_now = Stretch(shard), []
+    parts: dict[bytes, Ints] = {}  # most queries are due at the same instants as others
+    for due in dues:
+        lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
+        if lo < hi:
+            part = due.instants[lo:hi]
+            due_now.append((due, parts.setdefault(part.tobytes(), part)))
+    due_now = _answer_by_index(shard, due_now)
+    try:
+        stretch.prefetch((reading_of(shard, due.name), instants) for due, instants in due_now)
+    except MuntinError:
+        stretch = Stretch(shard)  # one of them has no answer: each finds out for itself
+    together = answers_of_alike(
+        shard, [(due.name, instants) for due, instants in due_now if due.inside is None], stretch
+    )
+    for due, instants in due_now:
+        if due.name in together:
+            due.tables.append(together[due.name])
+        else:
+            due.take(shard, instants, stretch)
+
+
+def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[_Due, Ints]]:
+    """Answer the queries whose keys an index finds; returns those that are left, to be answered for all keys."""
+    found = [(due, instants, reading_of(shard, due.name)) for due, instants in dues]
+    sharers = Counter(
+        reading.places[reading.range.part.place][:2] for *_, reading in found if reading.range is not None
+    )
+    left = []
+    for due, instants, reading in found:
+        among = None
+        if reading.range is not None and len(instants) == 1:
+            crowd = sharers[reading.places[reading.range.part.place][:2]]
+            if crowd <= _CROWD or reading.range.is_forced:
+                among = candidates(shard, reading, int(instants[0]), crowd)
+        if among is None:
+            left.append((due, instants))
+        else:
+            due.take(shard, instants, None, among)
+    return left
+
+
+def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:
+    """Windows that close by count, all at once."""
+    due = _Due(name, registration, _NONE)
+    after = registration.emitted_to
+    kept_from = max(shard.synopses[number].kept_from for number in shard.manager.placements[name].groups())
+    since = shard.clock.first if after is None else after
+    if since is not None and since < shard.forgotten_to and since < kept_from:
+        after = kept_from  # what closed before may have lost events: better none than a wrong one
+        due.missed += 1
+        due.complaints.append(f"has lost windows that closed {_LONG_AGO}")
+    try:
+        due.tables.append(_answer_moves(shard, name, after, until))
+    except (MuntinError, pa.ArrowException) as error:
+        due.missed += 1
+        due.complaints.append(f"has no answer for the windows that closed: {error}")
+    return due
+
+
+def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
+    """Answers of windows that closed by count."""
+    reading = reading_of(shard, name)
+    width = reading.width
+    number, demand = shard.manager.placements[name].presence[0]
+    counted = shard.synopses[number]
+    assert isinstance(counted, CountsEvents)
+    moves = counted.moves(demand.window.slide, after, until, width)
+    if not len(moves.slot):
+        return reading.schema.empty_table()
+
+    def find(place: Place) -> Found:
+        def count(synopsis: Any) -> Found:
+            assert isinstance(synopsis, CountsEvents)
+            return synopsis.lookup_counts(place.window, moves, place.needs, width)
+
+        return timed(shard, place.number, place.window, len(moves.seen), count)
+
+    return answer(reading, Rows(1, moves.seen, moves.slot), find, shard.texts)
+
+
+def _missed(shard: Shard, name: str, slide: int, after: int) -> int:
+    """How many windows closed so long before anyone asked that their events had to be forgotten."""
+    if after >= shard.forgotten_to:
+        return 0
+    groups = shard.manager.placements[name].groups()
+    kept_from = max(shard.synopses[number].kept_from for number in groups)
+    return max(0, (kept_from - 1) // slide - after // slide)

@@ -1,0 +1,222 @@
+"""From partials to answers: lower the calls of a query, apply HAVING and SELECT to the few rows left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate.approximate import ItemAggregate
+from muntin.answer import to_arrow, to_instants
+from muntin.band import Band
+from muntin.expression import Expression
+from muntin.keys.key_dictionary import Dictionary
+from muntin.operator.items import lower_items
+from muntin.operator.ranked import Ranked
+from muntin.operator.reading import CallReading, Place, Reading
+from muntin.synopsis.contract import Bools, Found, Ints
+
+# a look-up of a window in a group, at the instants (or counts) at hand
+Finder = Callable[[Place], Found]
+# makes a thing unless it was made before for the same `Hashable`
+Once = Callable[[Hashable, Callable[[], Any]], Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The slots of a look-up: instant by instant, key by key (or one by one, for windows by count)."""
+
+    width: int  # slots per instant
+    instants: Ints  # one per `width` slots
+    key: Ints | None  # key id of each slot; None if slots are all keys, in order, at every instant
+    is_after_first_event: bool = True  # otherwise there is no instant yet
+
+    def __len__(self) -> int:
+        return self.width * len(self.instants)
+
+    def ids(self, kept: Ints | None) -> Ints:
+        """Key ids of some slots, None for all."""
+        if self.key is not None:
+            return self.key if kept is None else self.key[kept]
+        return np.tile(np.arange(self.width), len(self.instants)) if kept is None else kept % self.width
+
+
+def always(what: Hashable, make: Callable[[], Any]) -> Any:
+    """For answers that share nothing with others."""
+    return make()
+
+
+def answer(reading: Reading, rows: Rows, find: Finder,
+           texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
+           ) -> pa.Table:  # fmt: skip
+    """Answers of a query for all slots of `rows` whose key is present and passes HAVING, or for all of
+    them if it is not to be `filtered`.
+
+    Columns that other queries have too are made by the first that asks; what was found outlives
+    them, so its identity says which they are.
+    """
+    found = [find(place) for place in reading.places]
+    chosen = select(reading, rows, found, texts, once, is_filtered)
+    if reading.query.having is not None or not is_filtered:
+        once = always  # of this query alone from here on
+    return tabulate(reading, rows, found, chosen, once)
+
+
+def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
+                    texts: Mapping[Expression, Dictionary], once: Once) -> list[pa.Table]:  # fmt: skip
+    """Answers of queries that are as this one but for the band their HAVING lets pass: rows are made for all
+    of them at once, and each has its part of them."""
+    assert reading.compared is not None
+    found = [find(place) for place in reading.places]
+    (kept, columns, place), which = _before_having(reading, found, texts, once)
+    if kept is not None and not len(kept):
+        return [reading.schema.empty_table()] * len(bands)
+    ranked = _ranked(columns[reading.compared], which[reading.compared], once)
+    passing = [ranked.within(band) for band in bands]
+    slots = np.concatenate(passing)
+    taken = pa.array(slots)
+    chosen = Selected(
+        slots if kept is None else kept[slots], [column.take(taken) for column in columns], place
+    )
+    table = tabulate(reading, rows, found, chosen, always)
+    ends = np.cumsum([len(some) for some in passing]).tolist()
+    return [table.slice(end - len(some), len(some)) for end, some in zip(ends, passing, strict=True)]
+
+
+def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> pa.Table:
+    """Slots that were chosen, as answers."""
+    query, keys = reading.query, reading.keys
+    kept, columns, place = chosen
+    if kept is not None and not len(kept):
+        return reading.schema.empty_table()
+    presence = [found[part.place] for part in reading.presence]
+    key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
+    named: dict[str, pa.Array] = {}
+    if any(isinstance(output, Expression) for output in reading.outputs):
+        named = {f"${i}": column for i, column in enumerate(columns)}
+        named |= {key.name: column for key, column in zip(query.keys, key_columns, strict=True)}
+    values = [
+        columns[output] if isinstance(output, int) else output.evaluate(named) for output in reading.outputs
+    ]
+    bounds = once(("bounds", place, query.window is None), partial(_bounds, reading, presence, rows, kept))
+    complete = once(
+        ("complete", place, tuple(map(id, found)), reading.same_places),
+        partial(_complete, reading, found, kept, len(bounds[0]), once),
+    )
+    return pa.Table.from_arrays([*key_columns, *values, *bounds, complete], schema=reading.schema)
+
+
+class Selected(NamedTuple):
+    """Slots that a query answers for (None: all of them), with the answer of each call."""
+
+    kept: Ints | None
+    columns: list[pa.Array]
+    place: Hashable  # what identifies the slots before HAVING
+
+
+def select(reading: Reading, rows: Rows, found: Sequence[Found],
+           texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
+    """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
+    chosen, which = _before_having(reading, found, texts, once, is_filtered)
+    kept, columns, place = chosen
+    if reading.query.having is None or not is_filtered or (kept is not None and not len(kept)):
+        return chosen
+    if reading.compared is None:
+        passing = np.flatnonzero(_passing(reading, columns, rows, kept))
+    else:
+        ranked = _ranked(columns[reading.compared], which[reading.compared], once)
+        assert reading.query.having.band is not None
+        passing = ranked.within(reading.query.having.band)
+    if len(passing) < (len(rows) if kept is None else len(kept)):
+        taken = pa.array(passing)
+        columns = [column.take(taken) for column in columns] if len(passing) else []
+        kept = passing if kept is None else kept[passing]
+    return Selected(kept, columns, place)
+
+
+def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary],
+                   once: Once, is_filtered: bool = True) -> tuple[Selected, list[Hashable]]:  # fmt: skip
+    """The slots whose key is present, and what identifies the answers of each call."""
+    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
+    kept: Ints | None = None
+    if reading.query.keys and is_filtered:
+        kept = once(("present", place), partial(_present, reading, found))
+    columns: list[pa.Array] = []
+    which: list[Hashable] = []
+    for call in reading.calls if kept is None or len(kept) else ():
+        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
+        which.append((place, is_filtered, call.aggregate.name, parts))
+        columns.append(once(("lower", which[-1]), partial(_lower, call, found, kept, texts)))
+    return Selected(kept, columns, place), which
+
+
+def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
+    ranked: Ranked = once(("rank", which), partial(Ranked, compared))
+    return ranked
+
+
+def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:
+    held = [found[part.place].partials[part.need][0] > 0 for part in reading.presence]
+    present = held[0] if len(held) == 1 else np.logical_or.reduce(held)
+    return None if present.all() else np.flatnonzero(present)
+
+
+def _lower(
+    call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
+) -> pa.Array:
+    """Answers of one call for the slots that are kept; O(kept)."""
+    partials = {part.need.component: found[part.place].partials[part.need] for part in call.parts}
+    if kept is not None:
+        partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
+    if isinstance(call.aggregate, ItemAggregate):
+        return lower_items(call, partials["item_counts"][0].tolist(), texts)
+    value, valid = call.aggregate.lower(partials)
+    if call.text is not None:
+        codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
+        return texts[call.text].values.take(codes).cast(call.type)
+    return to_arrow(value, valid, call.type)
+
+
+def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: Ints | None) -> Bools:
+    """Which of the kept slots pass HAVING."""
+    query, keys, having = reading.query, reading.keys, reading.query.having
+    assert having is not None
+    named = {f"${i}": column for i, column in enumerate(columns)}
+    if keys is not None and any(name[0] != "$" for name in having.columns):
+        named |= {key.name: column for key, column in zip(query.keys, keys.take(rows.ids(kept)), strict=True)}
+    count = len(rows) if kept is None else len(kept)
+    # an expression without a column takes the length from something
+    named = named or {"$": pa.array(np.zeros(count, np.int64))}
+    return np.asarray(having.evaluate(named).fill_null(False))
+
+
+def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints | None) -> list[pa.Array]:
+    window = reading.query.window
+    if window is None:
+        start = np.minimum.reduce([_spread(found.start, found.width, kept) for found in presence])
+        end = _spread(rows.instants, rows.width, kept)
+        is_known: Any = [rows.is_after_first_event and reading.is_by_time, rows.is_after_first_event]
+    else:
+        (found,) = presence
+        start, end = (_spread(side, found.width, kept) for side in (found.start, found.end))
+        is_known = 2 * [rows.is_after_first_event and (window.is_time or end > start)]
+    return [to_instants(side, known) for side, known in zip((start, end), is_known, strict=True)]
+
+
+def _complete(
+    reading: Reading, found: Sequence[Found], kept: Ints | None, count: int, once: Once
+) -> pa.Array:
+    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
+    if all(each.all() for each in covered):
+        return once(("all complete", count), lambda: pa.array(np.ones(count, np.bool_)))
+    spread = [_spread(each, one.width, kept) for each, one in zip(covered, found, strict=True)]
+    return pa.array(np.logical_and.reduce(spread))
+
+
+def _spread(per_instant: Any, width: int, kept: Ints | None) -> Any:
+    """What is known of each instant, for each of the slots that are kept."""
+    return np.repeat(per_instant, width) if kept is None else per_instant[kept // width]

@@ -1,0 +1,168 @@
+"""Pull: the answers of one query at given instants, from every event so far."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import MuntinError
+from muntin.operator.candidates import candidates
+from muntin.operator.evaluate import Finder, Rows, always, answer, select
+from muntin.operator.key_point import UNREAD, key_reader_of
+from muntin.operator.point import reader_of
+from muntin.operator.reading import Place, Reading, reading_of
+from muntin.operator.shard import Shard
+from muntin.operator.stretch import Stretch
+from muntin.operator.timed import timed, timed_single
+from muntin.query import Query
+from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.key_finder import Candidates
+
+
+def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
+    """Answers at one instant: `at`, or just after the greatest event time seen."""
+    if key is None and (reader := reader_of(shard, name)):
+        meter = shard.meter
+        meter.singles += 1
+        if meter.singles < meter.next_timed:
+            return reader.table(at)
+        return timed_single(shard, name, lambda reader: reader.table(at))
+    query = shard.registrations[name].query
+    ids = None if key is None else _ids_of(shard, query, key)
+    instant = at if at is not None else shard.now_of(name)
+    if instant is None:
+        return (
+            query.answer_schema().empty_table()
+            if query.keys
+            else answers_at(shard, name, np.zeros(1, np.int64), is_started=False)
+        )
+    if query.slide:
+        instant -= instant % query.slide
+    if ids is None and (found := candidates(shard, reading_of(shard, name), instant)):
+        return answers_among(shard, name, np.array([instant]), found)
+    return answers_at(shard, name, np.array([instant]), ids)
+
+
+def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> Any:
+    """The first value of one answer; None if it is NULL or the key has none."""
+    if key is None and (reader := reader_of(shard, name)):
+        meter = shard.meter
+        meter.singles += 1
+        if meter.singles < meter.next_timed:
+            return reader.value(at)
+        return timed_single(shard, name, lambda reader: reader.value(at))
+    query = shard.registrations[name].query
+    if query.keys and (key is None or isinstance(key, list)):
+        raise MuntinError(f"query '{name}' has a value for each key; give one key")
+    if key is not None and (key_reader := key_reader_of(shard, name)):
+        found = key_reader.value(key, at)
+        if found is not UNREAD:
+            return found
+    table = lookup(shard, name, key, at)
+    column = table.column(len(query.keys) if query.outputs else 0)
+    return column[0].as_py() if table.num_rows else None
+
+
+def answers_at(
+    shard: Shard,
+    name: str,
+    instants: Ints,
+    ids: Ints | None = None,
+    stretch: Stretch | None = None,
+    is_started: bool = True,
+    is_filtered: bool = True,
+) -> pa.Table:
+    """Answers at several instants, in order; for the keys `ids`, or all; without those that are absent or
+    do not pass HAVING, if it is `filtered`.
+
+    In a `stretch`, whatever the group keeps of a window is found once for all its queries.
+    """
+    reading = reading_of(shard, name)
+    rows, find = look(shard, reading, instants, ids, stretch, is_started)
+    if rows.width == 0:
+        return reading.schema.empty_table()
+    if stretch is None or not is_filtered:
+        return answer(reading, rows, find, shard.texts, always, is_filtered)
+    make = partial(answer, reading, rows, find, shard.texts, stretch.once)
+    return stretch.once(("answers", reading.same_answers, id(instants)), make)
+
+
+def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> pa.Table:
+    """Answers at one instant of those among some keys that pass HAVING; within its tolerance, if it has one:
+    then only keys that the index says nothing about are verified."""
+    if shard.registrations[name].query.tolerance is None:
+        return answers_at(shard, name, instants, found.ids)
+    verified = found.fresh
+    if len(verified):
+        (verified,) = qualifying(shard, name, instants, None, verified)
+    ids = np.union1d(np.setdiff1d(found.ids, found.fresh, assume_unique=True), verified)
+    return answers_at(shard, name, instants, ids, is_filtered=False)
+
+
+def qualifying(
+    shard: Shard, name: str, instants: Ints, stretch: Stretch | None, ids: Ints | None
+) -> list[Ints]:
+    """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
+    reading = reading_of(shard, name)
+    rows, find = look(shard, reading, instants, ids, stretch)
+    if not rows.width:
+        return [np.zeros(0, np.int64) for _ in instants]
+    found = [find(place) for place in reading.places]
+    once = always if stretch is None else stretch.once
+    kept = select(reading, rows, found, shard.texts, once).kept
+    slots = np.arange(len(rows)) if kept is None else kept
+    edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
+    return [rows.ids(slots[lo:hi]) for lo, hi in pairwise(edges)]
+
+
+def look(
+    shard: Shard,
+    reading: Reading,
+    instants: Ints,
+    ids: Ints | None,
+    stretch: Stretch | None,
+    is_started: bool = True,
+) -> tuple[Rows, Finder]:
+    """The slots of a look-up of all keys (in a stretch) or of some, and how to find what is in them."""
+    width = reading.width if ids is None or reading.keys is None else len(ids)
+
+    def find(place: Place) -> Found:
+        if stretch is not None:
+            return stretch.find(place, instants, width)
+        number, window, needs = place
+        settled = window.settle(instants)
+        return timed(
+            shard, number, window, len(settled),
+            lambda synopsis: synopsis.lookup(window, settled, needs, ids, width),
+        )  # fmt: skip
+
+    rows = Rows(width, instants, None if ids is None else np.tile(ids, len(instants)), is_started)
+    return rows, find
+
+
+def _ids_of(shard: Shard, query: Query, key: Any) -> Ints:
+    """Ids of the known ones among the keys asked for, in order of first appearance."""
+    if not query.keys:
+        raise MuntinError("the query has no GROUP BY, so it has no keys to look up")
+    parts = [
+        each if isinstance(each, tuple) else (each,) for each in (key if isinstance(key, list) else [key])
+    ]
+    if any(len(part) != len(query.keys) for part in parts):
+        names = ", ".join(each.name for each in query.keys)
+        raise MuntinError(
+            f"a key of this query is ({names}), so {key!r} is none; give {len(query.keys)} values"
+        )
+    columns = []
+    for position, each in enumerate(query.keys):
+        try:
+            columns.append(pa.array([part[position] for part in parts], each.expression.type))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            raise MuntinError(
+                f"{key!r} is not a value of key '{each.name}' ({each.expression.type})"
+            ) from None
+    found = shard.keys[query.key_expressions].find(columns)
+    return np.unique(found[found >= 0])

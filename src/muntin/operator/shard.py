@@ -1,0 +1,434 @@
+"""A shard: all the state of one stream, or of some of its keys.
+
+The clock, the dictionaries, the stores and a synopsis per window group. Queries come and go, events
+are taken in, and what no window needs any more is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.expression import Expression
+from muntin.keys.key_dictionary import Dictionary, KeyDictionary
+from muntin.operator.adaptation import Adaptation
+from muntin.operator.admitted import Admitted
+from muntin.operator.clock import Clock
+from muntin.operator.meter import Meter
+from muntin.operator.owed import Owed
+from muntin.operator.prepare import Wanted, arguments_of_text, prepare
+from muntin.operator.prepared import Prepared
+from muntin.operator.registration import Registration
+from muntin.operator.source import to_record_batch, to_times
+from muntin.operator.sweep import Sweeper
+from muntin.plan import Changes, Request, WindowGroup, WindowManager
+from muntin.plan.observed import Observed
+from muntin.plan.stair_choice import longest_of
+from muntin.plan.store import STREAM_RING, StoreId
+from muntin.stream import Stream
+from muntin.synopsis import (
+    EventRing,
+    KeyedSketches,
+    SliceStore,
+    Stairs,
+    StairStore,
+    Synopsis,
+    build_synopsis,
+)  # fmt: skip
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints, Need
+from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
+from muntin.synopsis.stair_store import Reader
+
+if TYPE_CHECKING:
+    from muntin.operator.backfill import Backfill
+
+Keys = tuple[Expression, ...]
+Store = EventRing | SliceStore | StairStore
+
+
+class Shard:
+    """State for all queries over one stream."""
+
+    def __init__(
+        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+    ):
+        self.stream = stream
+        self.clock = Clock(stream.delay)
+        self.manager = WindowManager()
+        self.registrations: dict[str, Registration] = {}
+        self.stores: dict[StoreId, Store] = {}
+        self.synopses: dict[int, Synopsis[Any]] = {}
+        self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
+        self.texts: dict[Expression, Dictionary] = {}
+        self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
+        self.wanted = Wanted(frozenset(), frozenset(), frozenset())
+        self._backlog_bytes = backlog_bytes
+        self._sketch_bytes = sketch_bytes
+        self.needed_bytes = 0  # held when there was no backlog the last time
+        self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
+        self.prepared = Prepared()
+        self.meter = Meter()
+        self.adaptation = Adaptation(self) if adaptive else None
+        self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
+        self._owed = Owed([])
+        self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
+
+    # -- queries -----------------------------------------------------------------------------------
+
+    def register(self, queries: Mapping[str, Request]) -> None:
+        """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
+        changes = Changes()
+        placed: list[str] = []
+        try:
+            for name, request in queries.items():
+                placed.append(name)
+                self.manager.register(name, request, changes, self.clock.events > 0)
+        except BaseException:
+            for name in placed[:-1]:
+                self.manager.drop(name, changes)
+            raise
+        self._raise_stairs(changes)
+        for name, request in queries.items():
+            self._expect(name, Registration(request.query, self.clock.watermark))
+        if self.adaptation is not None:
+            self.adaptation.welcome(changes.came)
+        self.fit(changes)
+
+    def _raise_stairs(self, changes: Changes) -> None:
+        """Move windows to stairs where these are better; a store that is filled becomes their youngest level."""
+        moved = self.manager.raise_stairs(changes, self.stores if self.clock.events else ())
+        for stairs, before in moved.items():
+            youngest = self.stores.get(before)
+            assert youngest is None or isinstance(youngest, SliceStore)
+            self._keep_store(stairs, StairStore(stairs.where, stairs.keys, youngest))
+        if moved:
+            self.prepared.forget_all()  # queries are elsewhere now
+            if self.adaptation is not None:
+                self.adaptation.part(changes.groups.keys() - self.manager.groups.keys(), False)
+
+    def _expect(self, name: str, registration: Registration) -> None:
+        self.registrations[name] = registration
+        if registration.owes:
+            self._owed.add(registration.emitted_to)
+
+    def drop(self, name: str) -> None:
+        """Take a query out and free what only it needed."""
+        registration = self.registrations.pop(name)
+        if registration.owes:
+            self._owed.remove(registration.emitted_to)
+        changes = Changes()
+        groups = self.manager.drop(name, changes).groups()
+        if self.adaptation is not None:
+            self.adaptation.part(groups, registration.query.hint is not None)
+        self.prepared.forget_query(name)
+        self.fit(changes)
+
+    def graft(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill with all their state, which is one of its own. O(keys and cells) to
+        number keys as they are numbered here."""
+        other = backfill.shard
+        changes, numbers, generation = self.manager.graft(other.manager)
+        self._fit_dictionaries()
+        key_ids = {
+            keys: self.keys[keys].encode(dictionary.take(np.arange(len(dictionary))))
+            for keys, dictionary in other.keys.items()
+        }
+        codes = {
+            text: self.texts[text].encode(each.values) for text, each in other.texts.items() if len(each)
+        }
+        for place, store in other.stores.items():
+            for keys, ids in key_ids.items():
+                store.renumber_keys(keys, ids)
+            for text, code in codes.items():
+                store.renumber_texts(text, code)
+            self.stores[place._replace(generation=generation)] = store
+            self.meter.stores[place._replace(generation=generation)] = Observed()
+        for number, synopsis in other.synopses.items():
+            synopsis.move(self._text_order, key_ids.get(synopsis.keys))
+            for text, code in codes.items():
+                synopsis.renumber_texts(text, code)
+            if codes:
+                synopsis.rebuild()
+            self.synopses[numbers[number]] = synopsis
+            self.meter.groups[numbers[number]] = Observed()
+        for name, each in other.registrations.items():
+            self._expect(name, Registration(each.query, backfill.emitted_to, history=backfill.history))
+        self.fit(changes)
+
+    def fit(self, changes: Changes) -> None:
+        """Bring stores, synopses and dictionaries in line with what changed in the plan; O(what changed)."""
+        for store, needs in changes.stores.items():
+            self._fit_store(store, needs)
+        for number, needs in sorted(changes.groups.items()):
+            self._fit_group(number, needs)
+        self._fit_dictionaries()
+
+    def _fit_group(self, number: int, changed: set[Need]) -> None:
+        group, old = self.manager.groups.get(number), self.synopses.get(number)
+        if group is None:
+            self.synopses.pop(number, None)
+            self.meter.groups.pop(number, None)
+            return
+        if old is None:
+            self.synopses[number] = self._build(group, None)
+            self.meter.groups[number] = Observed()
+        elif old.name != group.synopsis:
+            self.synopses[number] = self._build(group, old)
+            self.prepared.forget_readers(group.queries)
+        elif old.fit(group.needs, changed):
+            self.prepared.forget_readers(group.queries)
+        # a new query may stand further back than those before it, though not everything is there
+        synopsis = self.synopses[number]
+        synopsis.kept_from = min(synopsis.kept_from, group.earliest_lookup(self.forgotten_to))
+
+    def switch(self, number: int, synopsis: str, why: str = "") -> None:
+        """Have another synopsis serve a group, built from its store; no answer changes. O(elements kept)."""
+        group, old = self.manager.groups[number], self.synopses[number]
+        group.switch(synopsis, why)
+        self.synopses[number] = new = self._build(group, old)
+        self.prepared.forget_readers(group.queries)
+        self.meter.begin_again(number, any(each.adapted for each in self.manager.groups.values()))
+        if self.adaptation is not None:
+            self.adaptation.switched(number, synopsis)
+        # what it takes more or less than the old one is no backlog
+        self.needed_bytes = max(0, self.needed_bytes + new.nbytes() - old.nbytes())
+
+    def _build(self, group: WindowGroup, old: Synopsis[Any] | None) -> Synopsis[Any]:
+        """The synopsis of a group, in place of an old one if there is one."""
+        where = None if group.store.where else group.where  # filtered by the store already?
+        new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
+        if old is not None:
+            new.kept_from = old.kept_from
+        elif isinstance(new, Stairs):  # its store may be older, and have made coarser what lies before
+            new.kept_from = group.earliest_lookup(self.forgotten_to)
+        if isinstance(new, KeyedSketches):
+            new.budget = self._sketch_bytes
+        new.fit(group.needs)
+        return new
+
+    def _fit_store(self, store_id: StoreId, changed: set[Need]) -> None:
+        """Have a store keep what its groups read, and only that."""
+        asked, now = self.manager.stores.get(store_id), self.clock.now
+        if asked is None:
+            self.stores.pop(store_id, None)
+            self.meter.stores.pop(store_id, None)
+            return
+        if store_id not in self.stores:
+            self._keep_store(store_id, self._make_store(store_id))
+        store, turned = self.stores[store_id], {need: need in asked.components for need in changed}
+        if isinstance(store, SliceStore):
+            store.fit(turned, asked.step, now)
+        elif isinstance(store, StairStore):
+            store.fit(turned, longest_of(asked.groups.values()), now)
+        elif store.fitted_to != asked.columns.version:
+            store.fitted_to = asked.columns.version
+            store.keep(asked.columns.arguments, asked.columns.predicates, asked.columns.keys, now)
+
+    def _keep_store(self, store_id: StoreId, store: Store) -> None:
+        self.stores[store_id] = store
+        self.meter.stores[store_id] = Observed()
+
+    def _make_store(self, store_id: StoreId) -> Store:
+        if store_id.kind == "slices":
+            return SliceStore(store_id.where, store_id.keys)
+        if store_id.kind == "stairs":
+            return StairStore(store_id.where, store_id.keys)
+        ring = EventRing(store_id.where)
+        if self.clock.now is not None:
+            # only the ring of the whole stream can know how many events it missed
+            ring.begin_at(self.clock.now, self.clock.events if store_id == STREAM_RING else None)
+        return ring
+
+    def _fit_dictionaries(self) -> None:
+        columns = self.manager.columns
+        if columns.version == self._fitted_to:
+            return
+        self._fitted_to = columns.version
+        self.wanted = Wanted(
+            frozenset(columns.arguments), frozenset(columns.predicates), frozenset(columns.keys)
+        )
+        self.keys = {
+            some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
+            for some in sorted(columns.keys, key=str)
+        }
+        self.texts = {
+            argument: self.texts[argument] if argument in self.texts else Dictionary(argument.type)
+            for argument in sorted(arguments_of_text(columns.arguments), key=str)
+        }
+
+    def _text_order(self, argument: Expression) -> tuple[Ints, Ints]:
+        return self.texts[argument].order()
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def admit(self, batch: Any) -> Admitted:
+        """The events of a batch that are not late; nothing changes yet."""
+        events = to_record_batch(self.stream, batch)
+        at = to_times(self.stream, events)
+        ascends, late = self.clock.scan(at)
+        if late is None:
+            return Admitted(events, at, ascends, 0)
+        kept = ~late
+        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, int(late.sum()))
+
+    def insert(self, batch: Any) -> int:
+        """Take in a batch; returns how many of its events were late. All or nothing."""
+        return self.take_in(self.admit(batch))
+
+    def take_in(self, admitted: Admitted) -> int:
+        """Take in events that were admitted just now; all or nothing."""
+        events, at, ascends, late_events = admitted
+        prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
+        for backfill in self.backfills:
+            backfill.held.append(events)
+        self.forget()  # only now, so that what the last batch closed could still be asked for
+        self.clock.observe(at, ascends, late_events)
+        self.meter.insert(self.stores, prepared)
+        if self.adaptation is not None:
+            self.adaptation.before_insert()
+        self.meter.follow(self.synopses, len(at))
+        self.sweep()  # only now, when the ids that the batch was given are in the stores
+        return late_events
+
+    def now_of(self, name: str) -> int | None:
+        """Where a query is looked up by default: just after the latest event, or else after its history."""
+        if self.clock.now is not None or name not in self.registrations:
+            return self.clock.now
+        history = self.registrations[name].history
+        return None if history is None else history.end
+
+    def note_emitted(self) -> None:
+        """Queries have given out answers: what is still owed is counted anew."""
+        self._owed = Owed(each.emitted_to for each in self.registrations.values() if each.owes)
+
+    def forget(self) -> None:
+        """Drop events that no window needs, and the backlog of closed windows if it is too large."""
+        watermark = self.clock.watermark
+        if watermark is None:
+            return
+        oldest = min(self._owed.since(self.clock.first), watermark)
+        if oldest < watermark and self.held_bytes() > self.needed_bytes + self._backlog_bytes:
+            oldest = watermark
+        # time may have been promised beyond the events, but look-ups stand just after the last one
+        now = watermark if self.clock.now is None else self.clock.now
+        self.forget_before(min(oldest, watermark, now))
+        if oldest >= watermark:
+            self.needed_bytes = self.held_bytes()
+
+    def forget_before(self, instant: int, settled: int | None = None) -> None:
+        """Forget what no window needs that is looked up at an instant or later; it never moves back. No event
+        is expected any more before that instant, or before `settled` if that is given."""
+        self.forgotten_to = instant = max(instant, self.forgotten_to)
+        readers: dict[StoreId, list[Synopsis[Any]]] = {}
+        for number, group in self.manager.groups.items():
+            synopsis = self.synopses[number]
+            synopsis.advance(group.earliest_lookup(instant))
+            readers.setdefault(group.store, []).append(synopsis)
+        for store_id, synopses in readers.items():
+            store = self.stores[store_id]
+            before = store.dropped
+            if isinstance(store, SliceStore):
+                store.forget(min(each.kept_from - each.needs.reach("time") for each in synopses))
+            elif isinstance(store, StairStore):
+                readers_of = [Reader(each.kept_from, each.needs.longest()) for each in synopses]
+                store.forget(readers_of, instant if settled is None else settled)
+            elif not store_id.keys:  # a ring per key is seen to by its only reader
+                store.drop_first(min(each.first_needed() for each in synopses))
+            if store.dropped != before:
+                for synopsis in synopses:
+                    synopsis.settle()
+
+    # -- dictionaries ------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
+        for keys, dictionary in self.keys.items():
+            readers = [self.synopses[n] for n, group in self.manager.groups.items() if group.keys == keys]
+            self._sweepers[keys].sweep(
+                dictionary,
+                partial(self._mark_keys, keys, readers),
+                partial(self._renumber_keys, keys, readers),
+            )
+        for argument, texts in self.texts.items():
+            self._sweepers[argument].sweep(
+                texts, partial(self._mark_texts, argument), partial(self._renumber_texts, argument)
+            )
+
+    def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
+        for store in self.stores.values():
+            store.mark_keys(keys, used)
+        for synopsis in readers:
+            synopsis.mark_keys(used)
+        for each in self._followers(keys):
+            used[each.inside] = True
+
+    def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
+        for store in self.stores.values():
+            store.renumber_keys(keys, new_id)
+        for synopsis in readers:
+            synopsis.renumber_keys(new_id)
+        for each in self._followers(keys):
+            each.inside = new_id[each.inside]
+        self.prepared.forget_all()  # readers remember ids
+
+    def _followers(self, keys: Keys) -> list[Registration]:
+        """Queries that remember some keys."""
+        return [
+            each
+            for each in self.registrations.values()
+            if each.query.emits_changes and each.query.key_expressions == keys
+        ]
+
+    def _mark_texts(self, argument: Expression, used: Bools) -> None:
+        for store in self.stores.values():
+            store.mark_texts(argument, used)
+        for synopsis in self.synopses.values():
+            synopsis.mark_texts(argument, used)
+
+    def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        for store in self.stores.values():
+            store.renumber_texts(argument, new_code)
+        for synopsis in self.synopses.values():
+            synopsis.renumber_texts(argument, new_code)
+        for number, group in self.manager.groups.items():
+            if any(need.input.argument == argument for need in group.needs.components):
+                self.synopses[number].rebuild()
+        self.prepared.forget_all()  # it refers to what was rebuilt
+
+    # -- upkeep ------------------------------------------------------------------------------------
+
+    def nbytes(self) -> int:
+        """Bytes of state: stores and synopses."""
+        stores = sum(store.nbytes() for store in self.stores.values())
+        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+
+    def held_bytes(self) -> int:
+        """Of `nbytes`, without what stores have set aside for more: how long a backlog grows must not
+        depend on when arrays do."""
+        stores = sum(store.held_bytes() for store in self.stores.values())
+        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+
+    def check(self) -> None:
+        """Assert every invariant of everything kept."""
+        for store in self.stores.values():
+            store.check()
+        for synopsis in self.synopses.values():
+            synopsis.check()
+        for keys in self.keys.values():
+            keys.check()
+        for text in self.texts.values():
+            text.check()
+        self.manager.check()
+        # there is a synopsis for each group, and a store for each that one reads
+        assert self.synopses.keys() == self.manager.groups.keys()
+        assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
+        # and all that is counted as queries come and go is what a new count gives
+        assert self._owed == Owed(each.emitted_to for each in self.registrations.values() if each.owes)
+        assert self._fitted_to == self.manager.columns.version
+        assert self.meter.groups.keys() == self.synopses.keys()
+        assert self.meter.stores.keys() == self.stores.keys()

@@ -1,0 +1,138 @@
+"""A shard to a description and arrays, and back. Nothing executable: queries travel as their text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from muntin.operator.registration import History, Registration
+from muntin.operator.shard import Shard
+from muntin.plan import Demand, WindowGroup, demands_of
+from muntin.plan.store import STREAM_RING, StoreId
+from muntin.query import Query
+from muntin.synopsis.contract import Arrays
+
+
+def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `put` needs: plan, clock and registrations as plain data, the rest as named arrays."""
+    registrations = {
+        name: {
+            "text": each.query.text,
+            "emitted_to": each.emitted_to,
+            "emitted": each.emitted,
+            "missed": each.missed,
+            "history": each.history,
+            "groups": [number for number, _ in shard.manager.placements[name].all()],
+        }
+        for name, each in shard.registrations.items()
+    }
+    groups = [
+        {
+            "number": group.number,
+            "synopsis": group.synopsis,
+            "planned": group.planned,
+            "rule": group.rule,
+            "adapted": group.adapted,
+            "store": group.store.kind,
+            "is_stream_ring": group.store._replace(generation=0) == STREAM_RING,
+            "grid": group.store.grid,
+            "generation": group.store.generation,
+        }
+        for group in shard.manager.groups.values()
+    ]
+    arrays: dict[str, Any] = {}
+    for prefix, holder in _holders(shard):
+        arrays |= {f"{prefix}/{name}": array for name, array in holder.snapshot().items()}
+    arrays |= {
+        f"inside {name}": each.inside
+        for name, each in shard.registrations.items()
+        if each.query.emits_changes
+    }
+    for keys, dictionary in shard.keys.items():
+        arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
+    arrays |= {f"text {argument}": dictionary.snapshot() for argument, dictionary in shard.texts.items()}
+    description = {
+        "clock": shard.clock.state(),
+        "groups": groups,
+        "registrations": registrations,
+        "forgotten_to": shard.forgotten_to,
+        "needed_bytes": shard.needed_bytes,
+    }
+    return description, arrays
+
+
+def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
+    """Fill a shard that has no queries yet; `queries` are those of the description, parsed again."""
+    registrations = description["registrations"]
+    first_demand: dict[int, Demand] = {}
+    for name, each in registrations.items():
+        for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
+            first_demand.setdefault(number, demand)
+    changes = shard.manager.adopt(
+        [
+            _group(saved, first_demand[saved["number"]], shard.adaptation is not None)
+            for saved in description["groups"]
+        ],
+        {name: (queries[name], each["groups"]) for name, each in registrations.items()},
+    )
+    shard.registrations = {
+        name: Registration(
+            queries[name], each["emitted_to"], each["emitted"], missed=each["missed"], history=_history(each)
+        )
+        for name, each in registrations.items()
+    }
+    for name, each in shard.registrations.items():
+        if each.query.emits_changes:
+            each.inside = arrays[f"inside {name}"].astype(np.int64)
+    shard.note_emitted()
+    shard.fit(changes)
+    shard.clock.restore(description["clock"])
+    shard.forgotten_to, shard.needed_bytes = description["forgotten_to"], description["needed_bytes"]
+    for prefix, holder in _holders(shard):
+        holder.restore(_under(arrays, prefix))
+    for keys, dictionary in shard.keys.items():
+        found = _under(arrays, f"keys {_text(keys)}")
+        dictionary.restore([found[str(i)] for i in range(len(found))])
+    for argument, text in shard.texts.items():
+        text.restore(arrays[f"text {argument}"])
+
+
+def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup:
+    """A group as it was; where it filters and by which keys, any of its demands knows. If it may not adapt,
+    it is served as its rule has it: structures are built from the stores anyway."""
+    where, keys = member.where, member.keys
+    store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
+    store = store._replace(generation=saved.get("generation", 0))
+    planned = saved.get("planned", saved["synopsis"])
+    group = WindowGroup(saved["number"], planned, saved["rule"], where, keys, store)
+    if adaptive:
+        group.switch(saved["synopsis"], saved.get("adapted", ""))
+    return group
+
+
+def _holders(shard: Shard) -> list[tuple[str, Any]]:
+    """Everything that can snapshot itself, under a name that a restored shard gives it too; stores
+    first, since synopses are rebuilt from them."""
+    stores = [
+        (f"{each.kind} {each.grid}{_generation(each)} {each.where or ''} by {_text(each.keys)}", store)
+        for each, store in shard.stores.items()
+    ]
+    return stores + [(f"group {number}", synopsis) for number, synopsis in shard.synopses.items()]
+
+
+def _history(saved: dict[str, Any]) -> History | None:
+    found = saved.get("history")
+    return None if found is None else History(*found)
+
+
+def _generation(store: StoreId) -> str:
+    return f" of history {store.generation}" if store.generation else ""
+
+
+def _under(arrays: Arrays, prefix: str) -> dict[str, Any]:
+    return {name[len(prefix) + 1 :]: array for name, array in arrays.items() if name.startswith(prefix + "/")}
+
+
+def _text(keys: tuple[Any, ...]) -> str:
+    return ", ".join(str(key) for key in keys)

@@ -1,0 +1,135 @@
+"""ViewOperator: what feeds a view that no join of the engine can: it follows its streams by itself.
+
+All inputs are in memory, as far as their windows reach. At an update instant it says which results enter and
+which have ended before their time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.operator.admitted import Admitted
+from muntin.operator.clock import Clock
+from muntin.synopsis.contract import LONG_AGO
+from muntin.view.input import AT, ViewInput
+from muntin.view_query import NegationQuery, WideJoinQuery
+
+Prepared = list[pa.Table | None]  # for each input, if the batch is for it
+
+
+class Turn(NamedTuple):
+    """What changes at an instant."""
+
+    instant: int
+    entering: pa.Table  # outputs and places of the results that are new
+    ended: pa.Table | None  # values whose results have ended before their time
+    counts: tuple[int, ...]  # events seen of each input that results have a place of
+
+
+class ViewOperator(ABC):
+    """`schemas` are of what is kept of the events of each input, `clocks` those of their streams."""
+
+    def __init__(
+        self, query: WideJoinQuery | NegationQuery, schemas: Sequence[pa.Schema], clocks: Sequence[Clock]
+    ):
+        self.query = query
+        self._clocks = clocks
+        self.inputs = [
+            ViewInput(schema, side.window) for schema, side in zip(schemas, query.sides, strict=True)
+        ]
+        self.reached: int | None = None
+        # all events from these times on are known
+        self.known_from = [LONG_AGO if clock.now is None else clock.now for clock in clocks]
+
+    @abstractmethod
+    def _kept(self, side: int, given: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], pa.Array | None]:
+        """What is kept of the events of an input, and which of them, if not all."""
+
+    @abstractmethod
+    def _turn(self, instant: int) -> Turn:
+        """Go to an instant."""
+
+    def prepare(self, stream: str, admitted: Admitted) -> Prepared:
+        """What a batch adds to each input; whatever can fail does so here."""
+        given = dict(zip(admitted.events.schema.names, admitted.events.columns, strict=True))
+        return [
+            self._events(number, given, admitted.at) if side.stream.name == stream else None
+            for number, side in enumerate(self.query.sides)
+        ]
+
+    def insert(self, prepared: Prepared) -> None:
+        """Take in what was prepared."""
+        for each, events in zip(self.inputs, prepared, strict=True):
+            if events is not None:
+                each.insert(events)
+
+    @property
+    def watermark(self) -> int | None:
+        """The least one of the streams': before it no more events are expected."""
+        marks = [clock.watermark for clock in self._clocks]
+        return (
+            None if any(mark is None for mark in marks) else min(mark for mark in marks if mark is not None)
+        )
+
+    def advance(self, until: int | None, through: int | None, counts: Sequence[int] = ()) -> Turn | None:
+        """Go to the last update instant up to `until` (by default the watermark); None if that is no step.
+
+        What was a result at `through`, an instant between, is not new any more; `counts` events had been seen
+        of the inputs then.
+        """
+        target = self.watermark if until is None else until
+        has_begun = self.reached is not None or any(each.coming.num_rows for each in self.inputs)
+        if target is None or not has_begun:
+            return None
+        instant = target - target % self.query.slide
+        if self.reached is not None and instant <= self.reached:
+            return None
+        if through is not None and through < instant and (self.reached is None or through > self.reached):
+            self._go(through)
+            self._continue_from(counts)
+        return self._go(instant)
+
+    def covers(self, now: int | None) -> bool:
+        """Whether all windows are known from their start."""
+        known = zip(self.inputs, self.known_from, strict=True)
+        return now is not None and all(each.covers(since, now) for each, since in known)
+
+    def _continue_from(self, counts: Sequence[int]) -> None:
+        """Number events on from where the archive is; those that it has seen need not be pushed again."""
+        for each, seen in zip(self.inputs, counts, strict=False):
+            each.continue_from(seen)
+
+    def _go(self, instant: int) -> Turn:
+        turn = self._turn(instant)
+        self.reached = instant
+        return turn
+
+    def _events(self, side: int, given: Mapping[str, pa.Array], at: Any) -> pa.Table:
+        columns, passing = self._kept(side, given)
+        table = pa.table({**columns, AT: pa.array(at, pa.int64())})
+        # taken, so copied: what the caller does to his arrays later is none of ours
+        chosen = np.arange(len(at)) if passing is None else np.flatnonzero(passing.fill_null(False))
+        return table.take(pa.array(chosen))
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A description that JSON can hold, and named arrays."""
+        described: list[dict[str, int]] = []
+        arrays: dict[str, Any] = {}
+        for number, each in enumerate(self.inputs):
+            description, named = each.snapshot()
+            described.append(description)
+            arrays |= {f"{number}/{name}": array for name, array in named.items()}
+        return {"reached": self.reached, "known_from": self.known_from, "inputs": described}, arrays
+
+    def restore(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """State from a snapshot."""
+        for number, (each, described) in enumerate(zip(self.inputs, description["inputs"], strict=True)):
+            prefix = f"{number}/"
+            named = {name[len(prefix) :]: arrays[name] for name in arrays if name.startswith(prefix)}
+            each.restore(described, named)
+        self.reached, self.known_from = description["reached"], description["known_from"]

@@ -1,0 +1,254 @@
+"""The views of an engine: those it keeps up to date, and those it finds in its archive."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from muntin.archive import EXPIRES, GENERATED, View
+from muntin.archive.smaller_windows import compare_sharing
+from muntin.errors import ArchiveError, MuntinError, NotFound, nearest
+from muntin.join.operator import JoinOperator
+from muntin.sql import SelectView, parse_statements, parse_view
+from muntin.stream import Stream
+from muntin.view.answer import make_answer, read_results
+from muntin.view.materialized_view import BECAUSE, NAME, TEXT, MaterializedView, covers, known_of
+from muntin.view.negation import Negation
+from muntin.view.operator import ViewOperator
+from muntin.view.wide_join import WideJoin
+from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
+from muntin.window import span
+
+
+class Views:
+    """One folder for each view; `joins` are the engine's, which the views are fed by."""
+
+    def __init__(self, folder: str | Path | None, joins: JoinOperator):
+        self._folder = None if folder is None else Path(folder)
+        self._joins = joins
+        self.at_work: dict[str, MaterializedView] = {}
+
+    def known(self) -> dict[str, KnownView]:
+        """All views that can be read, by name."""
+        found = {view.epoch.about[NAME]: known_of(view) for view in self._on_disk()}
+        return found | {name: each.query.known for name, each in self.at_work.items()}
+
+    def create(self, query: ViewQuery) -> MaterializedView:
+        """Have an archive for a view, a new one or the one that the same text made before."""
+        self.check_creation(query)
+        operator: ViewOperator | None = None
+        clocks = [self._joins.clock_of(side.stream.name) for side in query.source.sides]
+        if isinstance(query.source, NegationQuery):
+            operator = Negation(query.source, clocks)
+        elif isinstance(query.source, WideJoinQuery):
+            operator = WideJoin(query.source, clocks)
+        view = MaterializedView(query, self._path(query.name), operator)
+        self.at_work[query.name] = view
+        return view
+
+    def check_creation(self, query: ViewQuery) -> None:
+        """Raise an error if a view cannot be made, before anything changes."""
+        if self._folder is None:
+            raise ArchiveError(f"view '{query.name}' needs a place on disk: Engine(archive='folder')")
+
+    def drop(self, name: str) -> None:
+        """Remove a view and what it keeps."""
+        if name in self.at_work:
+            self.at_work.pop(name).archive.close()
+        elif name not in self.known():
+            raise NotFound(f"there is no view '{name}'{nearest(name, self.known())}")
+        shutil.rmtree(self._path(name), ignore_errors=True)
+
+    def release(self, name: str) -> None:
+        """Let go of a view that was created in a call that failed."""
+        self.at_work.pop(name).archive.close()
+
+    def follow(self, answers: dict[str, pa.Table], until: int | None) -> None:
+        """Give the views what `advance` gave for them, and take it out of the answers."""
+        for name, view in self.at_work.items():
+            if view.operator is not None:
+                view.turn(until)
+            else:
+                view.follow(answers.pop(name, None), self._joins.registrations[name].emitted_to)
+
+    def operators(self) -> dict[str, ViewOperator]:
+        """Those of the views that have one of their own, by name."""
+        return {name: each.operator for name, each in self.at_work.items() if each.operator is not None}
+
+    def reads(self, stream: str) -> bool:
+        """Whether a view follows the stream by itself."""
+        return any(
+            stream == side.stream.name for each in self.operators().values() for side in each.query.sides
+        )
+
+    def alter(self, name: str, indexing: str) -> str:
+        """Index a view in another way; `auto` takes what its load suggests. Returns which."""
+        view = self._at_work(name)
+        if indexing == "auto":
+            size = sum(run.size for run in view.view.epoch.runs())
+            indexing = view.choice(size).indexing.label
+        view.archive.migrate(indexing)
+        return indexing
+
+    def select_many(self, selects: Sequence[ViewSelect]) -> list[pa.Table]:
+        """Answer several SELECTs: those of one view and the same bounds of its key share one probe."""
+        rows: dict[Any, tuple[View, pa.Table]] = {}
+        answers = []
+        for each in selects:
+            asked = (each.view.name, each.equal, each.low, each.high)
+            if asked not in rows:
+                view = self._view(each.view.name)
+                rows[asked] = view, read_results(view, each)
+            view, found = rows[asked]
+            answers.append(make_answer(view, found, each, self._is_complete(each.view.name)))
+        return answers
+
+    def select_texts(self, texts: Sequence[str], streams: Mapping[str, Stream]) -> list[pa.Table]:
+        """Answer texts that are a SELECT from a view each."""
+        known = self.known()
+        statements = [each for text in texts for each in parse_statements(text, streams, known)]
+        selects = [each.select for each in statements if isinstance(each, SelectView)]
+        if len(selects) != len(texts):
+            raise MuntinError("select_many takes SELECTs from views, each in a text of its own")
+        return self.select_many(selects)
+
+    def lookup(self, name: str, key: Any = None) -> pa.Table:
+        """The results of a view, or those with a key or one of some keys, in the order of keys."""
+        view = self._view(name)
+        keys = key if isinstance(key, list) else [key]
+        found = view.read_all() if key is None else pa.concat_tables([view.probe(each) for each in keys])
+        own = [each for each in found.column_names if each.startswith(HIDDEN) or each in (GENERATED, EXPIRES)]
+        return found.drop_columns(own)
+
+    def explain(self, name: str) -> str:
+        """Index, reason, size and costs of a view."""
+        view = self._view(name)
+        epoch, stats = view.epoch, view.stats()
+        shape = " and ".join(index.indexing.label for index in epoch.indexes)
+        lines = [
+            f"view {name}: {stats['results']:,} results in {stats['parts']} parts, {stats['bytes']:,} bytes, by "
+            f"{', '.join(view.definition.key)}",
+            f"  index {shape}: {epoch.about[BECAUSE]}",
+            f"  updated every {span(view.definition.every)}, {view.definition.per_window} times a window",
+        ]
+        if view.definition.sizes:
+            halves = tuple(size // 2 for size in view.definition.sizes)
+            row_bytes = stats["bytes"] / max(1, stats["results"] + stats["dead"])
+            sharing = compare_sharing(stats["results"], row_bytes, [halves], view.definition)
+            lines.append(
+                "  smaller windows are answered from it: the places of its inputs take "
+                f"{sharing.shared:,} bytes, a view of its own for windows half as long about {sharing.separate:,}"
+                f"{'' if sharing.pays else '; where those are asked for, such a view would be smaller'}"
+            )
+        if name in self.at_work:
+            touched, each = self.at_work[name].archive.touched, self.at_work[name]
+            lines.append(
+                f"  the last update touched {touched.parts} of {touched.of} parts, read {touched.bytes_read:,} and "
+                f"wrote {touched.bytes_written:,} bytes; {each.probes_before} reads before it, {each.probes} since"
+            )
+            suggested = each.choice(stats["bytes"]).indexing.label
+            if suggested != epoch.index.indexing.label:
+                lines.append(f"  its load suggests {suggested}: ALTER MATERIALIZED VIEW {name} INDEX 'auto'")
+        else:
+            lines.append(f"  not kept up to date by this engine; to go on, repeat: {epoch.about[TEXT]}")
+        return "\n".join(lines)
+
+    def stats(self) -> dict[str, Any]:
+        """Counters by view."""
+        return {
+            name: {**each.view.stats(), "now": each.view.now, "probes": each.probes}
+            for name, each in self.at_work.items()
+        }
+
+    def close(self) -> list[str]:
+        """Let other processes write the archives; the names of the views that are left to them."""
+        closed, self.at_work = self.at_work, {}
+        for view in closed.values():
+            view.archive.close()
+        return list(closed)
+
+    def check(self) -> None:
+        """Test every invariant of the archives."""
+        for view in self.at_work.values():
+            view.archive.check()
+
+    def refuse_pending(self) -> None:
+        """Raise an error if there are pairs that no checkpoint would hold."""
+        for name, view in self.at_work.items():
+            if view.pending or view.ended:
+                raise ArchiveError(
+                    f"view '{name}' has results that its disk has not taken; call advance() again"
+                )
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The operators of views: descriptions by name, and named arrays."""
+        descriptions: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
+        for name, operator in self.operators().items():
+            description, named = operator.snapshot()
+            descriptions[name] = {**description, "text": self.at_work[name].query.text}
+            arrays |= {f"{_prefix(name)}{each}": array for each, array in named.items()}
+        return descriptions, arrays
+
+    def restore(
+        self, descriptions: Mapping[str, Any], arrays: Mapping[str, Any], streams: Mapping[str, Stream]
+    ) -> None:
+        """The views with operators of their own, as a snapshot has them."""
+        for name, description in descriptions.items():
+            view = parse_view(description["text"], streams)
+            assert view is not None
+            operator = self.create(view).operator
+            assert operator is not None
+            prefix = _prefix(name)
+            named = {each[len(prefix) :]: arrays[each] for each in arrays if each.startswith(prefix)}
+            operator.restore(description, named)
+
+    def require(self, name: str, names: Mapping[str, Any] | set[str]) -> None:
+        """Raise an error if a view is not among the names."""
+        if name not in names:
+            raise NotFound(f"there is no view '{name}'{nearest(name, names)}")
+
+    def _view(self, name: str) -> View:
+        if name in self.at_work:
+            self.at_work[name].probes += 1
+            return self.at_work[name].view
+        self.require(name, self.known())
+        return View.open(self._path(name))
+
+    def _at_work(self, name: str) -> MaterializedView:
+        self.require(name, self.known())
+        if name not in self.at_work:
+            raise MuntinError(
+                f"view '{name}' is not kept up to date by this engine; repeat its CREATE statement first"
+            )
+        return self.at_work[name]
+
+    def _is_complete(self, name: str) -> bool:
+        if name not in self.at_work:
+            return False
+        view = self.at_work[name]
+        if view.operator is not None:
+            return view.operator.covers(view.view.now)
+        sizes = tuple(side.window.size for side in view.query.source.sides)
+        return covers(self._joins.registrations[name].known_from, sizes, view.view.now)
+
+    def _path(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / quote(name, safe="")
+
+    def _on_disk(self) -> Iterator[View]:
+        if self._folder is None or not self._folder.is_dir():
+            return
+        for path in sorted(self._folder.iterdir()):
+            if (path / "directory").exists() and not any(self._path(name) == path for name in self.at_work):
+                yield View.open(path)
+
+
+def _prefix(name: str) -> str:
+    """Of the arrays of a view in a checkpoint."""
+    return f"view_operators/{name}/"
