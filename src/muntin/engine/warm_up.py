@@ -78,7 +78,7 @@ def _warm_up_others() -> None:
     queries |= {f"bands {column}": _BANDS.format(column) for column in ("n", "x")}
     queries["two keys"] = f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n"
     queries["numbers"] = f"SELECT n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY n"
-    queries["join"] = _JOIN
+    queries |= {"join": _JOIN, "join changes": f"{_JOIN} EMIT CHANGES"}
     engine = _serve(queries)
     engine.lookup("two keys", key=[("a", 0)])
     engine.lookup("numbers", key=[0])

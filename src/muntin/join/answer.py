@@ -85,10 +85,14 @@ def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> 
             f"the windows of {query.left} and {query.right} at {np.datetime64(instant, 'us')} have been "
             f"forgotten; they can be looked up from {since} on"
         )
+    return answer_at(group, registration, instant)
+
+
+def answer_at(group: JoinGroup, registration: JoinRegistration, instant: int) -> pa.Table:
+    """Answers at one instant of which nothing has been forgotten: every match in its windows, once."""
     chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
     pairs = read_pairs(group, registration, chosen)
-    instants = np.array([instant])
-    return answer(registration, pairs, None, np.full(len(pairs.match), instant), instants)
+    return answer(registration, pairs, None, np.full(len(pairs.match), instant), np.array([instant]))
 
 
 def earliest_instant(group: JoinGroup, registration: JoinRegistration) -> int:

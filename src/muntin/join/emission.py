@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.answer import to_instants
 from muntin.errors import MuntinError
-from muntin.join.answer import answer, earliest_instant, read_pairs
+from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
 from muntin.join.ticks import Calls, Slides, Ticks
@@ -112,13 +112,12 @@ def _collect(
 
 def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.Table:
     query, ticks = registration.query, due.ticks
-    # a pair that leaves at the first tick was seen at the one before
-    seen_from = due.first - 1 if query.emits_changes and due.first > due.begins else due.first
-    begin, end = ticks.at(np.array([seen_from, due.last]))
-    ranges = registration.ranges(int(begin), int(end))
-    chosen = group.matches.choose(*ranges, registration.since)
     if query.emits_changes:
-        return _answer_changes(group, registration, due, chosen)
+        return _answer_changes(group, registration, due)
+    begin, end = (int(instant) for instant in ticks.at(np.array([due.first, due.last])))
+    if begin == end:  # most of the time
+        return answer_at(group, registration, end)
+    chosen = group.matches.choose(*registration.ranges(begin, end), registration.since)
     pairs = read_pairs(group, registration, chosen)
     comes, goes = _seen(group, registration, ticks, pairs.match)
     rows, numbers = _sightings(np.maximum(comes, due.first), np.minimum(goes, due.last + 1))
@@ -129,12 +128,19 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.
     return answer(registration, pairs, rows, ticks.at(numbers), ticks.at(instants))
 
 
-def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due, chosen: Ints) -> pa.Table:
-    """The pairs among the chosen matches that come or go; only those are read."""
-    rows, *_ = _changes(*_seen(group, registration, due.ticks, chosen), due)  # of which some pass WHERE
-    is_changing = np.zeros(len(chosen), np.bool_)
-    is_changing[rows] = True
-    pairs = read_pairs(group, registration, chosen[is_changing])
+def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.Table:
+    """The pairs that come or go; only those are read."""
+    # at the first tick of all, what is seen has just come; at others, it was perhaps seen at the one before
+    is_beginning = due.first <= due.begins
+    begin, end = (int(each) for each in due.ticks.at(np.array([due.first - (not is_beginning), due.last])))
+    chosen = group.matches.choose_changing(
+        *registration.ranges(begin, end),
+        registration.since,
+        *registration.visible_for,
+        LONG_AGO if is_beginning else begin,
+        end,
+    )
+    pairs = read_pairs(group, registration, chosen)
     comes, goes = _seen(group, registration, due.ticks, pairs.match)
     rows, numbers, enters = _changes(comes, goes, due)
     at = due.ticks.at(numbers)

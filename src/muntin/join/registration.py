@@ -42,9 +42,15 @@ class JoinRegistration:
         left, right = (side.window for side in self.query.sides)
         return (first - left.size, last - left.to), (first - right.size, last - right.to)
 
+    @property
+    def visible_for(self) -> tuple[Both, Both]:
+        """How long after each of its events a match can be seen: after the first, and up to the second."""
+        left, right = (side.window for side in self.query.sides)
+        return (left.to, left.size), (right.to, right.size)
+
     def visible(self, left_at: Ints, right_at: Ints) -> tuple[Ints, Ints]:
         """The instants between which matches can be seen: after the first, and up to the second."""
-        left, right = (side.window for side in self.query.sides)
-        after = np.maximum(left_at + left.to, right_at + right.to)
-        until = np.minimum(left_at + left.size, right_at + right.size)
-        return after, until
+        left, right = self.visible_for
+        return np.maximum(left_at + left[0], right_at + right[0]), np.minimum(
+            left_at + left[1], right_at + right[1]
+        )

@@ -142,6 +142,29 @@ def choose_matches(left, right, left_at, right_at, lo, hi, left_from, left_to, r
 
 
 @kernel
+def choose_changing(left, right, left_at, right_at, lo, hi, left_from, left_to, right_from, right_to,
+                    left_since, right_since, left_seen, left_unseen, right_seen, right_unseen, begin, end,
+                    out):  # fmt: skip
+    """Those among `lo .. hi - 1` that `choose_matches` would give and that begin or cease to be visible at an
+    instant from `begin` on and before `end`; their count."""
+    count = 0
+    for i in range(lo, hi):
+        one, other = left_at[i], right_at[i]
+        seen = max(one + left_seen, other + right_seen)
+        unseen = min(one + left_unseen, other + right_unseen)
+        if (
+            (begin <= seen < end or begin <= unseen < end)
+            and left_from <= one < left_to
+            and right_from <= other < right_to
+            and left[i] >= left_since
+            and right[i] >= right_since
+        ):
+            out[count] = i
+            count += 1
+    return count
+
+
+@kernel
 def first_kept(at, instant):
     """The first event that is not before `instant`; O(events before it)."""
     for i in range(len(at)):

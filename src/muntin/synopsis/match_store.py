@@ -21,10 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.match import choose_matches, first_later, merge_runs, sort_matches
+from muntin.kernels.match import choose_changing, choose_matches, first_later, merge_runs, sort_matches
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Arrays, Ints
 
+Range = tuple[int, int]
 _NAMES = ("left", "right", "left_at", "right_at")
 _FEW = 1024  # matches that are not worth looking for dead ones among them
 
@@ -81,13 +82,37 @@ class MatchStore:
             self._columns.truncate(cut)
         self._columns.extend(new._asdict())
 
-    def choose(self, left: tuple[int, int], right: tuple[int, int], since: tuple[int, int]) -> Ints:
+    def choose(self, left: Range, right: Range, since: tuple[int, int]) -> Ints:
         """Which matches have both times in their ranges [from, to), and events numbered `since` or above."""
+        lo, hi = self._between(left, right)
+        out = np.empty(hi - lo, np.int64)
+        return out[: choose_matches(*self.all, lo, hi, *left, *right, *since, out)]
+
+    def choose_changing(
+        self,
+        left: Range,
+        right: Range,
+        since: tuple[int, int],
+        left_seen: Range,
+        right_seen: Range,
+        begin: int,
+        end: int,
+    ) -> Ints:
+        """Of those, which begin or cease to be visible from `begin` on and before `end`; an event is seen from
+        `seen[0]` after its time, and up to `seen[1]` after it."""
+        lo, hi = self._between(left, right)
+        out = np.empty(hi - lo, np.int64)
+        count = choose_changing(
+            *self.all, lo, hi, *left, *right, *since, *left_seen, *right_seen, begin, end, out
+        )
+        return out[:count].copy()  # few of many
+
+    def _between(self, left: Range, right: Range) -> tuple[int, int]:
+        """Where matches lie whose later time is in either range."""
         all = self.all
-        lo = first_later(all.left_at, all.right_at, max(left[0], right[0]))
-        hi = first_later(all.left_at, all.right_at, max(left[1], right[1]))
-        out = np.empty(max(0, hi - lo), np.int64)
-        return out[: choose_matches(*all, lo, hi, *left, *right, *since, out)]
+        lo = int(first_later(all.left_at, all.right_at, max(left[0], right[0])))
+        hi = int(first_later(all.left_at, all.right_at, max(left[1], right[1])))
+        return lo, max(lo, hi)
 
     def forget(self, left_before: int, right_before: int) -> None:
         """Drop matches with an event before the instant given for its side; O(1) amortised per match.
