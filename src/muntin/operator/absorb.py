@@ -31,4 +31,4 @@ def absorb(shard: Shard, cells: Mapping[StoreId, Cells], counted: Counted) -> No
         assert isinstance(store, SliceStore)
         store.insert(cells[store_id])
     shard.meter.follow(shard.synopses, counted.events)
-    shard.sweep()
+    shard.sweepers.sweep()

@@ -111,7 +111,7 @@ class Operator:
         if until is not None and (clock.watermark is None or until > clock.watermark):
             clock.promise(until)
         self.shard.forget()
-        self.shard.sweep()
+        self.shard.sweepers.sweep()
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """All state: a description that JSON can hold, and named arrays."""

@@ -6,9 +6,7 @@ are taken in, and what no window needs any more is forgotten.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from muntin.operator.prepare import Wanted, arguments_of_text, prepare
 from muntin.operator.prepared import Prepared
 from muntin.operator.registration import Registration
 from muntin.operator.source import to_record_batch, to_times
-from muntin.operator.sweep import Sweeper
+from muntin.operator.sweepers import Sweepers
 from muntin.plan import Changes, Request, WindowGroup, WindowManager
 from muntin.plan.observed import Observed
 from muntin.plan.stair_choice import longest_of
@@ -40,14 +38,13 @@ from muntin.synopsis import (
     Synopsis,
     build_synopsis,
 )  # fmt: skip
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints, Need
+from muntin.synopsis.contract import LONG_AGO, Ints, Need
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.synopsis.stair_store import Reader
 
 if TYPE_CHECKING:
     from muntin.operator.backfill import Backfill
 
-Keys = tuple[Expression, ...]
 Store = EventRing | SliceStore | StairStore
 
 
@@ -65,7 +62,7 @@ class Shard:
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
-        self._sweepers: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
+        self.sweepers = Sweepers(self)
         self.wanted = Wanted(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self._sketch_bytes = sketch_bytes
@@ -292,7 +289,7 @@ class Shard:
         if self.adaptation is not None:
             self.adaptation.before_insert()
         self.meter.follow(self.synopses, len(at))
-        self.sweep()  # only now, when the ids that the batch was given are in the stores
+        self.sweepers.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
 
     def now_of(self, name: str) -> int | None:
@@ -342,63 +339,6 @@ class Shard:
             if store.dropped != before:
                 for synopsis in synopses:
                     synopsis.settle()
-
-    # -- dictionaries ------------------------------------------------------------------------------
-
-    def sweep(self) -> None:
-        """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
-        for keys, dictionary in self.keys.items():
-            readers = [self.synopses[n] for n, group in self.manager.groups.items() if group.keys == keys]
-            self._sweepers[keys].sweep(
-                dictionary,
-                partial(self._mark_keys, keys, readers),
-                partial(self._renumber_keys, keys, readers),
-            )
-        for argument, texts in self.texts.items():
-            self._sweepers[argument].sweep(
-                texts, partial(self._mark_texts, argument), partial(self._renumber_texts, argument)
-            )
-
-    def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
-        for store in self.stores.values():
-            store.mark_keys(keys, used)
-        for synopsis in readers:
-            synopsis.mark_keys(used)
-        for each in self._followers(keys):
-            used[each.inside] = True
-
-    def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
-        for store in self.stores.values():
-            store.renumber_keys(keys, new_id)
-        for synopsis in readers:
-            synopsis.renumber_keys(new_id)
-        for each in self._followers(keys):
-            each.inside = new_id[each.inside]
-        self.prepared.forget_all()  # readers remember ids
-
-    def _followers(self, keys: Keys) -> list[Registration]:
-        """Queries that remember some keys."""
-        return [
-            each
-            for each in self.registrations.values()
-            if each.query.emits_changes and each.query.key_expressions == keys
-        ]
-
-    def _mark_texts(self, argument: Expression, used: Bools) -> None:
-        for store in self.stores.values():
-            store.mark_texts(argument, used)
-        for synopsis in self.synopses.values():
-            synopsis.mark_texts(argument, used)
-
-    def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
-        for store in self.stores.values():
-            store.renumber_texts(argument, new_code)
-        for synopsis in self.synopses.values():
-            synopsis.renumber_texts(argument, new_code)
-        for number, group in self.manager.groups.items():
-            if any(need.input.argument == argument for need in group.needs.components):
-                self.synopses[number].rebuild()
-        self.prepared.forget_all()  # it refers to what was rebuilt
 
     # -- upkeep ------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ A window of all keys is a run of cells; a window of one key is a part of its cha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,15 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
 from muntin.kernels.combine import cells_of
-from muntin.kernels.slices import append_cells, assign_cells
+from muntin.kernels.slices import append_cells
+from muntin.synopsis.cell_layout import lay_out
 from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
 from muntin.synopsis.folding import fold_cells, fold_runs
 from muntin.synopsis.grid import Grid
 from muntin.synopsis.sequence import Sequence
+from muntin.synopsis.slice_runs import Runs, runs_in_order
 from muntin.window import Window, span
 
 _INT = np.dtype(np.int64)
@@ -158,7 +160,7 @@ class SliceStore(Sequence):
         if not len(batch):
             return
         self.version += 1
-        runs = self._runs_in_order(batch)
+        runs = runs_in_order(batch.at, self.grid, int(self.slice_start[-1]) if len(self) else None)
         if runs is None:
             self._rewrite(batch)
         elif self.keys:
@@ -166,19 +168,7 @@ class SliceStore(Sequence):
         else:
             self._append(batch, runs)
 
-    def _runs_in_order(self, batch: Batch) -> _Runs | None:
-        """The common case: time goes on, so slices are runs of the batch, the first of which may
-        continue the last slice so far. None if the batch is another case."""
-        start = int(self.grid.start_of(batch.at[:1])[0])
-        last = int(self._slices["start"][-1]) if len(self) else start
-        step, slices = self.grid.step, (int(batch.at[-1]) - start) // self.grid.step + 1
-        if start < last or not self.grid.is_uniform_from(start) or slices > 2 * len(batch) + 16:
-            return None
-        edges = np.searchsorted(batch.at, np.arange(start, start + (slices + 1) * step, step))
-        held = np.flatnonzero(edges[1:] > edges[:-1])
-        return _Runs(start + held * step, edges[held], edges[held + 1], len(self) > 0 and start == last)
-
-    def _append(self, batch: Batch, runs: _Runs) -> None:
+    def _append(self, batch: Batch, runs: Runs) -> None:
         """One cell per slice, without keys."""
         first = len(self) - runs.continues
         self.changed_from = self.dropped + first
@@ -196,7 +186,7 @@ class SliceStore(Sequence):
         numbers = np.arange(len(runs.start)) + first + self._cells.dropped
         self._slices.extend({"start": runs.start, "cell": numbers})
 
-    def _append_keyed(self, batch: Batch, runs: _Runs) -> None:
+    def _append_keyed(self, batch: Batch, runs: Runs) -> None:
         """Cells of new slices, or new cells of the last one; the rest stays where it is. O(events)."""
         key = batch.key(self.keys)
         self.chains.reserve(int(key.max()) + 1)
@@ -230,7 +220,7 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + first
         untouched = self.first_cell(first)
         old = {name: self._cells[name][untouched:].copy() for name in self._cells.names()}
-        layout = _lay_out(
+        layout = lay_out(
             self._slices["start"][first:],
             self.first_cells(first) - untouched,
             old["key"],
@@ -404,36 +394,3 @@ class SliceStore(Sequence):
         # slices lie on the grid that was in force at their start
         start = self._slices["start"]
         assert bool(np.all(self.grid.start_of(start) == start))
-
-
-class _Runs(NamedTuple):
-    """Slices of a batch in order: where they start, and which events `[lo, hi)` they hold."""
-
-    start: Ints
-    lo: Ints
-    hi: Ints
-    continues: bool  # whether the first one is the last slice so far
-
-
-class _Layout(NamedTuple):
-    """Slices and cells after a batch, counted from the first slice that it touches."""
-
-    start: Ints
-    first_cell: Ints
-    key: Ints  # of each cell
-    cell_of_event: Ints
-    cell_of_old: Ints
-
-
-def _lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints, event_key: Ints) -> _Layout:
-    most_slices, most_cells = len(old_start) + len(event_slice), len(old_key) + len(event_slice)
-    start, offset = np.empty(most_slices, np.int64), np.empty(most_slices + 1, np.int64)
-    key, cell_of_event = np.empty(most_cells, np.int64), np.empty(len(event_slice), np.int64)
-    cell_of_old = np.empty(len(old_key), np.int64)
-    known = int(max(event_key.max(), old_key.max(initial=0))) + 1
-    cell_of_key, slice_of_key = np.empty(known, np.int64), np.full(known, -1)
-    slices, cells = assign_cells(
-        event_slice, event_key, old_start, old_offset, old_key, cell_of_key, slice_of_key,
-        start, offset, key, cell_of_event, cell_of_old,
-    )  # fmt: skip
-    return _Layout(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)

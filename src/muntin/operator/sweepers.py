@@ -1,0 +1,84 @@
+"""The sweepers of a shard: one for each of its dictionaries, which know who refers to keys and texts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from muntin.expression import Expression
+from muntin.operator.registration import Registration
+from muntin.operator.sweep import Sweeper
+from muntin.synopsis import Synopsis
+from muntin.synopsis.contract import Bools, Ints
+
+if TYPE_CHECKING:
+    from muntin.operator.shard import Shard
+
+Keys = tuple[Expression, ...]
+
+
+class Sweepers:
+    """Keeps the dictionaries of a shard at the size of its state."""
+
+    def __init__(self, shard: Shard):
+        self._shard = shard
+        self._of: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
+
+    def sweep(self) -> None:
+        """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
+        shard = self._shard
+        for keys, dictionary in shard.keys.items():
+            readers = [shard.synopses[n] for n, group in shard.manager.groups.items() if group.keys == keys]
+            self._of[keys].sweep(
+                dictionary,
+                partial(self._mark_keys, keys, readers),
+                partial(self._renumber_keys, keys, readers),
+            )
+        for argument, texts in shard.texts.items():
+            self._of[argument].sweep(
+                texts, partial(self._mark_texts, argument), partial(self._renumber_texts, argument)
+            )
+
+    def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
+        for store in self._shard.stores.values():
+            store.mark_keys(keys, used)
+        for synopsis in readers:
+            synopsis.mark_keys(used)
+        for each in self._followers(keys):
+            used[each.inside] = True
+
+    def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
+        for store in self._shard.stores.values():
+            store.renumber_keys(keys, new_id)
+        for synopsis in readers:
+            synopsis.renumber_keys(new_id)
+        for each in self._followers(keys):
+            each.inside = new_id[each.inside]
+        self._shard.prepared.forget_all()  # readers remember ids
+
+    def _followers(self, keys: Keys) -> list[Registration]:
+        """Queries that remember some keys."""
+        return [
+            each
+            for each in self._shard.registrations.values()
+            if each.query.emits_changes and each.query.key_expressions == keys
+        ]
+
+    def _mark_texts(self, argument: Expression, used: Bools) -> None:
+        for store in self._shard.stores.values():
+            store.mark_texts(argument, used)
+        for synopsis in self._shard.synopses.values():
+            synopsis.mark_texts(argument, used)
+
+    def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        shard = self._shard
+        for store in shard.stores.values():
+            store.renumber_texts(argument, new_code)
+        for synopsis in shard.synopses.values():
+            synopsis.renumber_texts(argument, new_code)
+        for number, group in shard.manager.groups.items():
+            if any(need.input.argument == argument for need in group.needs.components):
+                shard.synopses[number].rebuild()
+        shard.prepared.forget_all()  # it refers to what was rebuilt
