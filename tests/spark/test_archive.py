@@ -23,7 +23,7 @@ from muntin.archive import Archive
 from muntin.errors import ArchiveError, MuntinError
 
 pytestmark = pytest.mark.spark
-FILES = 4
+FILES, KILLS = 4, 3
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
@@ -35,7 +35,8 @@ def spark():
 
 
 def test_holds_the_pairs_while_spark_writes(spark, tmp_path):
-    made, seen = tables(), []
+    made, seen, scans = tables(), [], []
+    folder = str(tmp_path / "views" / "v")
     write(made, tmp_path, range(1), FILES)
     query = start(spark, tmp_path)
     try:
@@ -45,16 +46,16 @@ def test_holds_the_pairs_while_spark_writes(spark, tmp_path):
             found, now = held(tmp_path)
             assert now is None or found == expected(made, now)
             seen.append(sum(found.values()))
+            scans.append((muntin.spark.scan_archive(spark, folder).select("k", "x", "total"), found))
         with pytest.raises(ArchiveError, match="is being written"):
             Archive.open(tmp_path / "views" / "v")
     finally:
         query.stop()
     assert max(seen) > 100
-    view = muntin.archive.View.open(tmp_path / "views" / "v")
-    scanned = (
-        muntin.spark.scan_archive(spark, str(tmp_path / "views" / "v")).select("k", "x", "total").collect()
-    )
-    assert Counter(map(tuple, scanned)) == expected(made, view.now)
+    view = muntin.archive.View.open(folder)
+    for scan, found in scans:  # each as of the update before it, though the writer has gone on
+        assert Counter(map(tuple, scan.collect())) == found
+    assert scans[-1][1] == expected(made, view.now)
     again = start(spark, tmp_path, availableNow=True)  # goes on from its checkpoint; there is nothing to do
     again.awaitTermination(LIMIT)
     assert held(tmp_path) == (expected(made, view.now), view.now)
@@ -84,28 +85,28 @@ def test_refusals(spark, tmp_path):
 @pytest.mark.faults
 def test_a_driver_that_is_killed(tmp_path):
     """Between and during micro-batches; what Spark repeats is there once."""
-    made, kills = tables(), 0
+    made, kills, ended = tables(), 0, None
     write(made, tmp_path, range(FILES), FILES)
     directory, deadline = tmp_path / "views" / "v" / "directory", time.monotonic() + LIMIT
-    while True:
+    while ended != 0:
         driver = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("archive_driver.py")), str(tmp_path)]
         )
         before = directory.stat().st_mtime_ns if directory.exists() else 0
-        while driver.poll() is None and kills < 3:
-            assert time.monotonic() < deadline, "it takes too long"
-            if directory.exists() and directory.stat().st_mtime_ns != before:
+        while driver.poll() is None:
+            is_done = directory.exists() and directory.stat().st_mtime_ns != before
+            is_late = time.monotonic() > deadline
+            if is_late or (is_done and kills < KILLS):
                 time.sleep(0.3 * kills)  # after, and while it does, the next one
                 for victim in [*descendants(driver.pid), driver.pid]:
                     os.kill(victim, signal.SIGKILL)
+                assert not is_late, "it takes too long"
                 kills += 1
                 break
             time.sleep(0.02)
-        if driver.wait() == 0:
-            break
+        ended = driver.wait()
+        assert ended in (0, -signal.SIGKILL), "the driver failed by itself"
         found, now = held(tmp_path)
         assert now is None or found == expected(made, now)
-    assert kills == 3
-    found, now = held(tmp_path)
-    assert found == expected(made, now)
+    assert kills == KILLS
     assert now >= 56_000_000
