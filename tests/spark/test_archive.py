@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from archive_flow import VIEW, expected, held, start, tables, write
+from archive_flow import SECOND, VIEW, expected, held, start, tables, write
 from processes import descendants
 
 import muntin
@@ -23,7 +23,7 @@ from muntin.archive import Archive
 from muntin.errors import ArchiveError, MuntinError
 
 pytestmark = pytest.mark.spark
-FILES = 4
+FILES, KILLS = 4, 2
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
@@ -35,7 +35,8 @@ def spark():
 
 
 def test_holds_the_pairs_while_spark_writes(spark, tmp_path):
-    made, seen = tables(), []
+    made, seen, scans = tables(), [], []
+    folder = str(tmp_path / "views" / "v")
     write(made, tmp_path, range(1), FILES)
     query = start(spark, tmp_path)
     try:
@@ -45,16 +46,16 @@ def test_holds_the_pairs_while_spark_writes(spark, tmp_path):
             found, now = held(tmp_path)
             assert now is None or found == expected(made, now)
             seen.append(sum(found.values()))
+            scans.append((muntin.spark.scan_archive(spark, folder).select("k", "x", "total"), found))
         with pytest.raises(ArchiveError, match="is being written"):
             Archive.open(tmp_path / "views" / "v")
     finally:
         query.stop()
     assert max(seen) > 100
-    view = muntin.archive.View.open(tmp_path / "views" / "v")
-    scanned = (
-        muntin.spark.scan_archive(spark, str(tmp_path / "views" / "v")).select("k", "x", "total").collect()
-    )
-    assert Counter(map(tuple, scanned)) == expected(made, view.now)
+    view = muntin.archive.View.open(folder)
+    for scan, found in scans:  # each as of the update before it, though the writer has gone on
+        assert Counter(map(tuple, scan.collect())) == found
+    assert scans[-1][1] == expected(made, view.now)
     again = start(spark, tmp_path, availableNow=True)  # goes on from its checkpoint; there is nothing to do
     again.awaitTermination(LIMIT)
     assert held(tmp_path) == (expected(made, view.now), view.now)
@@ -83,29 +84,35 @@ def test_refusals(spark, tmp_path):
 @pytest.mark.slow
 @pytest.mark.faults
 def test_a_driver_that_is_killed(tmp_path):
-    """Between and during micro-batches; what Spark repeats is there once."""
-    made, kills = tables(), 0
+    """Right after an update, before Spark knows that it is done, and during the next; what is repeated is there once."""
+    made, kills, ended = tables(), 0, None
     write(made, tmp_path, range(FILES), FILES)
-    directory, deadline = tmp_path / "views" / "v" / "directory", time.monotonic() + LIMIT
-    while True:
+    deadline = time.monotonic() + LIMIT
+    while ended != 0:
+        before = last_batch(tmp_path)
         driver = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("archive_driver.py")), str(tmp_path)]
         )
-        before = directory.stat().st_mtime_ns if directory.exists() else 0
-        while driver.poll() is None and kills < 3:
-            assert time.monotonic() < deadline, "it takes too long"
-            if directory.exists() and directory.stat().st_mtime_ns != before:
-                time.sleep(0.3 * kills)  # after, and while it does, the next one
+        while driver.poll() is None:
+            is_late = time.monotonic() > deadline
+            if is_late or (kills < KILLS and last_batch(tmp_path) != before):
+                time.sleep(0.3 * kills)
                 for victim in [*descendants(driver.pid), driver.pid]:
                     os.kill(victim, signal.SIGKILL)
+                assert not is_late, "it takes too long"
                 kills += 1
                 break
             time.sleep(0.02)
-        if driver.wait() == 0:
-            break
+        ended = driver.wait()
+        assert ended in (0, -signal.SIGKILL), "the driver failed by itself"
         found, now = held(tmp_path)
         assert now is None or found == expected(made, now)
-    assert kills == 3
-    found, now = held(tmp_path)
-    assert found == expected(made, now)
-    assert now >= 56_000_000
+    assert kills == KILLS
+    assert last_batch(tmp_path) == FILES - 1
+    assert now >= 42 * SECOND  # the watermark that the last micro-batch began with: what the others had brought
+
+
+def last_batch(folder):
+    """The last micro-batch that the view holds."""
+    view = folder / "views" / "v"
+    return muntin.archive.View.open(view).epoch.batch if (view / "directory").exists() else None

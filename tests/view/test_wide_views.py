@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from muntin import Engine
 from muntin.errors import MuntinError
+from muntin.synopsis.event_log import EventLog
 from muntin.view.match_rows import match_rows
 
 SECOND = 1_000_000
@@ -94,6 +95,47 @@ def test_three_inputs(tmp_path, index):
     now = now - now % 2
     assert held(engine, "SELECT k, x, y, z FROM v [RANGE 6 SECONDS]") == three(twin, now, (6, 6, 6))
     assert engine.execute("SELECT k FROM v")["complete"].to_pylist()[:1] in ([], [True])
+
+
+def test_an_equality_with_values_of_several_inputs(tmp_path):
+    engine, twin, random = Engine(archive=tmp_path), Twin(), np.random.default_rng(8)
+    engine.execute(
+        f"{STREAMS}; CREATE MATERIALIZED VIEW v AS SELECT a.k, x, y, z FROM a [RANGE 12 SECONDS] JOIN b "
+        "[RANGE 8 SECONDS] ON a.k = b.k JOIN c [RANGE 20 SECONDS] ON c.z = a.x + b.y EVERY 2 SECONDS"
+    )
+
+    def expected(now):
+        windows = [twin.window(name, now, size) for name, size in zip("abc", (12, 8, 20), strict=True)]
+        return Counter(
+            (a[1], a[2], b[2], c[2])
+            for a, b, c in itertools.product(*windows)
+            if a[1] is not None and a[1] == b[1] and c[2] == a[2] + b[2]
+        )
+
+    assert run(engine, twin, random, expected, "SELECT k, x, y, z FROM v")[1] > 5
+
+
+def test_an_update_looks_at_what_is_new(tmp_path, monkeypatch):
+    """Not at the windows, however much is in them."""
+    engine, read, many = Engine(archive=tmp_path), [], 2_000
+    engine.execute(
+        f"{STREAMS}; CREATE MATERIALIZED VIEW v AS SELECT a.k, x, y, z FROM a [RANGE 1 HOUR] JOIN b "
+        "[RANGE 1 HOUR] ON a.k = b.k JOIN c [RANGE 1 HOUR] ON b.k = c.k EVERY 2 SECONDS"
+    )
+    keys = [f"key {n}" for n in range(many)]
+    for name, column in zip("abc", "xyz", strict=True):
+        engine.push(name, {"ts": np.full(many, SECOND), "k": keys, column: np.arange(many)})
+    engine.advance(2 * SECOND)
+    take = EventLog.take
+    monkeypatch.setattr(
+        EventLog, "take", lambda log, name, numbers: read.append(len(numbers)) or take(log, name, numbers)
+    )
+    for name, column in zip("abc", "xyz", strict=True):
+        engine.push(name, {"ts": [3 * SECOND], "k": ["key 7"], column: [0]})
+    engine.advance(4 * SECOND)
+    assert engine.execute("SELECT k FROM v WHERE k = 'key 7'").num_rows == 8
+    assert engine.execute("SELECT k FROM v").num_rows == many + 7
+    assert 0 < sum(read) < 100
 
 
 ROWS = """CREATE MATERIALIZED VIEW v AS SELECT a.k, x, y FROM a [ROWS 9] JOIN b [ROWS 5] ON a.k = b.k

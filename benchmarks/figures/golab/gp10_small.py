@@ -21,8 +21,8 @@ UNITS = {"quick": 1_800, "small": 54_000, "full": 500_000}
 NOTES = f"""\
 Results of {TUPLE_BYTES} bytes with {KEYS} keys, one a unit of time on average, updated {UPDATES} times a window; on
 disk, flushed at each update. Means over a window of updates, a probe after each and three scans. WATA leaves the
-dead until a part is thrown away; WATA, swept, deletes them in all parts but the oldest, as the paper's must. Answers
-are compared with NumPy after every update."""
+dead until a part is thrown away, and begins with those of a window; WATA, swept, deletes them in all parts but the
+oldest, as the paper's must. Answers are compared with NumPy after every update."""
 
 
 def run(quick: bool, full: bool = False) -> Result:

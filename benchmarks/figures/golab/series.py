@@ -31,19 +31,23 @@ def label_of(name: str, parts: int) -> str | None:
     return f"{name} {side}x{side}" if side * side == parts and side >= least else None
 
 
-def measure_series(results: Results, numbers: Iterable[int], updates: int) -> list[dict[str, Any]]:
+def measure_series(
+    results: Results, numbers: Iterable[int], updates: int, is_cold: bool = False
+) -> list[dict[str, Any]]:
     """A row for each measure and number of parts: milliseconds by variant, and what it touched."""
     rows = []
     for parts in numbers:
         found = {
-            name: Drive(label, results, updates).run() for name in NAMES if (label := label_of(name, parts))
+            name: Drive(label, results, updates, is_cold).run()
+            for name in NAMES
+            if (label := label_of(name, parts))
         }
         for mode in MEASURES:
             row: dict[str, Any] = {"mode": mode, "parts": parts}
             for name, one in found.items():
                 row[name] = one[f"{mode}_ms"]
                 row[f"{name}_cpu"] = one[f"{mode}_cpu_ms"]
-                for what in ("touched", "bytes_read", "bytes_written", "bytes"):
+                for what in ("touched", "bytes_read", "bytes_written", "bytes_from_disk", "bytes"):
                     row[f"{name}_{what}"] = one[what]
             rows.append(row)
     return rows
@@ -117,17 +121,33 @@ def _findings(record: Record, parts: int, kind: str) -> list[tuple[str, str, str
     )
     swept, space = best(update, ("reindex", "del", "wata_swept")), update["row"]
     doubly = ("rebuild", "no_rebuild", "lazy_rebuild", "lazy_no_rebuild")
+    all_of_it = {
+        name: update[name] + probe[name] + scan[name] for name in NAMES
+    }  # as the paper goes about it
+    swept_total = best(all_of_it, ("reindex", "del", "wata_swept"))
     found = [
         ("best of R-ins, D-ins, swept WATA / Rebuild, update", "2 or more", swept / update["rebuild"]),
         ("best of R-ins, D-ins, swept WATA / NoRebuild, update", "2 or more", swept / update["no_rebuild"]),
+        (
+            "the same / NoRebuild, update, probe and scan",
+            "more than 1",
+            swept_total / all_of_it["no_rebuild"],
+        ),
         ("R-ins / Rebuild, update", "2 or more", update["reindex"] / update["rebuild"]),
+        ("pure WATA / Rebuild, update", "not in the paper", update["wata"] / update["rebuild"]),
         ("pure WATA / NoRebuild, update", "not in the paper", update["wata"] / update["no_rebuild"]),
+        ("pure WATA / NoRebuild, probe", "more than 1", probe["wata"] / probe["no_rebuild"]),
+        ("pure WATA / NoRebuild, scan", "more than 1", scan["wata"] / scan["no_rebuild"]),
+        ("pure WATA / NoRebuild, update, probe and scan", "–", all_of_it["wata"] / all_of_it["no_rebuild"]),
         ("pure WATA / NoRebuild, space", "more than 1", space["wata_bytes"] / space["no_rebuild_bytes"]),
         ("R-ins / chr, update", "about 2", update["reindex"] / update["chronological"]),
         ("chr / Rebuild, update", "1.1 to 1.2", update["chronological"] / update["rebuild"]),
         ("scan / probe, Rebuild", "about 100", scan["rebuild"] / probe["rebuild"]),
     ]
     told = [(what, expected, f"{ratio:.2f}") for what, expected, ratio in found]
+    dearer, cheaper = update["rebuild"] - update["wata"], probe["wata"] - probe["rebuild"]
+    even = f"{dearer / cheaper:,.0f}" if cheaper > 0 else "never"
+    told.append(("probes an update that make Rebuild as cheap as pure WATA", "–", even))
     for what, expected, row in (("updates", doubly[::-1], update), ("probes", doubly, probe)):
         in_order = sorted(doubly, key=row.__getitem__)
         told.append((f"order of {what}", _in_words(expected), _in_words(in_order)))

@@ -23,6 +23,7 @@ from muntin.archive.drafts import Drafts
 from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Indexing
 from muntin.archive.invalidations import Invalidations
+from muntin.archive.lease import remove_abandoned
 from muntin.archive.migration import migrate_at_once, migrate_in_parallel, stops_for
 from muntin.archive.remote import RemoteUpdate
 from muntin.archive.touched import Touched
@@ -101,6 +102,7 @@ class Archive:
             lock.close()
             raise
         clean(folder, epoch)
+        remove_abandoned(folder)
         return cls(folder, epoch, lock)
 
     @property

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from muntin.synopsis.contract import Ints
+from muntin.synopsis.event_log import EventLog
 from muntin.window import Window
 
 AT, NUMBER = "#at", "#number"  # the time of an event, and which one it is in the order of times, from 1
@@ -16,14 +17,14 @@ AT, NUMBER = "#at", "#number"  # the time of an event, and which one it is in th
 class ViewInput:
     """Takes events in any order; `turn` goes to an instant before which no more will come.
 
-    A turn costs the sorting of what came, and a pass over the window.
+    A turn costs the sorting of what came, however large the window is.
     """
 
     def __init__(self, columns: pa.Schema, window: Window):
         self.window = window
-        own = [pa.field(AT, pa.int64()), pa.field(NUMBER, pa.int64())]
-        self.rows = pa.schema([*columns, *own]).empty_table()  # in the window, in order
-        self.coming = pa.schema([*columns, own[0]]).empty_table()  # as they arrived
+        self.log = EventLog()  # in the window, in order
+        self.log.keep({field.name: field.type for field in columns})
+        self.coming = pa.schema([*columns, pa.field(AT, pa.int64())]).empty_table()  # as they arrived
         self.seen = 0  # events before the instant
         self.counted = 0  # of these, how many came this way: the others an archive has told of
 
@@ -32,29 +33,41 @@ class ViewInput:
         self.coming = pa.concat_tables([self.coming, events])
 
     def turn(self, instant: int) -> int:
-        """Go to an instant; the number of the last event that was seen before."""
-        before, coming = self.seen, self.coming.combine_chunks()
+        """Go to an instant; the number in the log of the first event that is new."""
+        begin, coming = self.log.end, self.coming.combine_chunks()
         at = coming[AT].to_numpy()
-        in_order = np.argsort(at, kind="stable")
-        came = int(np.searchsorted(at[in_order], instant, "left"))
-        number = pa.array(before + 1 + np.arange(came))
-        fresh = coming.take(pa.array(in_order[:came])).append_column(self.rows.schema.field(NUMBER), number)
-        self.coming = coming.take(pa.array(in_order[came:]))
-        self.seen, self.counted = before + came, self.counted + came
+        if (at[1:] < at[:-1]).any():
+            in_order = np.argsort(at, kind="stable")
+            coming, at = coming.take(pa.array(in_order)), at[in_order]
+        came = int(np.searchsorted(at, instant, "left"))
+        fresh = coming.take(pa.array(np.arange(came)))  # copied, so that what is left does not keep it
+        self.log.extend(at[:came], {name: fresh[name].combine_chunks() for name in self.log.columns})
+        self.coming = coming.slice(came)
+        self.seen, self.counted = self.seen + came, self.counted + came
         if self.window.is_time:
-            is_inside = pc.field(AT) >= instant - self.window.size
+            self.log.drop_first(int(np.searchsorted(self.log.at, instant - self.window.size, "left")))
         else:
-            is_inside = pc.field(NUMBER) > self.seen - self.window.size
-        self.rows = pa.concat_tables([self.rows, fresh]).filter(is_inside).combine_chunks()
-        return before
+            self.log.drop_first(max(0, len(self.log) - self.window.size))
+        return begin
+
+    def at_of(self, numbers: Ints) -> Ints:
+        """Times of some events, by their numbers in the log."""
+        return self.log.at[numbers - self.log.first]
+
+    def number_of(self, numbers: Ints) -> Ints:
+        """Which ones they are in the order of times, from 1; the last one in the log is the last one seen."""
+        return numbers + (self.seen - self.log.end + 1)
+
+    @property
+    def rows(self) -> pa.Table:
+        """All events in the window, in order; O(window)."""
+        numbers = np.arange(self.log.first, self.log.end)
+        columns = {name: self.log.take(name, numbers) for name in self.log.columns}
+        return pa.table({**columns, AT: self.at_of(numbers), NUMBER: self.number_of(numbers)})
 
     def continue_from(self, seen: int) -> None:
         """Have seen that many events: others, before those that came here."""
-        more = seen - self.seen
         self.seen = seen
-        place = self.rows.column_names.index(NUMBER)
-        numbers = pc.add(self.rows[NUMBER], more)
-        self.rows = self.rows.set_column(place, self.rows.schema.field(NUMBER), numbers)
 
     def covers(self, known_from: int, now: int) -> bool:
         """Whether all of the window is known, if all events from a time on are."""
@@ -64,17 +77,16 @@ class ViewInput:
 
     def snapshot(self) -> tuple[dict[str, int], dict[str, Any]]:
         """A description that JSON can hold, and named arrays."""
-        arrays = {
-            f"{kind}/{name}": table[name].combine_chunks()
-            for kind, table in (("rows", self.rows), ("coming", self.coming))
-            for name in table.column_names
-        }
+        arrays = {f"log/{name}": array for name, array in self.log.snapshot().items()}
+        arrays |= {f"coming/{name}": self.coming[name].combine_chunks() for name in self.coming.column_names}
         return {"seen": self.seen, "counted": self.counted}, arrays
 
     def restore(self, description: dict[str, int], arrays: dict[str, Any]) -> None:
         """State from a snapshot."""
         self.seen, self.counted = description["seen"], description["counted"]
-        for kind in ("rows", "coming"):
-            schema = getattr(self, kind).schema
-            columns = [arrays[f"{kind}/{name}"] for name in schema.names]
-            setattr(self, kind, pa.table(columns, schema=schema))
+        named = {
+            name.removeprefix("log/"): array for name, array in arrays.items() if name.startswith("log/")
+        }
+        self.log.restore(named, first=0)
+        columns = [arrays[f"coming/{name}"] for name in self.coming.column_names]
+        self.coming = pa.table(columns, schema=self.coming.schema)

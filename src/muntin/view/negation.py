@@ -44,8 +44,9 @@ class Negation(ViewOperator):
         for each in self.inputs:
             each.turn(instant)
         names = [name for name, _ in self.query.on]
-        rows, number = left.rows, left.rows[NUMBER].to_numpy()
-        is_blocked = is_among([rows[name] for name in names], [right.rows[name] for name in names])
+        rows, others = left.rows, right.rows
+        number = rows[NUMBER].to_numpy()
+        is_blocked = is_among([rows[name] for name in names], [others[name] for name in names])
         was = np.isin(number, self._results)
         self._results = number[~is_blocked]
         entering = rows.filter(pa.array(~is_blocked & ~was))
