@@ -19,7 +19,7 @@ from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh
 from muntin.synopsis.sketch.geometry import Geometry, coarser
 from muntin.synopsis.sketch.rising import WAITS, Rising
-from muntin.synopsis.sketch.scratch import scratch
+from muntin.synopsis.sketch.scratch import scratch, unchanged
 
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
 _PART = 2**13  # elements that come at a time where all are kept
@@ -255,7 +255,7 @@ class Ladder(ABC, Generic[R]):
             if size > base:
                 break
             source.reshape(-1, size).sort(axis=1)
-            held = np.full(base // size, size) if is_whole else valid.reshape(-1, size).sum(axis=1)
+            held = unchanged(base // size, size) if is_whole else valid.reshape(-1, size).sum(axis=1)
             self._cut_row(level, first, size, source, held, at)
         source.sort()  # as it is already, unless it is less than a block
         return self._run(source[: int(valid.sum())])

@@ -31,17 +31,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_row, feed, prune, put_pairs
+from muntin.kernels.item_numbers import count_items
+from muntin.kernels.sliding_counts import BUCKETS, count_of, count_run, cut_row, feed, prune, put_pairs
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.rising import Rising
-from muntin.synopsis.sketch.scratch import scratch
+from muntin.synopsis.sketch.scratch import scratch, slots
 
 
 class Pairs(NamedTuple):
-    """Items and counts, sorted by item, of so many elements; counts may be too low by `slack`."""
+    """Items and counts of so many elements; counts may be too low by `slack`."""
 
     item: Ints
     often: Ints
@@ -155,9 +156,10 @@ class SlidingCounts(Ladder[RisingCounts]):
         """The newest elements from an index on, counted."""
         newest = (self._fresh_from, self.end)
         if first or self._counted is None or self._counted[0] != newest:
-            source = self._sortable(self._fresh.counted(first))
-            source.sort()
-            pairs = _count(source)
+            code = self._fresh.counted(first)
+            item, count = np.empty(len(code), np.int64), np.empty(len(code), np.int64)
+            items = count_items(code, slots(len(code)), item, count)
+            pairs = Pairs(item[:items], count[:items], len(code), 0)
             if first:
                 return pairs
             self._counted = (newest, pairs)
@@ -177,17 +179,21 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
         room = scratch("item", size), scratch("count", size)
         cut_row(
-            self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at, *room, self._tally
-        )
+            self.geometry.shape, self._blocks.arrays, level, first, size, source, _same(source), held, at, *room,
+            self._tally,
+        )  # fmt: skip
 
     def _run(self, source: Ints) -> dict[int, Pairs]:
-        return {self.geometry.base: _count(source)}  # by the most pairs it may have
+        """By the most pairs that it may have; sorted by item."""
+        most = max(map(self._entries_of, self._rising), default=0)
+        item, count = np.empty(len(source), np.int64), np.empty(len(source), np.int64)
+        pairs, taken = count_run(source, _same(source), len(source), most, item, count)
+        return {most: Pairs(item[:pairs], count[:pairs], len(source), taken)}
 
     def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
         most = self._entries_of(bits)
         if most not in run:
-            fewest = min((each for each in run if each > most), default=0)
-            run[most] = _pruned(run[fewest], most) if fewest else run[max(run)]
+            run[most] = _pruned(run[min(each for each in run if each > most)], most)
         pairs = run[most]
         room = rising.used + len(pairs.item)
         both = scratch("merged item", room), scratch("merged count", room)
@@ -203,7 +209,7 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
         put_pairs(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.item, rising.count,
-                  rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
+                  rising.used, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is there; items are codes of a dictionary."""
@@ -241,10 +247,13 @@ class SlidingCounts(Ladder[RisingCounts]):
             assert 0 <= slack <= lost <= held
 
 
-def _count(run: Ints) -> Pairs:
-    item, count = np.empty(len(run), np.int64), np.empty(len(run), np.int64)
-    pairs = count_sorted(run, len(run), item, count)
-    return Pairs(item[:pairs], count[:pairs], len(run), 0)
+def _same(source: Ints) -> Ints:
+    """Which elements are like those before them: bits, 64 to a word."""
+    flags = scratch("flags", -(-len(source) // 64) * 64, np.bool_)
+    flags[:1] = flags[len(source) :] = False
+    np.equal(source[1:], source[:-1], out=flags[1 : len(source)])
+    same: Ints = np.packbits(flags, bitorder="little").view(np.int64)
+    return same
 
 
 def _pruned(pairs: Pairs, most: int) -> Pairs:
