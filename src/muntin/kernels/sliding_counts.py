@@ -58,25 +58,6 @@ def count_repeated(code, same, first, held, item, count):
     return pairs, held - ones - pairs
 
 
-@kernel
-def count_run(code, same, held, most, item, count):
-    """Pairs of the sorted code[:held], as Misra and Gries would have kept them: at most `most`. Returns how many,
-    and what was taken from each."""
-    pairs, singles = count_repeated(code, same, 0, held, item, count)
-    if pairs + singles <= most:
-        return count_sorted(code, held, item, count), np.int64(0)
-    # what occurs once is below the one for which there is no room, or is that one
-    taken = np.int64(1)
-    if pairs > most:
-        tally = np.zeros(BUCKETS, np.int64)
-        taken = nth_greatest(count, pairs, most, tally, tally_counts(count, pairs, tally))
-    left = 0
-    for i in range(pairs):
-        item[left], count[left] = item[i], count[i] - taken
-        left += count[left] > 0
-    return left, taken
-
-
 @inner
 def tally_counts(count, pairs, tally):
     """How many pairs there are of each count, the last place for all that are greater; `tally` was empty.
@@ -194,26 +175,53 @@ def put_greatest(block_item, block_count, entry, room, item, count, pairs, singl
 
 
 @kernel
-def cut_row(shape, blocks, level, first, size, source, same, held, at, item, count, tally):
-    """Blocks of a size from elements, of which the first has number `first`; those of each are sorted, and
-    held[i] of block i count, which come first; `same` as in `count_repeated`. `item` and `count` have room for
-    the pairs of a block."""
-    if blocks.size[0, level] == 0:
-        blocks.first[0, level] = first // size
-    blocks.size[0, level] += len(held)
-    row, row_entry, room = blocks.block_start[0, level], blocks.entry_start[0, level], blocks.room[0, level]
-    place, width = (first // size) % room, shape.entries << level
+def cut_rows(
+    shape, blocks, lowest, rows, first, source, same, held, at, counted, most, item, count, tally
+):  # fmt: skip
+    """Blocks of several sizes, from `lowest` on, from elements of which the first has number `first`.
+
+    source[r] has them sorted within each block of the r-th size, and the last row all of them; of block i of the smallest size held[i] count, which
+    come first, and `counted` of all. `same` as in `count_repeated`, row after row. `item` and `count` have room for
+    all pairs. What they have in the end are those of the last row, as Misra and Gries would have kept them, `most`
+    of them; returned are how many, and what was taken from each.
+    """
+    elements, code = source.shape[1], source.reshape(-1)
     # once, since each look at a field is counted in and out
     about, block_item, block_count = blocks.about, blocks.item, blocks.count
-    for number in range(len(held)):
-        lo = number * size
-        pairs, singles = count_repeated(source, same, lo, held[number], item, count)
-        if pairs + singles <= width:
-            pairs, singles = count_sorted(source[lo:], held[number], item, count), 0
-        entry = row_entry + place * width
-        used, lost = put_greatest(block_item, block_count, entry, width, item, count, pairs, singles, tally)
-        put_facts(about, row + place, held[number], used, 0, lost, at[lo])
-        place = place + 1 if place + 1 < room else 0
+    for row in range(rows):
+        level = lowest + row * shape.radix_bits
+        bits = shape.unit_bits + level
+        if row:
+            for i in range(elements >> bits):
+                held[i] = held[i << shape.radix_bits : (i + 1) << shape.radix_bits].sum()
+        if blocks.size[0, level] == 0:
+            blocks.first[0, level] = first >> bits
+        blocks.size[0, level] += elements >> bits
+        begin, begin_entry = blocks.block_start[0, level], blocks.entry_start[0, level]
+        room, width = blocks.room[0, level], shape.entries << level
+        place = (first >> bits) % room
+        for number in range(elements >> bits):
+            lo = number << bits
+            pairs, singles = count_repeated(code, same, row * elements + lo, held[number], item, count)
+            if pairs + singles <= width:
+                pairs = count_sorted(code[row * elements + lo :], held[number], item, count)
+                singles = 0
+            entry = begin_entry + place * width
+            used, lost = put_greatest(block_item, block_count, entry, width, item, count, pairs, singles, tally)
+            put_facts(about, begin + place, held[number], used, 0, lost, at[lo])
+            place = place + 1 if place + 1 < room else 0
+    last = (len(source) - 1) * elements
+    pairs, singles = count_repeated(code, same, last, counted, item, count)
+    if pairs + singles <= most:
+        return count_sorted(code[last:], counted, item, count), np.int64(0)
+    # what occurs once is below the one for which there is no room, or is that one
+    taken = max(nth_greatest(count, pairs, most, tally, tally_counts(count, pairs, tally)), np.int64(1))
+    tally[:] = 0
+    left = 0
+    for i in range(pairs):
+        item[left], count[left] = item[i], count[i] - taken
+        left += count[left] > 0
+    return left, taken
 
 
 @kernel
