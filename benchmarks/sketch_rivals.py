@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from muntin.kernels.sliding_counts import count_sorted
 from muntin.kernels.sliding_counts import feed as feed_counts
 from muntin.kernels.sliding_quantiles import feed as feed_quantiles
 
@@ -84,14 +83,13 @@ class WholeStreamCounts:
 
     def extend(self, item: np.ndarray) -> None:
         for lo in range(0, len(item), RUN):
-            run = np.sort(item[lo : lo + RUN])
-            some, often = np.empty(len(run), np.int64), np.empty(len(run), np.int64)
-            pairs = count_sorted(run, len(run), some, often)
-            scratch = np.empty(pairs + self.most, np.int64), np.empty(pairs + self.most, np.int64)
+            some, often = np.unique(item[lo : lo + RUN], return_counts=True)
+            room = len(some) + self.most
+            scratch = np.empty(room, np.int64), np.empty(room, np.int64)
             self.used, _ = feed_counts(
-                self.item, self.often, self.used, some, often, pairs, self.most, *scratch
+                self.item, self.often, self.used, some, often, len(some), self.most, *scratch
             )
-            self.count += len(run)
+            self.count += len(item[lo : lo + RUN])
 
     def counts(self, rows: int) -> dict[int, int]:
         """As if the window were like the whole stream."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from muntin.join_query import JoinQuery
     from muntin.query import Query
     from muntin.stream import Stream
+    from muntin.synopsis.sketch import merge_summaries
     from muntin.window import Window
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ _HOME = {
     "Query": "query",
     "Stream": "stream",
     "Window": "window",
+    "merge_summaries": "synopsis.sketch",
 }
 
 
@@ -68,4 +70,5 @@ __all__ = [
     "Window",
     "WindowTooLarge",
     "__version__",
+    "merge_summaries",
 ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from muntin.spark.answers import unpack_answers
+from muntin.spark.answers import EMITTED_SCHEMA, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
 from muntin.spark.ledger import Head, parse_head
@@ -75,8 +75,8 @@ class Shards:
             by_shard.setdefault(row["shard"], []).append(Row(**row))
         emitted = [row for shard, rows in by_shard.items() for row in self.tester.test(shard, rows)]
         self.late += sum(row["late"] for row in emitted)
-        batch = pa.record_batch({"data": pa.array([row["data"] for row in emitted], pa.binary())})
-        answers = [pa.Table.from_batches([each]) for each in unpack_answers([batch])]
+        batch = pa.RecordBatch.from_pylist([row.asDict() for row in emitted], schema=EMITTED_SCHEMA)
+        answers = [pa.Table.from_batches([each]) for each in unpack_answers(self.job, [batch])]
         table = pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table()
         self.refused += [
             json.loads(row["rest"])["refused"] for row in table.to_pylist() if row["query"] is None

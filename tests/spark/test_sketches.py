@@ -80,12 +80,88 @@ def test_sketches_in_shards() -> None:
     assert min(emitted.values()) > 5
 
 
-def assert_within(row: dict[str, Any], table: pa.Table) -> None:
+@pytest.mark.parametrize("promise", ["0.2", "0.2, 0.001"])
+def test_shares_of_all_shards_are_merged(promise: str) -> None:
+    """Spread over shards, with attempts and memory lost: windows are those of the engine, answers within eps."""
+    table, asked = events(4000), ASKED.replace("0.2)", f"{promise})")
+    queries = {
+        "all": f"SELECT {asked} FROM s {WINDOW}",
+        "some": f"SELECT APPROX_FREQUENT(k, 0.3, {promise}) FILTER (WHERE v > 1) AS top, "
+        f"APPROX_COUNT(k = 'key 1', {promise}) + 1 AS ones FROM s {WINDOW} WHERE x > 0 "
+        f"HAVING APPROX_COUNT(v = 1, {promise}) >= 0",
+        "over": f"SELECT APPROX_QUANTILE(x, 0.5, {promise}) OVER [RANGE 9 SECONDS SLIDE 5 SECONDS] AS p FROM s",
+        "never": f"SELECT {asked} FROM s {WINDOW} HAVING APPROX_COUNT(v = 1, {promise}) < 0",
+        "text": f"SELECT APPROX_QUANTILE_SUMMARY(x, {promise}) AS q, APPROX_COUNT_SUMMARY(k, {promise}) AS c "
+        f"FROM s {WINDOW}",
+        "exact": f"SELECT COUNT(*) AS n FROM s {WINDOW}",
+    }
+    shards = Shards(STREAM, queries, shards=3, spread=True)
+    assert [route.shards for route in shards.job.routes] == [1, 3]
+    engine = muntin.Engine()
+    engine.execute(CREATE)
+    engine.register_many(queries)
+    emitted = Counter[str]()
+    for number, lo in enumerate(range(0, 4000, 800)):
+        part = table.slice(lo, 800)
+        tasks = [part.slice(0, 500).to_batches(), part.slice(500).to_batches()]
+        if number % 2:
+            shards.lose_attempt(tasks)
+        else:
+            shards.restart()
+        engine.push("s", part)
+        wanted, found = engine.advance(), shards.send(tasks)
+        assert wanted.keys() == found.keys()
+        for name, rows in found.items():
+            emitted[name] += rows.num_rows
+            assert rows.schema == wanted[name].schema
+            bounds = ["window_start", "window_end", "complete"]
+            key = lambda row: row["window_end"]  # noqa: E731
+            assert sorted(rows.select(bounds).to_pylist(), key=key) == wanted[name].select(bounds).to_pylist()
+            for row in rows.to_pylist() if name == "all" else ():
+                assert_within(row, table)
+            for row in rows.to_pylist() if name == "some" else ():
+                assert_some(row, table)
+            for row in rows.to_pylist() if name == "text" else ():
+                assert_texts(row, table)
+    assert emitted.keys() == queries.keys() - {"never"}
+    assert min(emitted.values()) > 5
+
+
+def test_queries_to_come_cannot_be_spread() -> None:
+    with pytest.raises(muntin.MuntinError, match="spread is for queries that are all known"):
+        Shards(STREAM, QUERIES, spread=True, keys=["", "k"])
+
+
+def inside(row: dict[str, Any], table: pa.Table) -> np.ndarray:
     at = table["ts"].to_numpy()
-    inside = (at >= np.datetime64(row["window_start"])) & (at < np.datetime64(row["window_end"]))
+    return (at >= np.datetime64(row["window_start"])) & (at < np.datetime64(row["window_end"]))
+
+
+def assert_some(row: dict[str, Any], table: pa.Table) -> None:
+    some = inside(row, table) & (table["x"].to_numpy() > 0)
+    true = Counter(table["k"].to_numpy()[some].tolist())
+    assert row["ones"] - 1 <= true["key 1"] <= row["ones"] - 1 + row["ones_error"]
+    assert row["ones_error"] <= 0.2 * some.sum()
+    some &= table["v"].to_numpy() > 1
+    listed, true = {each["item"]: each for each in row["top"]}, Counter(table["k"].to_numpy()[some].tolist())
+    assert {item for item, often in true.items() if often > 0.3 * some.sum()} <= listed.keys()
+    assert all(each["lower"] <= true[item] <= each["upper"] for item, each in listed.items())
+
+
+def assert_texts(row: dict[str, Any], table: pa.Table) -> None:
+    known = inside(row, table)
+    quantiles, items = (muntin.merge_summaries([row[name]]) for name in ("q", "c"))
+    assert rank_error(table["x"].to_numpy()[known], 0.9, quantiles.quantile(0.9)) <= quantiles.error
+    least, most = items.bounds("key 1")
+    assert least <= Counter(table["k"].to_numpy()[known].tolist())["key 1"] <= most
+    assert max(quantiles.error, items.error) <= 0.2 * known.sum() + 3  # of each shard, rounded up
+
+
+def assert_within(row: dict[str, Any], table: pa.Table) -> None:
+    some = inside(row, table)
     if "k" in row:
-        inside &= table["k"].to_numpy() == row["k"]
-    x, v = table["x"].to_numpy()[inside], table["v"].to_numpy()[inside]
+        some &= table["k"].to_numpy() == row["k"]
+    x, v = table["x"].to_numpy()[some], table["v"].to_numpy()[some]
     assert row["p_error"] <= 0.2
     assert rank_error(x, 0.9, row["p"]) <= row["p_error"] * len(x)
     true = Counter(v.tolist())

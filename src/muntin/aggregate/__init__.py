@@ -3,9 +3,11 @@
 from muntin.aggregate.approximate import (
     ApproxCount,
     ApproxCountError,
+    ApproxCountSummary,
     ApproxFrequent,
     ApproxQuantile,
     ApproxQuantileError,
+    ApproxQuantileSummary,
 )
 from muntin.aggregate.contract import Aggregate, Lowered, Partial, Partials
 from muntin.aggregate.count import Count
@@ -20,7 +22,7 @@ AGGREGATES: dict[str, Aggregate] = {
     for aggregate in (
         Count(), Sum(), Avg(), Min(), Max(), First(), Last(), VarPop(), VarSamp(),
         StddevPop(), StddevSamp(), Quantile(), CountDistinct(), ApproxQuantile(), ApproxQuantileError(),
-        ApproxCount(), ApproxCountError(), ApproxFrequent(),
+        ApproxCount(), ApproxCountError(), ApproxFrequent(), ApproxQuantileSummary(), ApproxCountSummary(),
     )
 }  # fmt: skip
 

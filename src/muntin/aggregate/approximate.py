@@ -2,7 +2,7 @@
 
 `APPROX_QUANTILE` and `APPROX_COUNT` have a companion with the suffix `_ERROR`, which says how wrong they are
 at most; every answer gets it as a column of its own (docs/decisions/0015). `APPROX_FREQUENT` has bounds for
-every item.
+every item. Summaries are all that a sketch knows of a window, for those who merge several.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Lowered, Partials
+from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
 from muntin.aggregate.holistic import Quantile
 
 ERROR = "_error"  # suffix of the companions
@@ -126,9 +127,53 @@ class ApproxFrequent(ItemAggregate):
             raise ValueError(f"support must lie above eps ({eps:g}), and be 1 at most")
 
 
+class ApproxQuantileSummary(Aggregate):
+    """All quantiles of the values at once, as a text that `muntin.merge_summaries` reads: of several windows, keys,
+    shards or engines together."""
+
+    name = "approx_quantile_summary"
+    components = ("quantile_summary",)
+    parameters = ("eps",)
+    optional = ("delta",)
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None or not is_number(argument):
+            raise TypeError("takes a number")
+        return pa.string()
+
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
+        check_promise(*parameters)
+
+    def lower(self, partials: Partials) -> Lowered:
+        (summaries,) = partials["quantile_summary"]
+        texts = np.array([each.to_text() for each in summaries], object)
+        return Lowered(texts, np.ones(len(texts), np.bool_))
+
+
+class ApproxCountSummary(ItemAggregate):
+    """How often all items occur, likewise."""
+
+    name = "approx_count_summary"
+    components = ("item_summary",)
+    parameters = ("eps",)
+    optional = ("delta",)
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None:
+            raise TypeError("takes a column or expression")
+        return pa.string()
+
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
+        check_promise(*parameters)
+
+
 APPROXIMATE_NAMES = frozenset(
-    each.name for each in (ApproxQuantile, ApproxQuantileError, ApproxCount, ApproxCountError, ApproxFrequent)
-)
+    each.name
+    for each in (
+        ApproxQuantile, ApproxQuantileError, ApproxCount, ApproxCountError, ApproxFrequent,
+        ApproxQuantileSummary, ApproxCountSummary,
+    )
+)  # fmt: skip
 
 
 def check_promise(eps: float, delta: float | None = None) -> None:

@@ -136,4 +136,5 @@ COMPONENTS: dict[str, Component] = {
 # computed from the values themselves, never merged (holistic.py)
 HOLISTIC = frozenset({"quantile", "distinct"})
 # read from sketches, with an error (approximate.py)
-APPROXIMATE = frozenset({"approx_quantile", "item_counts"})
+SUMMARIES = frozenset({"quantile_summary", "item_summary"})  # all that is known, to be merged elsewhere
+APPROXIMATE = frozenset({"approx_quantile", "item_counts"}) | SUMMARIES

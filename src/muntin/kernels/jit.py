@@ -79,3 +79,10 @@ def kernel(function: Kernel) -> Kernel:
             numba.config.CACHE_DIR = before
     made: Kernel = compiled
     return made
+
+
+def inner(function: Kernel) -> Kernel:
+    """A part of kernels, copied into each that calls it: arrays handed to a kernel within a loop are counted in and
+    out with locked instructions, which costs more than a short loop does."""
+    made: Kernel = numba.njit(inline="always", **_OPTIONS)(function)
+    return made

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.kernels.jit import kernel
+from muntin.kernels.jit import inner, kernel
 
 # columns of `about`
 HELD = 0  # elements of a block that count; the others are NULL
@@ -97,7 +97,7 @@ def scale_of(shape, age):
     return scale
 
 
-@kernel
+@inner
 def put_block(shape, blocks, scale, level, number):
     """The places of a new block's facts and first entry; it follows the last of its row."""
     if blocks.size[scale, level] == 0:
@@ -108,7 +108,7 @@ def put_block(shape, blocks, scale, level, number):
     return blocks.block_start[scale, level] + place, entry
 
 
-@kernel
+@inner
 def find_block(shape, blocks, scale, level, number):
     """Where a block is, as `put_block`; (-1, -1) if it is not there."""
     first = blocks.first[scale, level]
@@ -119,33 +119,32 @@ def find_block(shape, blocks, scale, level, number):
     return blocks.block_start[scale, level] + place, entry
 
 
-@kernel
-def halve_block(shape, blocks, block, entry, level, number, target, into, into_entry):
-    """Every second entry of a block of equal weights; of counts, sorted from the greatest, the first half;
-    in the same ladder or another."""
-    half = shape.entries << (level - 1)
+@inner
+def halve_block(levels, width, number, of, about, item, count, block, entry, to_about, to_item, to_count, into, to):
+    """Every second entry of a block of equal weights; of counts, sorted from the greatest, the first half: `width`
+    entries; from the arrays of one ladder to the same, or to those of another. `of` is its level."""
     for fact in range(FACTS):
-        target.about[into, fact] = blocks.about[block, fact]
-    if len(blocks.count) == 0:
+        to_about[into, fact] = about[block, fact]
+    if len(count) == 0:
         # back to where the middle is, or else by turns, so that what blocks gain others lose
-        shift = blocks.about[block, SHIFT]
+        shift = about[block, SHIFT]
         odd = number & 1 if shift == 0 else np.int64(shift < 0)
-        for i in range(half):
-            target.item[into_entry + i] = blocks.item[entry + 2 * i + odd]
-        target.about[into, USED] //= 2
+        for i in range(width):
+            to_item[to + i] = item[entry + 2 * i + odd]
+        to_about[into, USED] //= 2
         # half of what a value stood for, in shares: see sliding_quantiles.py
-        weight = blocks.about[block, HELD] << (shape.levels - level - 1)
-        target.about[into, SHIFT] += weight if odd else -weight
-        target.about[into, SLACK] += weight + abs(target.about[into, SHIFT]) - abs(shift)
-        return
-    used = min(blocks.about[block, USED], half)
-    if blocks.about[block, USED] > half:
-        lost = blocks.about[block, SLACK] + blocks.count[entry + half]
-        target.about[into, LOST] = max(lost, blocks.about[block, LOST])
-    target.about[into, USED] = used
-    for i in range(used):
-        target.item[into_entry + i] = blocks.item[entry + i]
-        target.count[into_entry + i] = blocks.count[entry + i]
+        weight = about[block, HELD] << (levels - of - 1)
+        to_about[into, SHIFT] += weight if odd else -weight
+        to_about[into, SLACK] += weight + abs(to_about[into, SHIFT]) - abs(shift)
+    else:
+        used = about[block, USED]
+        if used > width:
+            lost = about[block, SLACK] + count[entry + width]
+            to_about[into, LOST] = max(lost, about[block, LOST])
+            to_about[into, USED] = used = width
+        for i in range(used):
+            to_item[to + i] = item[entry + i]
+            to_count[to + i] = count[entry + i]
 
 
 @kernel
@@ -181,10 +180,12 @@ def promote_row(shape, blocks, scale, level, number, end):
     entry, into_entry = blocks.entry_start[scale, level], blocks.entry_start[scale + 1, level - 1]
     place, into = number % room, number % into_room
     width = shape.entries << (level - 1)
+    # once, since each look at a field is counted in and out
+    about, item, count, levels = blocks.about, blocks.item, blocks.count, shape.levels
     for each in range(number, end):
         halve_block(
-            shape, blocks, row + place, entry + place * 2 * width, level, each,
-            blocks, into_row + into, into_entry + into * width,
+            levels, width, each, level, about, item, count, row + place, entry + place * 2 * width,
+            about, item, count, into_row + into, into_entry + into * width,
         )  # fmt: skip
         place = place + 1 if place + 1 < room else 0
         into = into + 1 if into + 1 < into_room else 0
@@ -194,13 +195,17 @@ def promote_row(shape, blocks, scale, level, number, end):
 def coarsen_blocks(shape, blocks, into):
     """Move all blocks to a ladder of twice the error, which has a level less: each is halved, and is of the
     next scale there, whose ages are those of its scale here."""
+    about, item, count = blocks.about, blocks.item, blocks.count
     for scale in range(blocks.room.shape[0]):
         for level in range(1, shape.levels):
             for each in range(blocks.size[scale, level]):
                 number = blocks.first[scale, level] + each
                 block, entry = find_block(shape, blocks, scale, level, number)
                 target, target_entry = put_block(shape, into, scale + 1, level - 1, number)
-                halve_block(shape, blocks, block, entry, level, number, into, target, target_entry)
+                halve_block(
+                    shape.levels, shape.entries << (level - 1), number, level, about, item, count, block, entry,
+                    into.about, into.item, into.count, target, target_entry,
+                )  # fmt: skip
                 if len(blocks.count) == 0:  # shares are twice as large there
                     into.about[target, SLACK] = into.about[target, SLACK] // 2 + 1
                     into.about[target, SHIFT] //= 2

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.jit import kernel
+from muntin.kernels.bits import trailing_zeros
+from muntin.kernels.jit import inner, kernel
 from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
 
 BUCKETS = 256  # counts below the last are sorted by counting
@@ -29,24 +30,35 @@ def count_sorted(code, held, item, count):
     return pairs
 
 
-@kernel
-def count_repeated(code, held, item, count):
-    """As `count_sorted`, without the items that occur once; how many those are is the second it returns."""
-    pairs, start, ends = 0, 0, 0
-    for i in range(1, held):
-        is_end = code[i] != code[i - 1]
-        item[pairs], count[pairs] = code[i - 1], i - start
-        pairs += is_end and i - start > 1
-        ends += is_end
-        start = i if is_end else start
-    if held:
-        item[pairs], count[pairs] = code[held - 1], held - start
-        pairs += held - start > 1
-        ends += 1
-    return pairs, ends - pairs
+@inner
+def count_repeated(code, same, first, held, item, count):
+    """Pairs of the items that occur more than once among sorted elements from `first` on, and how many occur once.
+
+    Bit i of `same`, 64 to a word, says whether element i is like the one before it: items that occur once cost
+    nothing, and one that occurs often no more than one that occurs twice. O(held / 64 + pairs).
+    """
+    pairs, ones, stop, goes_on = 0, 0, first + held, False
+    for word in range(first >> 6, (stop + 63) >> 6):
+        begin, bits = word << 6, same[word]
+        if first >= begin:
+            bits &= np.int64(-2) << (first - begin)  # the first is like none
+        if stop - begin < 64:
+            bits &= (np.int64(1) << (stop - begin)) - 1
+        is_open, goes_on = goes_on, False
+        while bits != 0:
+            at = trailing_zeros(bits)
+            run = min(trailing_zeros(~(bits >> at)), 64 - at)
+            if at > 0 or not is_open:
+                item[pairs], count[pairs] = code[begin + at], 1
+                pairs += 1
+            count[pairs - 1] += run
+            ones += run
+            goes_on = at + run == 64
+            bits &= bits + (bits & -bits)  # without its lowest run
+    return pairs, held - ones - pairs
 
 
-@kernel
+@inner
 def tally_counts(count, pairs, tally):
     """How many pairs there are of each count, the last place for all that are greater; `tally` was empty.
     Returns the greatest place that is used."""
@@ -58,7 +70,7 @@ def tally_counts(count, pairs, tally):
     return top
 
 
-@kernel
+@inner
 def nth_greatest(count, pairs, nth, tally, top):
     """The nth greatest of counts that have been tallied, from 0; 0 if there are not so many."""
     if nth >= pairs:
@@ -112,16 +124,31 @@ def feed(item, count, used, run_item, run_count, run_pairs, most, scratch_item, 
 
 
 @kernel
-def put_pairs(shape, blocks, scale, level, number, item, count, pairs, singles, held, slack, at, tally):
-    """A block of the pairs with the greatest counts, which may each be too low by `slack`; there are more
-    pairs of count 1 (`singles`) that it cannot have.
+def put_pairs(shape, blocks, scale, level, number, item, count, pairs, held, slack, at, tally):
+    """A block of the pairs with the greatest counts, which may each be too low by `slack`."""
+    block, entry = put_block(shape, blocks, scale, level, number)
+    about, block_item, block_count = blocks.about, blocks.item, blocks.count
+    used, lost = put_greatest(block_item, block_count, entry, shape.entries << level, item, count, pairs, 0, tally)
+    put_facts(about, block, held, used, slack, lost, at)
+
+
+@inner
+def put_facts(about, block, held, used, slack, lost, at):
+    """What is known of a block beside its pairs."""
+    about[block, HELD], about[block, AT] = held, at
+    about[block, USED], about[block, SLACK], about[block, LOST] = used, slack, slack + lost
+
+
+@inner
+def put_greatest(block_item, block_count, entry, room, item, count, pairs, singles, tally):
+    """The pairs with the greatest counts, from `entry` on, where there is room for so many; there are more pairs of
+    count 1 (`singles`) that it cannot have. Returns how many there are, and the greatest count that has none.
 
     Pairs that are no greater than one for which there is no room are left out with it: nothing that can be
     said of counts depends on them. `tally` is empty, before and after.
     """
-    block, entry = put_block(shape, blocks, scale, level, number)
     top = tally_counts(count, pairs, tally)
-    lost = max(nth_greatest(count, pairs, shape.entries << level, tally, top), np.int64(singles > 0))
+    lost = max(nth_greatest(count, pairs, room, tally, top), np.int64(singles > 0))
     # from the greatest count down: where those of each count begin
     begins, last = 0, len(tally) - 1
     for place in range(top, -1, -1):
@@ -138,27 +165,63 @@ def put_pairs(shape, blocks, scale, level, number, item, count, pairs, singles, 
         to = entry + tally[bucket]
         tally[bucket] += 1
         if bucket == last:  # few, and by comparison
-            while to > entry and blocks.count[to - 1] < often:
-                blocks.item[to], blocks.count[to] = blocks.item[to - 1], blocks.count[to - 1]
+            while to > entry and block_count[to - 1] < often:
+                block_item[to], block_count[to] = block_item[to - 1], block_count[to - 1]
                 to -= 1
-        blocks.item[to], blocks.count[to] = item[i], often
-    tally[: top + 1] = 0
-    blocks.about[block, HELD], blocks.about[block, AT] = held, at
-    blocks.about[block, USED], blocks.about[block, SLACK] = used, slack
-    blocks.about[block, LOST] = slack + lost
+        block_item[to], block_count[to] = item[i], often
+    for place in range(top + 1):
+        tally[place] = 0
+    return used, lost
 
 
 @kernel
-def cut_row(shape, blocks, level, first, size, source, held, at, item, count, tally):
-    """Blocks of a size from elements, of which the first has number `first`; those of each are sorted, and
-    held[i] of block i count, which come first. `item` and `count` have room for the pairs of a block."""
-    for number in range(len(held)):
-        lo = number * size
-        pairs, singles = count_repeated(source[lo:], held[number], item, count)
-        if pairs + singles <= shape.entries << level:
-            pairs, singles = count_sorted(source[lo:], held[number], item, count), 0
-        block = (first + lo) // size
-        put_pairs(shape, blocks, 0, level, block, item, count, pairs, singles, held[number], 0, at[lo], tally)
+def cut_rows(
+    shape, blocks, lowest, rows, first, source, same, held, at, counted, most, item, count, tally
+):  # fmt: skip
+    """Blocks of several sizes, from `lowest` on, from elements of which the first has number `first`.
+
+    source[r] has them sorted within each block of the r-th size, and the last row all of them; of block i of the smallest size held[i] count, which
+    come first, and `counted` of all. `same` as in `count_repeated`, row after row. `item` and `count` have room for
+    all pairs. What they have in the end are those of the last row, as Misra and Gries would have kept them, `most`
+    of them; returned are how many, and what was taken from each.
+    """
+    elements, code = source.shape[1], source.reshape(-1)
+    # once, since each look at a field is counted in and out
+    about, block_item, block_count = blocks.about, blocks.item, blocks.count
+    for row in range(rows):
+        level = lowest + row * shape.radix_bits
+        bits = shape.unit_bits + level
+        if row:
+            for i in range(elements >> bits):
+                held[i] = held[i << shape.radix_bits : (i + 1) << shape.radix_bits].sum()
+        if blocks.size[0, level] == 0:
+            blocks.first[0, level] = first >> bits
+        blocks.size[0, level] += elements >> bits
+        begin, begin_entry = blocks.block_start[0, level], blocks.entry_start[0, level]
+        room, width = blocks.room[0, level], shape.entries << level
+        place = (first >> bits) % room
+        for number in range(elements >> bits):
+            lo = number << bits
+            pairs, singles = count_repeated(code, same, row * elements + lo, held[number], item, count)
+            if pairs + singles <= width:
+                pairs = count_sorted(code[row * elements + lo :], held[number], item, count)
+                singles = 0
+            entry = begin_entry + place * width
+            used, lost = put_greatest(block_item, block_count, entry, width, item, count, pairs, singles, tally)
+            put_facts(about, begin + place, held[number], used, 0, lost, at[lo])
+            place = place + 1 if place + 1 < room else 0
+    last = (len(source) - 1) * elements
+    pairs, singles = count_repeated(code, same, last, counted, item, count)
+    if pairs + singles <= most:
+        return count_sorted(code[last:], counted, item, count), np.int64(0)
+    # what occurs once is below the one for which there is no room, or is that one
+    taken = max(nth_greatest(count, pairs, most, tally, tally_counts(count, pairs, tally)), np.int64(1))
+    tally[:] = 0
+    left = 0
+    for i in range(pairs):
+        item[left], count[left] = item[i], count[i] - taken
+        left += count[left] > 0
+    return left, taken
 
 
 @kernel
@@ -174,18 +237,3 @@ def count_of(item, count, start, used, slack, lost, wanted):
                 break
         most += missing
     return least, most
-
-
-@kernel
-def sum_items(item, count, spared):
-    """Add up counts, and what is spared, of equal items in pairs sorted by item, in place; returns how many
-    items there are."""
-    items = 0
-    for i in range(len(item)):
-        if items and item[i] == item[items - 1]:
-            count[items - 1] += count[i]
-            spared[items - 1] += spared[i]
-        else:
-            item[items], count[items], spared[items] = item[i], count[i], spared[i]
-            items += 1
-    return items

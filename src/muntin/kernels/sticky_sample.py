@@ -25,10 +25,9 @@ def coin(seed, level, number):
 
 
 @kernel
-def level_of(position, end, youngest, highest):
+def level_of(position, end, youngest, highest, level):
     """One element in 2**level is kept where an element is: the block it is in must have come to its end, and
-    be `youngest << level` old."""
-    level = 0
+    be `youngest << level` old. Levels only grow, so the last one is where to begin."""
     while level < highest:
         block_end = ((position >> (level + 1)) + 1) << (level + 1)
         if end - block_end < youngest << (level + 1):
@@ -49,7 +48,7 @@ def thin(code, count, position, at, level, used, end, youngest, highest, seed, c
         place_of[:] = _EMPTY
     kept = 0
     for i in range(used):
-        wanted = level_of(position[i], end, youngest, highest)
+        wanted = level_of(position[i], end, youngest, highest, np.int64(level[i]))
         survives = True
         for each in range(level[i] + 1, wanted + 1):
             half = (position[i] >> (each - 1)) & 1

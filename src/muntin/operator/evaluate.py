@@ -173,7 +173,8 @@ def _lower(
     if kept is not None:
         partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
     if isinstance(call.aggregate, ItemAggregate):
-        return lower_items(call, partials["item_counts"][0].tolist(), texts)
+        ((counts,),) = partials.values()
+        return lower_items(call, counts.tolist(), texts)
     value, valid = call.aggregate.lower(partials)
     if call.text is not None:
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)

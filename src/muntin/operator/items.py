@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.approximate import ApproxCount, Counts
+from muntin.aggregate.approximate import ApproxCount, ApproxCountSummary, Counts
 from muntin.aggregate.contract import is_text
 from muntin.answer import to_arrow
 from muntin.expression import Expression
@@ -15,6 +15,7 @@ from muntin.keys.key_dictionary import Dictionary
 from muntin.operator.reading import CallReading
 from muntin.synopsis.contract import Ints, storage
 from muntin.synopsis.item_code import item_codes, item_values
+from muntin.synopsis.sketch import CountSummary, ItemSummary
 
 
 def lower_items(
@@ -27,12 +28,19 @@ def lower_items(
     if isinstance(call.aggregate, ApproxCount):
         code = _code_of(need.parameters[0], argument, texts)
         return pa.array([call.aggregate.read(each, code) for each in counts], pa.int64())
+    if isinstance(call.aggregate, ApproxCountSummary):
+        return pa.array([_summary_text(each, argument, texts) for each in counts], pa.string())
     rows = [each.frequent(need.parameters[0]) for each in counts]
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     item, lower, upper = np.array([row for some in rows for row in some], np.int64).reshape(-1, 3).T
     values = [_values_of(np.ascontiguousarray(item), argument, texts), *map(pa.array, (lower, lower, upper))]
     struct = pa.StructArray.from_arrays(values, fields=list(call.type.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets), struct, type=call.type)
+
+
+def _summary_text(counts: Counts, argument: Expression, texts: Mapping[Expression, Dictionary]) -> str:
+    assert isinstance(counts, CountSummary)
+    return ItemSummary(_values_of(counts.item, argument, texts), counts).to_text()
 
 
 def _code_of(item: float | str, argument: Expression, texts: Mapping[Expression, Dictionary]) -> int:

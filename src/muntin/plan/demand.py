@@ -74,7 +74,7 @@ def _sketch_of(query: Query) -> str | None:
     needs = [need for call in query.calls for need in needs_of(call)]
     if not needs or any(need.component not in APPROXIMATE for need in needs):
         return None
-    hinted = [need for need in needs if SKETCHES.get(query.hint or "") == need.component]
+    hinted = [need for need in needs if need.component in SKETCHES.get(query.hint or "", ())]
     return query.hint if hinted else sketch_for(needs[0])
 
 

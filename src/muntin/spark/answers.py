@@ -1,4 +1,7 @@
-"""Answers on their way: packed by shards with a few numbers about each micro-batch, unpacked into rows."""
+"""Answers on their way: packed by shards with a few numbers about each micro-batch, unpacked into rows.
+
+Of spread queries (spread.py) each row has what one shard said of one window; they are merged where they are unpacked.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,19 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.spark.job import Job
+from muntin.spark.spread import split_windows, whole_answer
 
 # what a shard gives out: one row or more per micro-batch, numbers in the first one only
 EMITTED = (
-    "shard INT, events BIGINT, late BIGINT, answers BIGINT, greatest BIGINT, state_bytes BIGINT, data BINARY"
+    "shard INT, events BIGINT, late BIGINT, answers BIGINT, greatest BIGINT, state_bytes BIGINT, "
+    "query STRING, window_end BIGINT, data BINARY"
 )
 EMITTED_SCHEMA = pa.schema(
     [("shard", pa.int32()), ("events", pa.int64()), ("late", pa.int64()), ("answers", pa.int64()),
-     ("greatest", pa.int64()), ("state_bytes", pa.int64()), ("data", pa.binary())]
+     ("greatest", pa.int64()), ("state_bytes", pa.int64()), ("query", pa.string()),
+     ("window_end", pa.int64()), ("data", pa.binary())]
 )  # fmt: skip
+UNPACKED = ("query", "window_end", "data")  # what is read of it again
 _ROWS = 1 << 17  # of answers in one piece
 
 
@@ -25,24 +32,49 @@ def emitted_rows(
     events: int, late: int, greatest: int | None, state_bytes: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """Answers of one shard, and statements that were refused, packed; a row even if there are none."""
-    pieces: list[bytes | None] = [None]
-    if answers or refusals:
+    pieces: list[tuple[str | None, int | None, bytes | None]] = [(None, None, None)]
+    route, bucket = job.route_of(shard)
+    count = sum(table.num_rows for table in answers.values())
+    if route.whole:
+        count = 0 if bucket else count  # they are those of all shards together
+        pieces += [(name, end, _to_bytes(table)) for name, end, table in split_windows(answers)]
+    elif answers or refusals:
         told = [job.layout.refusal(*each) for each in refusals.items()]
         table = pa.concat_tables([job.layout.table(answers), *told])
-        pieces = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)] or [None]
-    count = sum(table.num_rows for table in answers.values())
+        parts = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)]
+        pieces = [(None, None, part) for part in parts] or pieces
     for number, piece in enumerate(pieces):
         numbers = (events, late, count, greatest, state_bytes) if number == 0 else (0, 0, 0, greatest, 0)
-        yield (shard, *numbers, piece)
+        yield (shard, *numbers, *piece)
 
 
-def unpack_answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answers in rows that shards gave out."""
+def unpack_answers(
+    job: Job, batches: Iterable[pa.RecordBatch], is_sorted: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The answers in rows that shards gave out. All that was said of a window of a spread query must be among them;
+    if rows are sorted by `query` and `window_end`, one window after the other is held."""
+    held: dict[tuple[str, int], list[pa.Table]] = {}
     for batch in batches:
-        for piece in batch.column("data"):
-            if piece.is_valid:
-                with pa.ipc.open_stream(piece.as_buffer()) as reader:
+        for name, end, piece in zip(*(batch.column(each) for each in UNPACKED), strict=True):
+            if not piece.is_valid:
+                continue
+            with pa.ipc.open_stream(piece.as_buffer()) as reader:
+                if not name.is_valid:
                     yield from reader
+                    continue
+                window = name.as_py(), end.as_py()
+                if is_sorted and window not in held:
+                    yield from _merged(job, held)
+                held.setdefault(window, []).append(reader.read_all())
+    yield from _merged(job, held)
+
+
+def _merged(job: Job, held: dict[tuple[str, int], list[pa.Table]]) -> Iterator[pa.RecordBatch]:
+    """Answers of spread queries; then none are held."""
+    for (name, _), parts in held.items():
+        query, shards = job.whole_query(name)
+        yield from job.layout.table({name: whole_answer(query, shards, pa.concat_tables(parts))}).to_batches()
+    held.clear()
 
 
 def _to_bytes(table: pa.Table) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,6 +40,9 @@ class EventSorter:
         if self._shards == 1:
             yield 0, int(at.min()), _to_bytes(events)
             return
+        if self._keys is None:
+            yield from self._dealt(events, at)
+            return
         bucket = self._bucket_of_event(events)
         order = np.argsort(bucket, kind="stable")
         edges = np.searchsorted(bucket[order], np.arange(self._shards + 1))
@@ -46,6 +50,13 @@ class EventSorter:
             chosen = order[edges[each] : edges[each + 1]]
             if len(chosen):
                 yield each, int(at[chosen].min()), _to_bytes(events.take(pa.array(chosen)))
+
+    def _dealt(self, events: pa.RecordBatch, at: Ints) -> Iterator[tuple[int, int, bytes]]:
+        """Without keys it makes no difference who gets which: as many each, side by side."""
+        edges = np.arange(self._shards + 1) * len(at) // self._shards
+        for each, (lo, hi) in enumerate(itertools.pairwise(edges.tolist())):
+            if lo < hi:
+                yield each, int(at[lo:hi].min()), _to_bytes(events.slice(lo, hi - lo))
 
     def _bucket_of_event(self, events: pa.RecordBatch) -> np.ndarray:
         assert self._keys is not None

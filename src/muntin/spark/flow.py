@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
-from muntin.spark.answers import EMITTED, unpack_answers
+from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.folder import EventFolder
 from muntin.spark.job import Job, plan_job
@@ -50,6 +50,7 @@ def shared_windows(
     shards: int = 4,
     fold: bool = True,
     flush: bool = False,
+    spread: bool = False,
 ) -> DataFrame:
     """The answers of many queries over one DataFrame (or folder), streaming or not: a row for each answer.
 
@@ -64,14 +65,16 @@ def shared_windows(
 
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
-    With `flush` the windows still open at the end of a table are emitted too.
+    With `flush` the windows still open at the end of a table are emitted too. With `spread` approximate queries
+    without GROUP BY over RANGE windows run in all shards: each has a sketch of its share of the events, and
+    what they know of a window is merged.
     """
     is_streaming = df.is_streaming if isinstance(df, EventFolder) else df.isStreaming
     if flush and is_streaming:
         raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
     declared = df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay)
     job = plan_job(
-        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush,
+        declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, spread=spread,
         zone="UTC" if isinstance(df, EventFolder) else zone_of(df, time), is_controlled=control is not None,
     )  # fmt: skip
     if isinstance(df, EventFolder):
@@ -107,7 +110,12 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
         tasks = packed.sparkSession.sparkContext.defaultParallelism
         together = packed.repartition(tasks, "shard").sortWithinPartitions("shard", "start", "origin", "turn")
         emitted = together.mapInArrow(_running(job), EMITTED)
-    return emitted.select("data").mapInArrow(unpack_answers, _spark_schema(job.layout))
+    emitted = emitted.select("shard", *UNPACKED)
+    if job.is_spread:  # all that was said of a window comes together
+        tasks = int(packed.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        emitted = emitted.repartition(tasks, "query", F.coalesce("window_end", "shard"))
+        emitted = emitted if packed.isStreaming else emitted.sortWithinPartitions("query", "window_end")
+    return emitted.mapInArrow(_unpacking(job, not packed.isStreaming), _spark_schema(job.layout))
 
 
 def answers_of(answers: DataFrame, name: str) -> DataFrame:
@@ -135,6 +143,13 @@ def _in_tasks(job: Job, pack: Packing) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         return pack(job, batches, context.partitionId() if context else 0)
+
+    return run
+
+
+def _unpacking(job: Job, is_sorted: bool) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return unpack_answers(job, batches, is_sorted)
 
     return run
 

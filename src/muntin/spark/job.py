@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
 
@@ -23,10 +23,15 @@ from muntin.query import Query
 from muntin.spark.layout import Layout, lay_out
 from muntin.spark.queries import read_query
 from muntin.spark.shard_id import shard_id
+from muntin.spark.spread import is_spread, share_text
 from muntin.stream import Stream
 
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
+_SPREAD = "(spread)"  # the name of their route, which no key has
 NO_LIMIT = 2**62  # bytes of backlog: a runtime hands out windows as soon as they close
+
+
+_WHOLE: dict[tuple[str, str], Query] = {}  # spread queries by job and name, parsed once per process
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,13 @@ class Fold:
 class Route:
     """Queries with the same keys, and how many shards share these."""
 
-    name: str  # the keys, as canonical text; "" without keys
+    name: str  # the keys, as canonical text; "" without keys, "(spread)" where events are dealt out
     keys: str  # the same as it can be written after GROUP BY
     queries: dict[str, str]  # texts by name
     columns: tuple[str, ...]  # that they read, the time among them
     shards: int
     fold: Fold | None  # None: events travel as they are
+    whole: dict[str, str] = field(default_factory=dict)  # of spread queries: the texts that shards answer a share of
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
@@ -93,6 +99,19 @@ class Job:
                 return route, route.ids.index(shard)
         raise MuntinError(f"no route has a shard {shard}")
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether answers are merged from what several shards say."""
+        return any(route.whole for route in self.routes)
+
+    def whole_query(self, name: str) -> tuple[Query, int]:
+        """A spread query, and how many shards answer it."""
+        route = next(each for each in self.routes if name in each.whole)
+        place = self.fingerprint, name
+        if place not in _WHOLE:
+            _WHOLE[place] = read_query(self.stream, route.whole[name])
+        return _WHOLE[place], route.shards
+
     def stream_of(self, route: Route) -> Stream:
         """The stream as the shards of a route see it: only the columns that they need, any delay."""
         fields = [self.stream.schema.field(name) for name in route.columns]
@@ -107,6 +126,7 @@ def plan_job(
     shards: int = 4,
     fold: bool = True,
     flush: bool = False,
+    spread: bool = False,
     zone: str | None = "UTC",
     is_controlled: bool = False,
 ) -> Job:
@@ -124,8 +144,16 @@ def plan_job(
         parsed[route], written[route] = {}, each
     is_declared = bool(parsed)
     is_open = is_declared or is_controlled
+    if spread and is_open:
+        raise MuntinError(
+            "spread is for queries that are all known from the start: leave out keys and control, or spread"
+        )
+    dealt: dict[str, Query] = {}
     for name, sql in queries.items():
         query = read_query(stream, sql)
+        if spread and shards > 1 and is_spread(query):
+            dealt[name] = query
+            continue
         route = key_text(query)
         if is_declared and route not in parsed:
             raise MuntinError(
@@ -133,17 +161,21 @@ def plan_job(
             )
         parsed.setdefault(route, {})[name] = query
         written.setdefault(route, route)
-    if not parsed:
+    if not parsed and not dealt:
         raise MuntinError("there is no query: give at least one, as {name: sql}")
     routes = tuple(
         _plan_route(name, written[name], some, stream, shards, fold and not is_open, is_open)
         for name, some in parsed.items()
     )
+    if dealt:
+        routes += (_plan_spread(dealt, stream, shards),)
     ids = [each for route in routes for each in route.ids]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
     layout = lay_out(
-        {name: query for some in parsed.values() for name, query in some.items()}, zone, is_controlled
+        {name: query for some in (*parsed.values(), dealt) for name, query in some.items()},
+        zone,
+        is_controlled,
     )
     return Job(stream, routes, layout, flush)
 
@@ -173,6 +205,14 @@ def _plan_route(
         shards if name else 1,
         _plan_fold(groups, queries) if fold and all(map(_can_fold, groups)) else None,
     )
+
+
+def _plan_spread(queries: dict[str, Query], stream: Stream, shards: int) -> Route:
+    """The route of queries whose events are dealt out to all shards."""
+    texts = {name: share_text(query, shards) for name, query in queries.items()}
+    shares = {name: read_query(stream, text) for name, text in texts.items()}
+    route = _plan_route(_SPREAD, "", shares, stream, shards, fold=False, is_open=False)
+    return replace(route, whole={name: query.text for name, query in queries.items()})
 
 
 def columns_of(stream: Stream, queries: Iterable[Query]) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ SYNOPSES: dict[str, frozenset[str]] = {
     RangeTree.name: RangeTree.components,
     Panes.name: frozenset(COMPONENTS),
     PairedWindows.name: frozenset(COMPONENTS),
-    **{name: frozenset({component}) for name, component in SKETCHES.items()},
+    **SKETCHES,
 }
 # Those that read single events even where folded slices would do.
 READ_EVENTS = frozenset(

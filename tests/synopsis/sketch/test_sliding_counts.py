@@ -149,6 +149,39 @@ def test_windows_up_to_a_length(
         assert_kept(sketch, summary, stream[count - rows :], 0 if sketch.geometry.is_exact else eps * window)
 
 
+@settings(max_examples=40)
+@given(
+    kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), eps=st.sampled_from([0.5, 0.2, 0.1]),
+    window=st.sampled_from([None, 1000]), nulls=st.booleans(),
+)  # fmt: skip
+def test_blocks_know_what_they_lack(
+    kind: str, seed: int, eps: float, window: int | None, nulls: bool
+) -> None:
+    """Every block, of every size: its pairs by count, and no item beyond what it says that it may have missed."""
+    stream = make(kind, seed, 4000)
+    valid = np.random.default_rng(seed).random(4000) < (0.6 if nulls else 2)
+    sketch = SlidingCounts(eps, window, is_auto=False)
+    sketch.extend(stream, valid)
+    shape, blocks = sketch.geometry.shape, sketch._blocks.arrays
+    for scale, level in np.argwhere(blocks.size > 0).tolist():
+        bits, first = shape.unit_bits + scale + level, int(blocks.first[scale, level])
+        for number in range(first, first + int(blocks.size[scale, level])):
+            place, entry = find_block(shape, blocks, scale, level, number)
+            held, used, slack, lost = blocks.about[place, :4].tolist()
+            part = slice(number << bits, (number + 1) << bits)
+            true = counts(stream[part][valid[part]])
+            assert held == sum(true.values())
+            often = blocks.count[entry : entry + used].tolist()
+            assert often == sorted(often, reverse=True)
+            found = dict(zip(blocks.item[entry : entry + used].tolist(), often, strict=True))
+            assert len(found) == used <= shape.entries << level
+            for item, count in true.items():
+                assert found.get(item, 0) <= count <= found.get(item, 0) + (slack if item in found else lost)
+            if scale == 0 and 1 << bits <= sketch.geometry.base:  # counted at once: nothing is taken away
+                assert slack == 0
+                assert lost == max((often for item, often in true.items() if item not in found), default=0)
+
+
 def test_entries_are_within_the_papers_bound() -> None:
     for kind in KINDS:
         for inverse in (4, 8, 16):

@@ -42,6 +42,8 @@ class BlockStore:
     def fit(self, sketched: int, needed_from: int) -> None:
         """Have as many scales as the oldest block asks for; one more is no waste."""
         scales = 1 + int(scale_of(self.shape, sketched + self.shape.margin - needed_from))
+        if self.scales - 1 <= scales <= self.scales:  # nearly always
+            return
         top = np.flatnonzero(self.arrays.size.any(axis=1))
         fewest = max(scales, int(top[-1]) + 1 if len(top) else 1)
         if scales > self.scales or fewest < self.scales - 1:

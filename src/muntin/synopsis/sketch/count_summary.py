@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.sliding_counts import sum_items
+from muntin.kernels.item_numbers import sum_items
 from muntin.synopsis.contract import Ints
+from muntin.synopsis.sketch.scratch import slots
 
 
 class Frequent(NamedTuple):
@@ -33,7 +34,7 @@ class CountSummary:
     """
 
     def __init__(self, item: Ints, count_of: Ints, spared: Ints, count: int, slack: int, left_out: int):
-        self.item = item  # ascending
+        self.item = item  # each once, in no order
         self.count_of = count_of
         self.spared = spared
         self.count = count
@@ -42,10 +43,8 @@ class CountSummary:
 
     @staticmethod
     def of(item: Ints, count_of: Ints, spared: Ints, count: int, slack: int, left_out: int) -> CountSummary:
-        """Of pairs in any order, of which several may be of one item; O(pairs log pairs)."""
-        order = _order(item)
-        item, count_of, spared = item[order], count_of[order], spared[order]
-        items = sum_items(item, count_of, spared)
+        """Of pairs of which several may be of one item, in arrays that become its own; O(pairs)."""
+        items = sum_items(item, count_of, spared, slots(len(item)))
         return CountSummary(item[:items], count_of[:items], spared[:items], count, slack, left_out)
 
     @property
@@ -54,10 +53,11 @@ class CountSummary:
         return self.slack + self.left_out
 
     def bounds(self, item: int) -> tuple[int, int]:
-        """How often an item occurs, at least and at most; O(log items)."""
-        at = int(np.searchsorted(self.item, item))
-        if at == len(self.item) or self.item[at] != item:
+        """How often an item occurs, at least and at most; O(items)."""
+        found = np.flatnonzero(self.item == item)
+        if not len(found):
             return 0, self.error
+        at = int(found[0])
         least = int(self.count_of[at])
         return least, least + self.error - int(self.spared[at])
 
@@ -73,7 +73,7 @@ class CountSummary:
 
     @staticmethod
     def merge(summaries: Sequence[CountSummary]) -> CountSummary:
-        """Of all that several summaries are of; O(their size log size)."""
+        """Of all that several summaries are of; O(their size)."""
         return CountSummary.of(
             np.concatenate([each.item for each in summaries]),
             np.concatenate([each.count_of for each in summaries]),
@@ -83,17 +83,3 @@ class CountSummary:
             sum(each.left_out for each in summaries),
         )
 
-
-def _order(item: Ints) -> Ints:
-    """As `np.argsort`; several times as fast where an item and its place fit one number, which is then sorted.
-
-    >>> _order(np.array([7, -9, 7])).tolist()
-    [1, 0, 2]
-    """
-    bits = len(item).bit_length()
-    if not len(item) or (int(item.max()) - int(item.min())).bit_length() + bits > 62:
-        return np.argsort(item)
-    both = (item - item.min()) << bits | np.arange(len(item))
-    both.sort()
-    order: Ints = both & ((1 << bits) - 1)
-    return order

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
 from muntin.aggregate.holistic import pick_quantile
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints, Need, dtype_of
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.count_summary import CountSummary
-from muntin.synopsis.sketch.kinds import Promise, make_sketch, partials_of
+from muntin.synopsis.sketch.kinds import Promise, is_of_items, make_sketch, partials_of
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 
 _INT = np.dtype(np.int64)
@@ -43,7 +44,7 @@ class KeyedTrack:
         self.promise = promise
         self.known_since = known_since
         self.forgotten_before = LONG_AGO  # windows that begin before this instant have lost values
-        self.is_quantile = need.component == "approx_quantile"
+        self.is_quantile = not is_of_items(need)
         self.heavy: dict[int, Any] = {}
         dtype = dtype_of(need) if self.is_quantile else _INT
         self._light = Columns({"key": _INT, "value": dtype, "at": _INT})
@@ -106,7 +107,15 @@ class KeyedTrack:
                 summaries[at] = CountSummary.merge([known, summaries[at]])
             return partials_of(wanted, summaries)
         partials: dict[Need, Partial] = {}
+        whole = [need for need in wanted if need.component in SUMMARIES]
+        if whole:
+            known = [_exact_quantiles(value[lo:hi]) for lo, hi in itertools.pairwise(offset)]
+            for at, key in heavy:
+                known[at] = QuantileSummary.merge([self.heavy[key].summary(since=since), known[at]])
+            partials |= partials_of(whole, known)
         for need in wanted:
+            if need in whole:
+                continue
             picked, count = pick_quantile(value, offset, need.parameters[0])
             partials[need] = (picked, count, np.zeros(width))
         for at, key in heavy:

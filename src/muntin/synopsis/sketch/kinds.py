@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
 from muntin.synopsis.contract import Need, dtype_of
 from muntin.synopsis.item_code import item_codes
@@ -20,11 +21,15 @@ from muntin.synopsis.sketch.sliding_counts import SlidingCounts
 from muntin.synopsis.sketch.sliding_quantiles import SlidingQuantiles
 
 Sketch = SlidingQuantiles | SlidingCounts | SampledQuantiles | SampledCounts
-SKETCHES: dict[str, str] = {  # by name, with the component that each serves
-    SlidingQuantiles.name: "approx_quantile",
-    SlidingCounts.name: "item_counts",
-    SampledQuantiles.name: "approx_quantile",
-    SampledCounts.name: "item_counts",
+_OF_NUMBERS, _OF_ITEMS = (
+    frozenset({"approx_quantile", "quantile_summary"}),
+    frozenset({"item_counts", "item_summary"}),
+)
+SKETCHES: dict[str, frozenset[str]] = {  # by name, with the components that each serves
+    SlidingQuantiles.name: _OF_NUMBERS,
+    SlidingCounts.name: _OF_ITEMS,
+    SampledQuantiles.name: _OF_NUMBERS,
+    SampledCounts.name: _OF_ITEMS,
 }
 _CERTAIN = {SlidingQuantiles.name, SlidingCounts.name}
 
@@ -44,8 +49,8 @@ class Promise(NamedTuple):
 
 def promise_of(need: Need, name: str | None = None) -> Promise:
     """What a need asks of a sketch, which may be one that never fails: its parameters are what it is of (phi,
-    support or item), eps and perhaps delta."""
-    promise = Promise(*need.parameters[1:])
+    support or item; nothing of a summary), eps and perhaps delta."""
+    promise = Promise(*need.parameters[need.component not in SUMMARIES :])
     return Promise(promise.eps) if name in _CERTAIN else promise
 
 
@@ -59,13 +64,18 @@ def tightest(promises: Sequence[Promise]) -> Promise:
     return Promise(min(each.eps for each in promises), min(deltas) if len(deltas) == len(promises) else None)
 
 
+def is_of_items(need: Need) -> bool:
+    """Whether what is asked for are counts of items, not quantiles."""
+    return need.component in _OF_ITEMS
+
+
 def sketch_for(need: Need) -> str:
     """The sketch that keeps a need's promise in the least space.
 
     Counts from a sample are always smaller. Quantiles are only if eps is large: a sample grows with 1 / eps^2.
     """
     promise = promise_of(need)
-    if need.component == "item_counts":
+    if is_of_items(need):
         return SlidingCounts.name if promise.delta is None else SampledCounts.name
     if promise.delta is None:
         return SlidingQuantiles.name
@@ -90,15 +100,15 @@ def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:
 
 def element_codes(need: Need, value: Array) -> Array:
     """What a sketch takes in: items as codes, numbers as they are."""
-    return item_codes(value) if need.component == "item_counts" else value
+    return item_codes(value) if is_of_items(need) else value
 
 
 def partials_of(needs: Sequence[Need], summaries: Sequence[Any]) -> dict[Need, Partial]:
     """Partials of needs that one sketch serves, a slot for each summary; None: of an empty window."""
-    read: Callable[[Need, Sequence[Any]], Partial] = (
-        _quantiles if needs and needs[0].component == "approx_quantile" else _counts
-    )
-    return {need: read(need, summaries) for need in needs}
+    return {
+        need: _quantiles(need, summaries) if need.component == "approx_quantile" else _whole(summaries)
+        for need in needs
+    }
 
 
 def _quantiles(need: Need, summaries: Sequence[QuantileSummary]) -> Partial:
@@ -110,7 +120,7 @@ def _quantiles(need: Need, summaries: Sequence[QuantileSummary]) -> Partial:
     return value, count, error
 
 
-def _counts(need: Need, summaries: Sequence[CountSummary]) -> Partial:
+def _whole(summaries: Sequence[QuantileSummary | CountSummary]) -> Partial:
     found = np.empty(len(summaries), object)
     found[:] = summaries
     return (found,)

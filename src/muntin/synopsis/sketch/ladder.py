@@ -19,7 +19,6 @@ from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh
 from muntin.synopsis.sketch.geometry import Geometry, coarser
 from muntin.synopsis.sketch.rising import WAITS, Rising
-from muntin.synopsis.sketch.scratch import scratch
 
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
 _PART = 2**13  # elements that come at a time where all are kept
@@ -170,7 +169,7 @@ class Ladder(ABC, Generic[R]):
         run = self._cut(first, code, valid, at)
         if first < self.needed_from:
             self._blocks.promote(sketched, self.needed_from)
-        for bits, rising in reversed(self._rising.items()):  # what a large one is fed is enough for a smaller
+        for bits, rising in sorted(self._rising.items()):
             if first & ((1 << bits) - 1) == 0:
                 rising.begin(first, int(at[0]))
             if rising.start < self.needed_from:
@@ -196,7 +195,7 @@ class Ladder(ABC, Generic[R]):
             if bits not in self._rising:
                 smaller = self._rising.get(bits - shape.radix_bits)
                 if smaller is not None and not geometry.window and smaller.start == first >> bits << bits:
-                    self._rising[bits] = smaller.clone()
+                    self._rising[bits] = self._outgrown(smaller, bits, first)
                 else:
                     self._rising[bits] = self._rise(bits)
         for bits in [each for each in self._rising if each > wanted.stop + 1]:
@@ -240,39 +239,20 @@ class Ladder(ABC, Generic[R]):
     def _rise(self, bits: int) -> R:
         """A rising block of that size."""
 
+    def _block_levels(self) -> range:
+        """Levels of the blocks that are cut from a run."""
+        shape = self.geometry.shape
+        highest = min(shape.levels, self.geometry.base_bits - shape.unit_bits + 1)
+        return range(int(lowest_level(shape, 0)), highest, shape.radix_bits)
+
+    @abstractmethod
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Any:
-        """Make the blocks of all sizes up to `base`; returns the run that rising blocks are fed with.
+        """Make the blocks of all sizes up to `base`; returns the run that rising blocks are fed with."""
 
-        Small blocks are sorted before those that they are parts of, each time by NumPy, which has the widest
-        instructions that the processor knows.
-        """
-        shape, base = self.geometry.shape, self.geometry.base
-        source, is_whole = self._sortable(code), bool(valid.all())
-        if not is_whole:
-            source[~valid] = np.iinfo(source.dtype).max  # behind all that count
-        for level in range(int(lowest_level(shape, 0)), shape.levels, shape.radix_bits):
-            size = 1 << (shape.unit_bits + level)
-            if size > base:
-                break
-            source.reshape(-1, size).sort(axis=1)
-            held = np.full(base // size, size) if is_whole else valid.reshape(-1, size).sum(axis=1)
-            self._cut_row(level, first, size, source, held, at)
-        source.sort()  # as it is already, unless it is less than a block
-        return self._run(source[: int(valid.sum())])
-
-    def _sortable(self, code: Ints) -> Ints:
-        """A copy of codes, to be sorted."""
-        source = scratch("source", len(code))
-        source[:] = code
-        return source
-
-    @abstractmethod
-    def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
-        """Make the blocks of a size from elements that are sorted in each; of block i `held[i]` count."""
-
-    @abstractmethod
-    def _run(self, source: Ints) -> Any:
-        """What rising blocks are fed with, of sorted elements that count."""
+    def _outgrown(self, smaller: R, bits: int, sketched: int) -> R:
+        """A rising block of that size which begins where the next smaller one did."""
+        other: R = smaller.clone()
+        return other
 
     @abstractmethod
     def _feed(self, rising: R, bits: int, run: Any) -> None:

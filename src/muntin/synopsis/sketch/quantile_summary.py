@@ -8,11 +8,14 @@ from math import lcm
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.aggregate.holistic import as_written
+from muntin.errors import MuntinError
 from muntin.kernels.sliding_quantiles import select_shares
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.order_code import OrderCode
+from muntin.synopsis.sketch.summary_text import QUANTILES, pack_summary, unpack_summary
 
 
 class QuantileSummary:
@@ -69,9 +72,28 @@ class QuantileSummary:
         values: list[Any] = self.codes.values(found).tolist()
         return values
 
+    def to_text(self) -> str:
+        """All of it, for `from_text` and `merge_summaries`, anywhere."""
+        runs = {"length": (self.stop - self.start).tolist(), "weight": self.weight.tolist()}
+        facts = {"share": self.share, "count": self.count, "slack": self.slack, "left_out": self.left_out}
+        item = [self.item[lo:hi] for lo, hi in zip(self.start, self.stop, strict=True)]
+        values = pa.array(np.concatenate([np.zeros(0, np.int64), *item]))
+        return pack_summary(QUANTILES, {"dtype": self.codes.dtype.str} | facts | runs, {"code": values})
+
+    @staticmethod
+    def from_text(text: str) -> QuantileSummary:
+        """What `to_text` wrote."""
+        facts, columns = unpack_summary(text, QUANTILES)
+        length = np.array(facts.pop("length"), np.int64)
+        stop, weight = np.cumsum(length), np.array(facts.pop("weight"), np.int64)
+        codes = OrderCode("max", np.dtype(facts.pop("dtype")))
+        return QuantileSummary(codes, columns["code"].to_numpy(), stop - length, stop, weight, **facts)
+
     @staticmethod
     def merge(summaries: Sequence[QuantileSummary]) -> QuantileSummary:
         """Of all that several summaries are of; O(their size)."""
+        if len({each.codes.dtype for each in summaries}) > 1:
+            raise MuntinError("summaries of integers and of floating-point numbers do not merge")
         share = lcm(*(each.share for each in summaries))
         before = np.cumsum([0, *(len(each.item) for each in summaries)])
         return QuantileSummary(

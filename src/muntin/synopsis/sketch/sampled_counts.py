@@ -55,7 +55,8 @@ class SampledCounts(StickySample):
     def summary(self, rows: int | None = None, since: int | None = None) -> CountSummary:
         """What is known of the last `rows` elements, or of all `since` an instant."""
         first = self._from(rows, since)
-        code, count, position = (self._kept[name][first:] for name in ("code", "count", "position"))
+        code, count = self._kept["code"][first:].copy(), self._kept["count"][first:].copy()
+        position = self._kept["position"][first:]
         if since is not None:
             elements = self.end - int(position[0]) if len(position) else 0
         else:

@@ -43,3 +43,12 @@ def scratch(name: str, size: int, dtype: type = np.int64) -> np.ndarray[Any, Any
     if array is None or len(array) < size:
         array = _scratch.arrays[name] = np.empty(max(1024, 2 * size), dtype)
     return array[:size]
+
+
+def slots(items: int) -> np.ndarray[Any, Any]:
+    """A hash table with anything in it, with places for twice as many items, until the same thread asks again.
+
+    >>> len(slots(5)), len(slots(9))
+    (16, 32)
+    """
+    return scratch("slots", 1 << max(2 * items - 1, 1).bit_length(), np.int32)

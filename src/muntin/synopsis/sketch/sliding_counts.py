@@ -26,22 +26,24 @@ is allowed, since those of k - 1 miss an item that occurs exactly that often.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from muntin.kernels.sliding_counts import BUCKETS, count_of, count_sorted, cut_row, feed, prune, put_pairs
+from muntin.kernels.item_numbers import count_items
+from muntin.kernels.sliding_counts import BUCKETS, count_of, cut_rows, feed, prune, put_pairs
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.rising import Rising
-from muntin.synopsis.sketch.scratch import scratch
+from muntin.synopsis.sketch.scratch import scratch, slots, unchanged
 
 
 class Pairs(NamedTuple):
-    """Items and counts, sorted by item, of so many elements; counts may be too low by `slack`."""
+    """Items and counts of so many elements; counts may be too low by `slack`."""
 
     item: Ints
     often: Ints
@@ -155,9 +157,10 @@ class SlidingCounts(Ladder[RisingCounts]):
         """The newest elements from an index on, counted."""
         newest = (self._fresh_from, self.end)
         if first or self._counted is None or self._counted[0] != newest:
-            source = self._sortable(self._fresh.counted(first))
-            source.sort()
-            pairs = _count(source)
+            code = self._fresh.counted(first)
+            item, count = np.empty(len(code), np.int64), np.empty(len(code), np.int64)
+            items = count_items(code, slots(len(code)), item, count)
+            pairs = Pairs(item[:items], count[:items], len(code), 0)
             if first:
                 return pairs
             self._counted = (newest, pairs)
@@ -166,29 +169,67 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _rise(self, bits: int) -> RisingCounts:
         return RisingCounts(self._entries_of(bits))
 
-    def _sortable(self, code: Ints) -> Ints:
-        """As half as many bytes if they fit, which are sorted in half the time."""
-        if not len(code) or not -(2**31) <= int(code.min()) <= int(code.max()) < 2**31 - 1:
-            return super()._sortable(code)
-        source = scratch("short source", len(code), np.int32)
-        source[:] = code
+    def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> dict[int, Pairs]:
+        """Elements are sorted for each size of blocks anew, by NumPy, which has the widest instructions that the
+        processor knows; as they came, since what is sorted in parts already takes it half as long again. The run
+        is of pairs, sorted by item, by the most that there may be."""
+        shape, levels, is_whole = self.geometry.shape, self._block_levels(), bool(valid.all())
+        sizes = [1 << (shape.unit_bits + level) for level in levels]
+        source = self._sortable(code, len({*sizes, len(code)}))
+        if not is_whole:
+            source[-1, ~valid] = np.iinfo(source.dtype).max  # behind all that count
+        for row, size in enumerate(sizes):
+            if size < len(code):
+                source[row] = source[-1]
+                source[row].reshape(-1, size).sort(axis=1)
+        source[-1].sort()
+        size = sizes[0] if sizes else len(code)
+        held = unchanged(len(code) // size, size) if is_whole else valid.reshape(-1, size).sum(axis=1)
+        most, *fewer = sorted({self._entries_of(bits) for bits in self._rising}, reverse=True) or [0]
+        item, count = scratch("item", len(code)), scratch("count", len(code))
+        counted = len(code) if is_whole else int(valid.sum())
+        pairs, taken = cut_rows(
+            shape, self._blocks.arrays, levels.start, len(levels), first, source, _same(source), held.copy(), at,
+            counted, most, item, count, self._tally,
+        )  # fmt: skip
+        run = {most: Pairs(item[:pairs], count[:pairs], counted, taken)}
+        for more, less in itertools.pairwise([most, *fewer]):
+            run[less] = _pruned(run[more], less)
+        return run
+
+    def _sortable(self, code: Ints, rows: int) -> Ints:
+        """Room for so many copies of codes, of which the last is there; of half as many bytes if they fit, which are
+        sorted in half the time."""
+        is_short = -(2**31) <= int(code.min()) and int(code.max()) < 2**31 - 1
+        room = scratch("short source", rows * len(code), np.int32) if is_short else None
+        source = (scratch("source", rows * len(code)) if room is None else room).reshape(rows, -1)
+        source[-1] = code
         return source
 
-    def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
-        room = scratch("item", size), scratch("count", size)
-        cut_row(
-            self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at, *room, self._tally
-        )
+    def _outgrown(self, smaller: RisingCounts, bits: int, sketched: int) -> RisingCounts:
+        below = bits - self.geometry.shape.radix_bits
+        if not self._is_fed_by(below, bits) or sketched & ((1 << below) - 1) == 0:
+            return smaller.clone()
+        other = self._rise(bits)
+        other.begin(smaller.start, smaller.at)
+        return other
 
-    def _run(self, source: Ints) -> dict[int, Pairs]:
-        return {self.geometry.base: _count(source)}  # by the most pairs it may have
+    def _is_fed_by(self, below: int, bits: int) -> bool:
+        """Whether a rising block is fed with those of the next smaller size when they are finished: if they are as
+        exact as it must be."""
+        return below in self._rising and self._entries_of(below) >= self._entries_of(bits)
 
     def _feed(self, rising: RisingCounts, bits: int, run: dict[int, Pairs]) -> None:
-        most = self._entries_of(bits)
-        if most not in run:
-            fewest = min((each for each in run if each > most), default=0)
-            run[most] = _pruned(run[fewest], most) if fewest else run[max(run)]
-        pairs = run[most]
+        most, below = self._entries_of(bits), bits - self.geometry.shape.radix_bits
+        if self._is_fed_by(below, bits):
+            if self.sketched & ((1 << below) - 1):
+                return
+            smaller = self._rising[below]
+            pairs = Pairs(
+                smaller.item[: smaller.used], smaller.count[: smaller.used], smaller.held, smaller.slack
+            )
+        else:
+            pairs = run[most]
         room = rising.used + len(pairs.item)
         both = scratch("merged item", room), scratch("merged count", room)
         used, taken = feed(rising.item, rising.count, rising.used, pairs.item, pairs.often, len(pairs.item),
@@ -203,7 +244,7 @@ class SlidingCounts(Ladder[RisingCounts]):
 
     def _finish(self, rising: RisingCounts, scale: int, level: int, number: int) -> None:
         put_pairs(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.item, rising.count,
-                  rising.used, 0, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
+                  rising.used, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is there; items are codes of a dictionary."""
@@ -241,10 +282,14 @@ class SlidingCounts(Ladder[RisingCounts]):
             assert 0 <= slack <= lost <= held
 
 
-def _count(run: Ints) -> Pairs:
-    item, count = np.empty(len(run), np.int64), np.empty(len(run), np.int64)
-    pairs = count_sorted(run, len(run), item, count)
-    return Pairs(item[:pairs], count[:pairs], len(run), 0)
+def _same(source: Ints) -> Ints:
+    """Which elements are like those before them: bits, 64 to a word, one row after the other."""
+    code = source.ravel()
+    flags = scratch("flags", -(-len(code) // 64) * 64, np.bool_)
+    flags[:1] = flags[len(code) :] = False
+    np.equal(code[1:], code[:-1], out=flags[1 : len(code)])
+    same: Ints = np.packbits(flags, bitorder="little").view(np.int64)
+    return same
 
 
 def _pruned(pairs: Pairs, most: int) -> Pairs:

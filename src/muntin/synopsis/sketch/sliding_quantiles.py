@@ -37,7 +37,7 @@ from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.number_codes import coded_parts
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 from muntin.synopsis.sketch.rising import Rising
-from muntin.synopsis.sketch.scratch import scratch
+from muntin.synopsis.sketch.scratch import scratch, unchanged
 
 
 class RisingQuantiles(Rising):
@@ -145,11 +145,21 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         # more tuples than Greenwald and Khanna had of any stream here; else it grows
         return RisingQuantiles(3 * self._entries_of(bits) + 64)
 
-    def _cut_row(self, level: int, first: int, size: int, source: Ints, held: Ints, at: Ints) -> None:
-        cut_row(self.geometry.shape, self._blocks.arrays, level, first, size, source, held, at)
-
-    def _run(self, source: Ints) -> Ints:
-        return source
+    def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Ints:
+        """Small blocks are sorted before those that they are parts of, each time by NumPy, which has the widest
+        instructions that the processor knows."""
+        shape, base, blocks = self.geometry.shape, self.geometry.base, self._blocks.arrays
+        source, is_whole = scratch("source", len(code)), bool(valid.all())
+        source[:] = code
+        if not is_whole:
+            source[~valid] = np.iinfo(np.int64).max  # behind all that count
+        for level in self._block_levels():
+            size = 1 << (shape.unit_bits + level)
+            source.reshape(-1, size).sort(axis=1)
+            held = unchanged(base // size, size) if is_whole else valid.reshape(-1, size).sum(axis=1)
+            cut_row(shape, blocks, level, first, size, source, held, at)
+        source.sort()  # as it is already, unless it is less than a block
+        return source[: int(valid.sum())]
 
     def _feed(self, rising: RisingQuantiles, bits: int, run: Ints) -> None:
         rising.held += len(run)

@@ -17,7 +17,7 @@ from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Need
 from muntin.synopsis.ring import EventRing
-from muntin.synopsis.sketch.kinds import Promise, Sketch, element_codes, make_sketch
+from muntin.synopsis.sketch.kinds import Promise, Sketch, element_codes, is_of_items, make_sketch
 from muntin.window import Unit, Window
 
 _WORTH_A_COPY = 2**14  # events whose feeding costs more than a copy
@@ -149,7 +149,7 @@ class SketchTrack:
         part = slice(lo - self.store.dropped, hi - self.store.dropped)
         value, valid = self.store.column(self.need.input, self.where, part)
         at = self.store.at[part] if self.unit == "time" else np.arange(lo, hi)
-        if self.need.component == "approx_quantile" and value.dtype == np.float64:
+        if not is_of_items(self.need) and value.dtype == np.float64:
             valid = valid & (value == value)  # NaN is no value
         kept = slice(None) if bool(valid.all()) else valid
         sketch.extend(element_codes(self.need, value[kept]), at=at[kept])

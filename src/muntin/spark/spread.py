@@ -1,0 +1,120 @@
+"""Spread queries: approximate ones without keys, answered by all shards together.
+
+Every shard has the sketch of a share of the events, dealt out as they come, and gives out the *summary* of each window
+in place of its answer (APPROX_QUANTILE_SUMMARY, APPROX_COUNT_SUMMARY). A last step merges those of a window and makes
+the answer. A window is cut by time, and each shard is within eps of its own share of it, wherever its blocks begin: so
+the sum is within eps of all. Where a promise may fail by a chance, each shard has an equal part of that chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate import AGGREGATES
+from muntin.aggregate.approximate import (
+    APPROXIMATE_NAMES,
+    ApproxCount,
+    ApproxCountSummary,
+    ApproxFrequent,
+    ItemAggregate,
+)
+from muntin.answer import to_arrow
+from muntin.operator.reading import answer_type
+from muntin.plan.demand import needs_of
+from muntin.query import Call, Query
+from muntin.synopsis.contract import storage
+from muntin.synopsis.sketch import ItemSummary, QuantileSummary, merge_summaries
+from muntin.synopsis.sketch.kinds import partials_of, promise_of
+
+Summary = QuantileSummary | ItemSummary
+
+
+def is_spread(query: Query) -> bool:
+    """Whether all shards can answer a query together."""
+    return (
+        not query.keys
+        and query.hint is None
+        and bool(query.calls)
+        and all(call.function in APPROXIMATE_NAMES and call.window.is_time for call in query.calls)
+    )
+
+
+def share_text(query: Query, shards: int) -> str:
+    """The query that each shard answers for its share: all summaries that the whole one is made of."""
+    items = [f"{text} AS {name}" for text, name in _summaries(query, shards).items()]
+    window = f" {query.window}" if query.window else ""
+    where = f" WHERE {query.where}" if query.where else ""
+    return f'SELECT {", ".join(items)} FROM "{query.stream.name}"{window}{where}'
+
+
+def _summaries(query: Query, shards: int) -> dict[str, str]:
+    """The calls of `share_text`, with the names of their columns."""
+    texts = dict.fromkeys(_summary_text(call, shards) for call in query.calls)
+    return {text: f"s{number}" for number, text in enumerate(texts)}
+
+
+def _summary_text(call: Call, shards: int) -> str:
+    (need,) = needs_of(call)
+    eps, delta = promise_of(need)
+    name = f"approx_{'count' if isinstance(AGGREGATES[call.function], ItemAggregate) else 'quantile'}_summary"
+    chance = () if delta is None else (f"{delta / shards:.20f}",)
+    kept = f" FILTER (WHERE {call.filter})" if call.filter else ""
+    return f"{name.upper()}({', '.join([str(call.argument), f'{eps:.20f}', *chance])}){kept} OVER {call.window}"
+
+
+def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
+    """The answer of one window, if HAVING lets it pass, from what the shards said of it: a row each."""
+    merged: dict[str, Summary] = {
+        text: merge_summaries(parts[name].to_pylist()) for text, name in _summaries(query, shards).items()
+    }
+    named: dict[str, pa.Array] = {
+        f"${number}": _lower(call, merged[_summary_text(call, shards)])
+        for number, call in enumerate(query.calls)
+    }
+    if query.having is not None and not query.having.evaluate(named)[0].as_py():
+        return query.answer_schema().empty_table()
+    values = [output.expression.evaluate(named) for output in query.outputs]
+    bounds = [parts[side].combine_chunks()[:1] for side in ("window_start", "window_end")]
+    complete = pa.array([all(parts["complete"].to_pylist())])
+    return pa.Table.from_arrays([*values, *bounds, complete], schema=query.answer_schema())
+
+
+def _lower(call: Call, summary: Summary) -> pa.Array:
+    """The answer of a call, as one element."""
+    aggregate, kind = AGGREGATES[call.function], answer_type(call)
+    (need,) = needs_of(call)
+    if isinstance(summary, QuantileSummary):
+        value, valid = aggregate.lower({need.component: partials_of([need], [summary])[need]})
+        return to_arrow(value, valid, kind)
+    if isinstance(aggregate, ApproxCount):
+        return pa.array([aggregate.read(summary.counts, _place(call, summary))], kind)
+    if isinstance(aggregate, ApproxCountSummary):
+        return pa.array([summary.to_text()], kind)
+    assert isinstance(aggregate, ApproxFrequent)
+    rows = [
+        {"item": each.item, "estimate": each.lower, "lower": each.lower, "upper": each.upper}
+        for each in summary.frequent(need.parameters[0])
+    ]
+    return pa.array([rows], kind)
+
+
+def _place(call: Call, summary: ItemSummary) -> int:
+    """Where the item is that APPROX_COUNT counts: text, or a number as state keeps it."""
+    item, kind = call.parameters[0], summary.value.type
+    if isinstance(item, str):
+        return summary.find(item)
+    kept = np.array([item], storage(kind))
+    return summary.find(to_arrow(kept, np.ones(1, np.bool_), kind)[0].as_py())
+
+
+def split_windows(answers: Mapping[str, pa.Table]) -> Sequence[tuple[str, int, Any]]:
+    """What a shard said of each window, with the query and when the window ends, or it is looked up."""
+    found = []
+    for name, table in answers.items():
+        ends = table["window_end"].combine_chunks().view(pa.int64()).to_pylist()
+        found += [(name, end, table.slice(row, 1)) for row, end in enumerate(ends)]
+    return found

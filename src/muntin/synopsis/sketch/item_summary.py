@@ -1,0 +1,96 @@
+"""What is known of how often values occur in one window: counts of items that have left their dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import MuntinError
+from muntin.synopsis.sketch.count_summary import CountSummary, Frequent
+from muntin.synopsis.sketch.summary_text import COUNTS, pack_summary, unpack_summary
+
+
+class ItemSummary:
+    """As `CountSummary`, with values of any type in place of codes.
+
+    >>> known = CountSummary.of(np.array([0, 1]), np.array([6, 2]), np.array([0, 0]), 10, 2, 0)
+    >>> summary = ItemSummary(pa.array(["a", "b"]), known)
+    >>> both = ItemSummary.merge([summary, ItemSummary.from_text(summary.to_text())])
+    >>> both.bounds("b"), both.bounds("c"), both.frequent(0.5), both.count, both.error
+    ((4, 8), (0, 4), [Frequent(item='a', lower=12, upper=16)], 20, 4)
+    """
+
+    def __init__(self, value: pa.Array, counts: CountSummary):
+        """`value[i]` is the i-th item of `counts`."""
+        self.value = value
+        self.counts = CountSummary(
+            np.arange(len(value)), counts.count_of, counts.spared, counts.count, counts.slack, counts.left_out
+        )
+
+    @property
+    def count(self) -> int:
+        """Elements that were counted."""
+        return self.counts.count
+
+    @property
+    def error(self) -> int:
+        """By how much a count may be too low."""
+        return self.counts.error
+
+    def bounds(self, item: Any) -> tuple[int, int]:
+        """How often a value occurs, at least and at most; O(items)."""
+        return self.counts.bounds(self.find(item))
+
+    def find(self, item: Any) -> int:
+        """The place of a value; one that no item has if it is not there."""
+        wanted = pa.array([item], self.value.type)
+        return int(_numbered([self.value, wanted]).indices[len(self.value)].as_py())
+
+    def frequent(self, support: float | Fraction) -> list[Frequent]:
+        """As that of `CountSummary`."""
+        found = self.counts.frequent(support)
+        items = self.value.take(pa.array([each.item for each in found], pa.int64())).to_pylist()
+        return [each._replace(item=item) for each, item in zip(found, items, strict=True)]
+
+    @staticmethod
+    def merge(summaries: Sequence[ItemSummary]) -> ItemSummary:
+        """Of all that several summaries are of; O(their size)."""
+        if len({each.value.type for each in summaries}) > 1:
+            raise MuntinError("summaries of items of different types do not merge")
+        values = _numbered([each.value for each in summaries])
+        coded = np.split(values.indices.to_numpy(), np.cumsum([len(each.value) for each in summaries])[:-1])
+        parts = [
+            CountSummary(
+                code.astype(np.int64), each.counts.count_of, each.counts.spared, each.count, each.counts.slack,
+                each.counts.left_out,
+            )
+            for code, each in zip(coded, summaries, strict=True)
+        ]  # fmt: skip
+        # items of the sum are in order of first appearance, as the values of a dictionary
+        return ItemSummary(values.dictionary, CountSummary.merge(parts))
+
+    def to_text(self) -> str:
+        """All of it, for `from_text` and `merge_summaries`, anywhere."""
+        facts = {"count": self.count, "slack": self.counts.slack, "left_out": self.counts.left_out}
+        columns = {
+            "item": self.value,
+            "count": pa.array(self.counts.count_of),
+            "spared": pa.array(self.counts.spared),
+        }
+        return pack_summary(COUNTS, facts, columns)
+
+    @staticmethod
+    def from_text(text: str) -> ItemSummary:
+        """What `to_text` wrote."""
+        facts, columns = unpack_summary(text, COUNTS)
+        count_of, spared = columns["count"].to_numpy(), columns["spared"].to_numpy()
+        return ItemSummary(columns["item"], CountSummary(np.arange(len(count_of)), count_of, spared, **facts))
+
+
+def _numbered(values: Sequence[pa.Array]) -> pa.DictionaryArray:
+    """All values, numbered in order of first appearance."""
+    return pa.concat_arrays(values).dictionary_encode()

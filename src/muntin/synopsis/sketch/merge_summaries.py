@@ -1,0 +1,25 @@
+"""Several summaries become one: of windows, keys, shards or engines that share no event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muntin.errors import MuntinError
+from muntin.synopsis.sketch.item_summary import ItemSummary
+from muntin.synopsis.sketch.quantile_summary import QuantileSummary
+from muntin.synopsis.sketch.summary_text import QUANTILES, kind_of
+
+
+def merge_summaries(texts: Iterable[str]) -> QuantileSummary | ItemSummary:
+    """What APPROX_QUANTILE_SUMMARY or APPROX_COUNT_SUMMARY answered, of several: their errors add up, so that the
+    sum is within eps of all elements together, if each is within eps of its own. NULL is left out.
+
+    With a delta the chances to fail add up as well.
+    """
+    given = [text for text in texts if text is not None]
+    if not given:
+        raise MuntinError("there is no summary to merge: give at least one")
+    kind = kind_of(given[0])
+    if kind == QUANTILES:
+        return QuantileSummary.merge([QuantileSummary.from_text(text) for text in given])
+    return ItemSummary.merge([ItemSummary.from_text(text) for text in given])
