@@ -13,7 +13,7 @@ from benchmarks.process_tree import cpu_seconds
 from benchmarks.spark_workload import SCHEMA
 
 WARM_UP = 2  # micro-batches that are not counted: processes start, code is compiled
-_POLL = 0.05  # seconds between looks at how far a stream is
+_POLL = 0.25  # seconds between looks at how far a stream is, each of which costs some milliseconds of CPU
 
 
 @dataclass(frozen=True)

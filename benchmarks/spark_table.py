@@ -4,37 +4,52 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Column, Result
-from benchmarks.spark_workload import FUNCTIONS, SCHEMA, SIZES, SLIDE, queries, threshold, write_events
+from benchmarks.process_tree import cpu_seconds
+from benchmarks.spark_rules import LONGEST, MOST, RATE, plain_sql, rules
+from benchmarks.spark_workload import KEYS, SCHEMA, SLIDE, write_events
 
-COUNTS = (10, 100, 1_000)
+COUNTS = (10, 100, MOST)
+LIMIT = 420.0  # seconds that plain SQL is given
 COLUMNS = [
-    Column("queries", "queries", ",d"), Column("muntin", "muntin, seconds", ".1f"),
-    Column("folder", "muntin by folder, seconds", ".1f"), Column("plain", "plain SQL, seconds", ".1f"),
-    Column("ratio", "muntin, times as fast", ".1f"), Column("answers", "answers", ",d"),
+    Column("queries", "windows", ",d"), Column("answers", "answers", ",d"),
+    Column("plain", "plain SQL, seconds", ",.1f"), Column("frame", "muntin, seconds", ".1f"),
+    Column("folder", "muntin by folder, seconds", ".1f"), Column("ratio", "times as fast", ".1f"),
+    Column("cpu", "CPU, times less", ".1f"),
 ]  # fmt: skip
-NOTES = """\
-The events and queries of the stream on Spark, as a table. Plain SQL folds events into (key, minute) once and
-computes every function over every window size that some query has by a window function over these minutes;
-thresholds are then applied to each row, query by query. Answers are counted, not written; both sides must
-have as many."""
+NOTES = f"""\
+{KEYS:,} keys, {RATE:,} events a second of event time; SUM, COUNT, MIN, MAX and AVG per key, each over windows of up
+to {LONGEST * SLIDE // 60} minutes that move by {SLIDE // 60}, no two with the same function and size, with a threshold
+that one key in a thousand passes. Plain SQL folds events into (key, minute) once and has all windows in one pass over
+these: sums, counts and averages as differences of running totals, MIN and MAX by window functions, then each
+threshold. It is given {LIMIT:.0f} seconds; a dash means that it was stopped. muntin reads a DataFrame of Spark's
+Parquet source, and the files by itself (*folder*), which the last two columns compare with plain SQL. Answers are
+counted, not written, and all must have as many. Local mode on two cores; a small table was
+answered by all of them before."""
 
 
-def run(quick: bool, files: int = 100) -> Result:
-    """Measure each number of queries on both sides."""
+def run(quick: bool, files: int = 100, rows: int = 1_000_000) -> Result:
+    """Measure each number of windows on all sides."""
     import muntin.spark
 
-    files, rows = (4, 500_000) if quick else (files, 1_000_000)
+    counts, files, rows = (COUNTS[:2], 4, 500_000) if quick else (COUNTS, files, rows)
     folder = Path(tempfile.mkdtemp(prefix="muntin-table-"))
     session = muntin.spark.local_session(cores=2, memory="6g")
     try:
-        write_events(folder, files, rows)
-        table = [_measure(session, folder, count) for count in (COUNTS[:2] if quick else COUNTS)]
+        write_events(folder / "small", 4, 100_000, RATE)
+        write_events(folder / "large", files, rows, RATE)
+        _measure(session, folder / "small", COUNTS[0], 4 * 100_000)  # processes start, code is compiled
+        table: list[dict[str, Any]] = []
+        for count in counts:
+            goes_on = not table or table[-1]["plain"] is not None
+            table.append(_measure(session, folder / "large", count, files * rows, goes_on))
     finally:
         session.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -43,55 +58,56 @@ def run(quick: bool, files: int = 100) -> Result:
     )
 
 
-def _measure(session: Any, folder: Path, count: int) -> dict[str, Any]:
+def _measure(session: Any, folder: Path, count: int, events: int, with_plain: bool = True) -> dict[str, Any]:
     import muntin.spark
 
-    events = session.read.schema(SCHEMA).parquet(str(folder))
+    frame = session.read.schema(SCHEMA).parquet(str(folder))
     files = muntin.spark.EventFolder(session, str(folder), timedelta(0), is_streaming=False)
-    some = queries(count)
-    seconds, answers = [], []
-    for source in (events, files):
-        df = muntin.spark.shared_windows(source, some, stream="t", time="ts", shards=2)
-        spent, found = _count(df)
-        seconds.append(spent)
-        answers.append(found)
-    spent, found = _count(_plain(session, events, count))
-    assert {found} == set(answers), f"{found:,} answers of plain SQL, {answers} of muntin"
-    return {
-        "queries": count, "muntin": seconds[0], "folder": seconds[1], "plain": spent,
-        "ratio": spent / seconds[0], "answers": found,
-    }  # fmt: skip
+    some = rules(count)
+    texts = {rule.name: rule.query for rule in some}
+    frame.createOrReplaceTempView("t")
+    last = (events - 1) * (1_000_000 // RATE)  # when the last event is
+    sides: dict[str, Callable[[], Any]] = {
+        "frame": lambda: muntin.spark.shared_windows(frame, texts, stream="t", time="ts", shards=2),
+        "folder": lambda: muntin.spark.shared_windows(files, texts, stream="t", time="ts", shards=2),
+        "plain": lambda: session.sql(plain_sql(some, last // (SLIDE * 1_000_000))),
+    }
+    if not with_plain:
+        del sides["plain"]
+    spent = {name: _count(session, make) for name, make in sides.items()}
+    found = {each[2] for each in spent.values() if each is not None}
+    assert len(found) == 1, f"{count} windows: different numbers of answers, {spent}"
+    row: dict[str, Any] = {
+        "queries": count,
+        "answers": found.pop(),
+        "plain": None,
+        "ratio": None,
+        "cpu": None,
+    }
+    row |= {name: each[0] for name, each in spent.items() if each is not None}
+    plain, ours = spent.get("plain"), spent["folder"]
+    if plain is not None and ours is not None:
+        row |= {"ratio": plain[0] / ours[0], "cpu": plain[1] / ours[1]}
+    return row
 
 
-def _count(df: Any) -> tuple[float, int]:
-    began = time.perf_counter()
-    found = int(df.count())
-    return time.perf_counter() - began, found
+def _count(session: Any, make: Callable[[], Any]) -> tuple[float, float, int] | None:
+    """Seconds, CPU seconds and rows of a DataFrame; None if it is not done in time."""
+    stopped = threading.Event()
 
+    def stop() -> None:
+        stopped.set()
+        session.sparkContext.cancelAllJobs()
 
-def _plain(session: Any, events: Any, count: int) -> Any:
-    events.createOrReplaceTempView("t")
-    minute = f"CAST(floor(unix_micros(ts) / {SLIDE * 1_000_000}) AS INT)"
-    columns, passes = {}, []
-    for number in range(count):
-        function, size = FUNCTIONS[number % 5], SIZES[number // 5 % len(SIZES)]
-        limit = threshold(function, size) * (1 + number * 1e-6)
-        columns[f"{function}_{size}"] = (function, size)
-        passes.append(f"CASE WHEN {function}_{size} > {limit!r}D THEN 'q{number}' END")
-    over = {
-        "SUM": "SUM(s)", "COUNT": "SUM(n)", "MIN": "MIN(lo)", "MAX": "MAX(hi)", "AVG": "SUM(s) / SUM(n)",
-    }  # fmt: skip
-    windows = [
-        over[function].replace(")", f") OVER (PARTITION BY k ORDER BY m RANGE {size // SLIDE - 1} PRECEDING)")
-        + f" AS {name}"
-        for name, (function, size) in columns.items()
-    ]
-    folded = "SUM(x) AS s, COUNT(*) AS n, MIN(x) AS lo, MAX(x) AS hi"
-    slices = f"SELECT k, {minute} AS m, {folded} FROM t GROUP BY k, {minute}"
-    wide = f"SELECT k, m, {', '.join(windows)} FROM ({slices})"
-    # a minute that has not ended by the last event closes no window
-    closed = f"m < (SELECT MAX({minute}) FROM t)"
-    return session.sql(
-        f"SELECT k, m, query FROM (SELECT k, m, explode(array_compact(array({', '.join(passes)}))) AS query "
-        f"FROM ({wide}) WHERE {closed})"
-    )
+    timer = threading.Timer(LIMIT, stop)
+    timer.start()
+    began, cpu = time.perf_counter(), cpu_seconds()
+    try:
+        found = int(make().count())
+    except Exception:
+        if stopped.is_set():
+            return None
+        raise
+    finally:
+        timer.cancel()
+    return time.perf_counter() - began, cpu_seconds() - cpu, found

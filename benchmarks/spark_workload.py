@@ -19,12 +19,12 @@ SCHEMA = "ts TIMESTAMP, k STRING, x DOUBLE"
 PART = 0.01  # of the keys pass a threshold
 
 
-def write_events(folder: Path, files: int, rows: int) -> None:
-    """Files in order of time: keys drawn evenly, values exponential with mean 1."""
+def write_events(folder: Path, files: int, rows: int, rate: int = RATE) -> None:
+    """Files in order of time: keys drawn evenly, values exponential with mean 1; so many events a second."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
     names = pa.array([f"SYM{number:05}" for number in range(KEYS)])
-    step = 1_000_000 // RATE
+    step = 1_000_000 // rate
     for number in range(files):
         at = (number * rows + np.arange(rows)) * step
         keys = names.take(pa.array(random.integers(0, KEYS, rows)))

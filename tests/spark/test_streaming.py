@@ -88,6 +88,8 @@ def test_a_folder_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     write_files(table, folder, range(2, 4), 4)
     run(muntin.spark.shared_windows(source, FOLDED, stream="t", time="ts"), tmp_path)
     assert_answers(spark, tmp_path, expected(table, FOLDED))
+    shards = muntin.spark.read_state(spark, str(tmp_path / "checkpoint"))
+    assert {each.entries for each in shards} == {4}, "a file is a micro-batch"
     whole = muntin.spark.EventFolder(spark, str(folder), timedelta(seconds=2), is_streaming=False)
     answers = muntin.spark.shared_windows(whole, FOLDED, stream="t", time="ts").cache()
     for name, wanted in expected(table, FOLDED).items():

@@ -30,6 +30,11 @@ _JOIN = (
     "ON one.k = other.k"
 )
 _STAIRS = ("[RANGE 2 SECONDS SLIDE 1 SECOND]", "[RANGE 30 SECONDS SLIDE 5 SECONDS]")
+# many slices in which most keys have a cell: rows of all keys pay
+_DENSE = (
+    "SELECT k, COUNT({0}), SUM({0}), MIN({0}), MAX({0}) FROM s [RANGE 12 SECONDS SLIDE 1 SECOND] "
+    "WHERE n >= 0 GROUP BY k"
+)
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -62,6 +67,7 @@ def _warm_up_keys() -> None:
         for window in _STAIRS:
             calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
             queries[f"stairs {column} {window}"] = f"SELECT {calls} FROM s {window} GROUP BY k"
+        queries[f"dense {column}"] = _DENSE.format(column)
     engine = _serve(queries)
     for name in queries:
         engine.lookup(name, key=["a"])

@@ -17,7 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 
 from muntin.errors import MuntinError, NotFound
 from muntin.spark.job import Job
@@ -112,11 +117,12 @@ class _OnceReader(DataSourceReader):
         return pack_events(self._job, read_part(partition, self._job.reading), partition.origin)
 
 
-class _StreamReader(DataSourceStreamReader):
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, job: Job, path: str, files_per_batch: int):
         self._job = job
         self._path = path
         self._most = files_per_batch
+        self._last: str | None = None  # no file after this one is read, if there is such an end
 
     def initialOffset(self) -> dict[str, str]:
         return {"after": ""}
@@ -124,8 +130,14 @@ class _StreamReader(DataSourceStreamReader):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxFiles(self._most) if self._most else ReadAllAvailable()
 
+    def prepareForTriggerAvailableNow(self) -> None:
+        # without this Spark would take all files there are as one micro-batch
+        self._last = max((file.name for file in files_of(self._path)), default="")
+
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         names = [file.name for file in files_of(self._path) if file.name > start["after"]]
+        if self._last is not None:
+            names = [name for name in names if name <= self._last]
         if isinstance(limit, ReadMaxFiles):
             names = names[: limit.max_files]
         return {"after": names[-1]} if names else start

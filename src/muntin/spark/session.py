@@ -25,7 +25,7 @@ _SETTINGS = STATE_SETTINGS | {
     "spark.sql.session.timeZone": "UTC",
     # many rows at once between the JVM and Python; each batch has a fixed cost on both sides
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    # no limit in bytes: Spark would add up the size of all vectors again for every single row, 40 % of the way
+    # no limit in bytes: Spark would add up the size of all vectors again for every single row
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     # a micro-batch without events closes no window
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
