@@ -25,7 +25,7 @@ from muntin.operator.prepare import Wanted, arguments_of_text, prepare
 from muntin.operator.prepared import Prepared
 from muntin.operator.registration import Registration
 from muntin.operator.source import to_record_batch, to_times
-from muntin.operator.sweep import Sweeper
+from muntin.operator.sweep import Sweeper, of_longest
 from muntin.plan import Changes, Request, WindowGroup, WindowManager
 from muntin.plan.observed import Observed
 from muntin.plan.stair_choice import longest_of
@@ -122,9 +122,13 @@ class Shard:
         if registration.owes:
             self._owed.remove(registration.emitted_to)
         changes = Changes()
-        groups = self.manager.drop(name, changes).groups()
+        placement = self.manager.drop(name, changes)
+        for demand in of_longest(self.manager.groups, placement.all()):
+            for named in (demand.keys, demand.need.input.argument):
+                if named is not None and named in self._sweepers:
+                    self._sweepers[named].look_again()
         if self.adaptation is not None:
-            self.adaptation.part(groups, registration.query.hint is not None)
+            self.adaptation.part(placement.groups(), registration.query.hint is not None)
         self.prepared.forget_query(name)
         self.fit(changes)
 

@@ -3,16 +3,18 @@
 A key that was silent for longer than the longest window has no event left in any store, but its id
 and its value are still in the dictionary. When a dictionary has doubled since it was last looked at,
 the ids in use are marked, the others forgotten, and those left are numbered anew, in their order:
-O(1) amortised per key that comes.
+O(1) amortised per key that comes. It is looked at once more when the longest window of a group went.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
 
+from muntin.plan.demand import Demand
+from muntin.plan.group import WindowGroup
 from muntin.synopsis.contract import Bools, Ints
 
 _FEW = 4096  # ids that are not worth a sweep
@@ -34,6 +36,10 @@ class Sweeper:
     def __init__(self) -> None:
         self._due_at = 0  # ids
 
+    def look_again(self) -> None:
+        """Ids that were in use may be so no longer, though none have come."""
+        self._due_at = 0
+
     def sweep(
         self, dictionary: Forgetful, mark: Callable[[Bools], None], renumber: Callable[[Ints], None]
     ) -> None:
@@ -45,3 +51,12 @@ class Sweeper:
         if 4 * int(used.sum()) <= 3 * len(used):
             renumber(dictionary.retain(used))
         self._due_at = max(_FEW, _GROWTH * len(dictionary))
+
+
+def of_longest(groups: Mapping[int, WindowGroup], left: Iterable[tuple[int, Demand]]) -> Iterator[Demand]:
+    """Of the demands that have left groups, by number, those without which a group reaches less far back, or
+    is gone."""
+    for number, each in left:
+        group, reach = groups.get(number), each.window.size + each.window.slide
+        if group is None or group.needs.reach(each.window.unit) < reach:
+            yield each
