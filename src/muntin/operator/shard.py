@@ -123,7 +123,7 @@ class Shard:
             self._owed.remove(registration.emitted_to)
         changes = Changes()
         placement = self.manager.drop(name, changes)
-        for demand in of_longest(self.manager.groups, placement.all()):
+        for demand in of_longest(self.manager.groups, (each for _, each in placement.all())):
             for named in (demand.keys, demand.need.input.argument):
                 if named is not None and named in self._sweepers:
                     self._sweepers[named].look_again()

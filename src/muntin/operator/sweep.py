@@ -3,7 +3,7 @@
 A key that was silent for longer than the longest window has no event left in any store, but its id
 and its value are still in the dictionary. When a dictionary has doubled since it was last looked at,
 the ids in use are marked, the others forgotten, and those left are numbered anew, in their order:
-O(1) amortised per key that comes. It is looked at once more when the longest window of a group went.
+O(1) amortised per key that comes. It is looked at once more when the longest window went.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Sweeper:
         self._due_at = max(_FEW, _GROWTH * len(dictionary))
 
 
-def of_longest(groups: Mapping[int, WindowGroup], left: Iterable[tuple[int, Demand]]) -> Iterator[Demand]:
-    """Of the demands that have left groups, by number, those without which a group reaches less far back, or
-    is gone."""
-    for number, each in left:
-        group, reach = groups.get(number), each.window.size + each.window.slide
-        if group is None or group.needs.reach(each.window.unit) < reach:
+def of_longest(groups: Mapping[int, WindowGroup], left: Iterable[Demand]) -> Iterator[Demand]:
+    """Of the demands that have left, those whose window was longer than any that is left of the same keys: what
+    only they kept may be much. Others are not worth a look. O(groups) at worst, O(1) as a rule."""
+    for each in left:
+        unit, reach = each.window.unit, each.window.size + each.window.slide
+        if not any(group.needs.reach(unit) >= reach and group.keys == each.keys for group in groups.values()):
             yield each
