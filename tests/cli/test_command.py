@@ -18,7 +18,7 @@ def test_version(muntin):
 
 
 def test_bench_lists_the_benchmarks():
-    command = [sys.executable, "-c", "from muntin.cli import main; main()", "bench", "--list"]
+    command = [sys.executable, "-m", "muntin", "bench", "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "push_throughput" in done.stdout
 

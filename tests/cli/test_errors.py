@@ -104,3 +104,12 @@ def test_explain_errors(muntin, tmp_path):
     done = muntin("explain", tmp_path / "none.sql")
     assert done.exit_code == 2
     assert "no script" in done.stderr
+
+
+def test_an_input_for_an_unknown_stream(fails, inputs):
+    assert "no stream 'trade'; did you mean 'trades'?" in fails(input=f"trade={inputs['csv']}")
+
+
+def test_a_script_without_a_query(fails, script):
+    script.write_text(SCRIPT.split(";")[0] + ";")
+    assert "the script has no query: add REGISTER QUERY" in fails()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +14,9 @@ import pyarrow.json
 import pyarrow.parquet
 import pytest
 
+from muntin.engine import event_file
 from muntin.run.script import parse_script
+from muntin.stream import Stream
 from tests.cli.conftest import EVENTS, SCRIPT
 
 BATCH_ROWS = 3_000
@@ -267,3 +271,21 @@ def test_answers_are_not_arrow_files(muntin, script, inputs, tmp_path):
     done = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "answers.arrow")
     assert done.exit_code == 2
     assert "not written as Arrow files" in done.output
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".csv.gz", ".jsonl.gz"])
+def test_text_files_are_read_block_by_block(suffix: str, tmp_path: Path, monkeypatch) -> None:
+    """Arrow reads ahead: what has been read is known at any time, and a reader may be left before the end."""
+    monkeypatch.setattr(event_file, "BLOCK_BYTES", 1_000)
+    stream = Stream("s", pa.schema([("ts", pa.int64()), ("w", pa.string())]), "ts", 0)
+    rows = [(at, f"word{at}") for at in range(2_000)]
+    lines = [f"{at},{word}" if "csv" in suffix else f'{{"ts": {at}, "w": "{word}"}}' for at, word in rows]
+    text = "\n".join((["ts,w"] if "csv" in suffix else []) + lines).encode()
+    path = tmp_path / f"events{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
+    for _ in range(5):
+        file = event_file.open_events(path, stream)
+        next(file.batches(10))
+        assert 0 < file.fraction <= 1
+        assert [at for batch in file.batches(300) for at in batch["ts"].to_pylist()] == list(range(2_000))
+        assert file.fraction == 1

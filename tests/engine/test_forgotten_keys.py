@@ -94,3 +94,18 @@ def test_random_cases_agree_when_every_batch_sweeps(start: int, monkeypatch: pyt
             continue  # no keys to sweep
         difference = disagreement(case)
         assert difference is None or "must divide" in str(difference), f"seed {seed}: {difference}"
+
+
+@pytest.mark.parametrize("by", ["k", "w"])
+def test_keys_of_a_long_window_go_with_it(by: str) -> None:
+    """When the query with the longest window is dropped, keys that it alone had are forgotten, though no more come."""
+    short = f"SELECT {by}, SUM(n) AS v FROM s [RANGE 3 SECONDS SLIDE 1 SECOND] GROUP BY {by}"
+    engine = engine_of(short, short.replace("3 SECONDS", "1 HOUR"))
+    pass_by(engine, 60_000)
+    assert engine.stats()["streams"]["s"]["keys"] == 60_000
+    engine.drop("q1")
+    now = 40 * SECOND
+    engine.push("s", {"ts": [now, now + 1], "k": [3, 7], "w": ["a", "b"], "n": [5, 1]})
+    assert engine.stats()["streams"]["s"]["keys"] < 20_000
+    engine.check()
+    assert engine.lookup("q0", at=now + SECOND).column("v").to_pylist() == [5, 1]

@@ -122,3 +122,31 @@ def test_windows_that_end_together_share_one_scan() -> None:
     out = tuple(np.empty(len(lo) * 6, array.dtype) for array in synopsis.store.cells_of(need))
     visited = rows.read(lo, last, out, np.arange(len(lo)) * 6, 6)
     assert visited == len(synopsis.store.cell_key)
+
+
+def test_rows_of_a_long_window_go_with_it() -> None:
+    """What rows take is what they would take had the longest window never been there."""
+    rng = np.random.default_rng(2)
+    engine, other = Engine(), Engine()
+    for each, longest in ((engine, 1_000), (other, 10)):
+        each.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts")
+        for size in (10, longest):
+            sql = f"SELECT k, SUM(n) FROM s [RANGE {size} SECONDS SLIDE 1 SECOND] GROUP BY k"
+            each.register(sql, f"q{size} {len(each.queries)}")
+    for second in range(0, 300, 5):
+        batch = events(rng, second, keys=6, count=200)
+        for each in (engine, other):
+            each.push("s", batch)
+            each.advance()
+    before = sum(rows.nbytes() for rows in rows_of(engine))
+    engine.drop("q1000 1")
+    for second in range(300, 320, 5):
+        batch = events(rng, second, keys=6, count=200)
+        for each in (engine, other):
+            each.push("s", batch)
+        one, two = engine.advance(), other.advance()
+        assert_same(one["q10 0"], two["q10 0"])
+        engine.check()
+    assert all(rows.is_on for rows in rows_of(engine))
+    after, least = (sum(rows.nbytes() for rows in rows_of(each)) for each in (engine, other))
+    assert after == least < before / 8

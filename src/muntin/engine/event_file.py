@@ -82,7 +82,7 @@ class EventFile:
 
     def _read_csv(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         options = pa.csv.ReadOptions(block_size=BLOCK_BYTES)
-        with self._open() as head, pa.csv.open_csv(head, options) as peek:
+        with pa.csv.open_csv(self._decompressed(self._open()), options) as peek:
             inferred = peek.schema
         self._check_names(inferred.names)
         convert = pa.csv.ConvertOptions(
@@ -92,23 +92,39 @@ class EventFile:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,  # an empty text is written as ""
         )
-        with self._open() as text, pa.csv.open_csv(text, options, convert_options=convert) as reader:
+        file = self._open()
+        with pa.csv.open_csv(self._decompressed(file), options, convert_options=convert) as reader:
             for batch in reader:
+                self._note_progress(file)
                 yield self._settle_times(batch)
 
     def _read_jsonl(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self.bytes:
             return
         options = pa.json.ReadOptions(block_size=BLOCK_BYTES)
-        with self._open() as head, pa.json.open_json(head, options) as peek:
+        with pa.json.open_json(self._decompressed(self._open()), options) as peek:
             self._check_names(peek.schema.names)
         parse = pa.json.ParseOptions(explicit_schema=self.stream.schema, unexpected_field_behavior="ignore")
-        with self._open() as text, pa.json.open_json(text, options, parse) as reader:
+        file = self._open()
+        with pa.json.open_json(self._decompressed(file), options, parse) as reader:
             for batch in reader:
+                self._note_progress(file)
                 yield batch.select(self.stream.schema.names)
 
     def _open(self) -> pa.NativeFile:
-        return pa.input_stream(_Counted(self), compression=self.compression)
+        """The file as Arrow's own, which its threads read ahead without Python: one that is still at it when the
+        process ends would abort it, and one that is closed beneath them is not theirs any more. So it is closed
+        when nobody has it, not before."""
+        return pa.OSFile(str(self.path))
+
+    def _note_progress(self, file: pa.NativeFile) -> None:
+        try:
+            self.bytes_read = file.tell()
+        except ValueError:  # Arrow closes some files when it has reached their end
+            self.bytes_read = self.bytes
+
+    def _decompressed(self, file: pa.NativeFile) -> pa.NativeFile:
+        return pa.CompressedInputStream(file, self.compression) if self.compression else file
 
     def _check_names(self, names: list[str]) -> None:
         for column in self.stream.schema.names:
@@ -153,36 +169,6 @@ class EventFolder:
 def open_events(path: Path, stream: Stream) -> EventFile | EventFolder:
     """The event file, or folder of them, at a path."""
     return EventFolder(path, stream) if path.is_dir() else EventFile(path, stream)
-
-
-class _Counted:
-    """A binary file that tells its `EventFile` how far it was read; just what Arrow asks of a file."""
-
-    def __init__(self, owner: EventFile):
-        self.owner = owner
-        self.raw = owner.path.open("rb")
-        owner.bytes_read = 0
-
-    @property
-    def closed(self) -> bool:
-        return self.raw.closed
-
-    def read(self, size: int = -1) -> bytes:
-        data = self.raw.read(size)
-        self.owner.bytes_read += len(data)
-        return data
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.raw.close()
 
 
 def format_of(path: Path) -> tuple[str, str | None]:

@@ -89,6 +89,7 @@ class JoinGroup:
             if not side.sizes[each.window.size]:
                 del side.sizes[each.window.size]
                 side.reach = max(side.sizes, default=0)
+                self._sweeper.look_again()
         self.note_emitted()
 
     def note_emitted(self) -> None:

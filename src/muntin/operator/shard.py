@@ -119,9 +119,10 @@ class Shard:
         if registration.owes:
             self._owed.remove(registration.emitted_to)
         changes = Changes()
-        groups = self.manager.drop(name, changes).groups()
+        placement = self.manager.drop(name, changes)
+        self.sweepers.look_again(demand for _, demand in placement.all())
         if self.adaptation is not None:
-            self.adaptation.part(groups, registration.query.hint is not None)
+            self.adaptation.part(placement.groups(), registration.query.hint is not None)
         self.prepared.forget_query(name)
         self.fit(changes)
 

@@ -3,7 +3,7 @@
 A key that was silent for longer than the longest window has no event left in any store, but its id
 and its value are still in the dictionary. When a dictionary has doubled since it was last looked at,
 the ids in use are marked, the others forgotten, and those left are numbered anew, in their order:
-O(1) amortised per key that comes.
+O(1) amortised per key that comes. It is looked at once more when the longest window went.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ class Sweeper:
 
     def __init__(self) -> None:
         self._due_at = 0  # ids
+
+    def look_again(self) -> None:
+        """Ids that were in use may be so no longer, though none have come."""
+        self._due_at = 0
 
     def sweep(
         self, dictionary: Forgetful, mark: Callable[[Bools], None], renumber: Callable[[Ints], None]

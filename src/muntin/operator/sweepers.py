@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from muntin.expression import Expression
 from muntin.operator.registration import Registration
 from muntin.operator.sweep import Sweeper
+from muntin.plan.demand import Demand
 from muntin.synopsis import Synopsis
 from muntin.synopsis.contract import Bools, Ints
 
@@ -24,7 +25,7 @@ class Sweepers:
 
     def __init__(self, shard: Shard):
         self._shard = shard
-        self._of: defaultdict[Keys | Expression, Sweeper] = defaultdict(Sweeper)
+        self._of: defaultdict[Keys | Expression | None, Sweeper] = defaultdict(Sweeper)
 
     def sweep(self) -> None:
         """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
@@ -40,6 +41,18 @@ class Sweepers:
             self._of[argument].sweep(
                 texts, partial(self._mark_texts, argument), partial(self._renumber_texts, argument)
             )
+
+    def look_again(self, left: Iterable[Demand]) -> None:
+        """Demands have left, of which some had a longer window than any that is left of the same keys: what only they
+        kept may be much. Others are not worth a look. O(groups) at worst, O(1) as a rule."""
+        groups = self._shard.manager.groups.values()
+        for each in left:
+            unit, reach = each.window.unit, each.window.size + each.window.slide
+            if any(group.needs.reach(unit) >= reach and group.keys == each.keys for group in groups):
+                continue
+            for named in (each.keys, each.need.input.argument):
+                if named in self._of:
+                    self._of[named].look_again()
 
     def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
         for store in self._shard.stores.values():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.engine.event_file import EventFile, EventFolder, open_events
-from muntin.errors import MuntinError, NameTaken
+from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.run.script import Script
 
 Events = EventFile | EventFolder
@@ -18,11 +18,13 @@ Events = EventFile | EventFolder
 def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> list[Events]:
     """The files of `--input FILE`, or of `--input STREAM=FILE` for each of several streams."""
     if len(given) == 1 and _split(script, given[0]) is None:
+        _refuse_unknown(script, given[0])
         return [open_events(Path(given[0]), script.stream_of_input(stream))]
     files: dict[str, Events] = {}
     for text in given:
         named = _split(script, text)
         if named is None:
+            _refuse_unknown(script, text)
             known = ", ".join(script.streams)
             raise MuntinError(f"which stream is '{text}'? write --input STREAM=FILE; there are: {known}")
         name, path = named
@@ -35,6 +37,13 @@ def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> lis
 def _split(script: Script, text: str) -> tuple[str, Path] | None:
     name, equals, path = text.partition("=")
     return (name, Path(path)) if equals and name in script.streams else None
+
+
+def _refuse_unknown(script: Script, text: str) -> None:
+    """A file may have a = in its name; if there is none of that name, what stands before it is a stream."""
+    name, equals, _ = text.partition("=")
+    if equals and not Path(text).exists() and name.isidentifier():
+        raise NotFound(f"the script has no stream '{name}'{nearest(name, script.streams)}")
 
 
 def side_by_side(files: Sequence[Events], batch_rows: int) -> Iterator[tuple[Events, pa.RecordBatch]]:

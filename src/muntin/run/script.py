@@ -52,6 +52,8 @@ class Script:
         given = {stream.name for stream in streams}
         views = {name: view for name, view in self.views.items() if given.issuperset(view.streams)}
         reads = {name: read for name, read in self.reads.items() if read.view.name in views}
+        if not self.answered and not self.views:
+            raise NotFound("the script has no query: add REGISTER QUERY name AS SELECT …")
         if not queries and not views:
             names = " and ".join(f"'{stream.name}'" for stream in streams)
             missing = [s.name for query in self.queries.values() for s in query.streams if s not in streams]

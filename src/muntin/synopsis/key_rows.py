@@ -28,6 +28,7 @@ from muntin.synopsis.slice_store import SliceStore
 _NO_ROWS = np.zeros(1, np.int64)
 _DENSE = 0.5  # cells per slice and key from which on rows pay
 _FEW_SLICES = 8  # not worth any row
+_TOO_MANY_LEVELS = 2  # of rows, above those that the slices need: room for eight times as many
 
 
 class KeyRows:
@@ -56,6 +57,8 @@ class KeyRows:
     def follow(self) -> None:
         """The store has changed; O(1)."""
         self._made = min(self._made, self._store.changed_from)
+        if len(self._mask) > _levels(len(self._store)) + _TOO_MANY_LEVELS:  # the longest window has gone
+            self.begin_again()
 
     def read(
         self, lo: Ints, hi: int, out: Partial, slot: Ints, width: int, newer: Partial | None = None
@@ -119,7 +122,7 @@ class KeyRows:
         """Make the rows of slices that are new, or have changed; O(1) rows amortised per slice."""
         store = self._store
         first, slices = store.dropped, len(store)
-        levels = max(slices.bit_length(), 2)
+        levels = _levels(slices)
         if width > self._width or len(self._mask) < levels or slices >= 2 * (int(self._mask[1]) + 1):
             self._make_room(levels, max(width, 64))
         cells, rows = store.typed_cells(self._need), self._cells(self._rows)
@@ -154,3 +157,8 @@ class KeyRows:
 
     def _cells(self, arrays: Partial) -> Any:
         return cells_of(self._need.component, self._dtype, arrays)
+
+
+def _levels(slices: int) -> int:
+    """How many levels there are for so many slices, the slices among them."""
+    return max(slices.bit_length(), 2)
