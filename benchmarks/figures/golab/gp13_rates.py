@@ -54,9 +54,10 @@ def increase_table(record: Record) -> str:
         steady, varying = by_mode["steady", parts], by_mode["varying", parts]
         row = {"parts": parts}
         for name in SHOWN:
-            more = varying[name] / steady[name] - 1
-            moved = varying[f"{name}_moved"] / steady[f"{name}_moved"] - 1
-            row[name] = f"{more:+.0%} time, {moved:+.0%} bytes"
+            clock, cpu, moved = (
+                varying[f"{name}{kind}"] / steady[f"{name}{kind}"] - 1 for kind in ("", "_cpu", "_moved")
+            )
+            row[name] = f"{clock:+.0%}, CPU {cpu:+.0%}, bytes {moved:+.0%}"
         rows.append(row)
     columns = [{"key": "parts", "label": "parts", "format": "d"}]
     columns += [{"key": name, "label": label, "format": ">"} for name, label in SHOWN.items()]

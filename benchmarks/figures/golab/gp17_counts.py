@@ -58,14 +58,17 @@ def run(quick: bool, full: bool = False) -> Result:
 
 
 def counts_table(record: Record) -> str:
-    """Milliseconds, parts touched and dead results kept, by shape."""
+    """Milliseconds of the clock and of CPU time, parts touched and dead results kept, by shape."""
     columns = [{"key": "mode", "label": "", "format": ""}, {"key": "shape", "label": "shape", "format": ""}]
     columns += [{"key": name, "label": label, "format": ">"} for name, label in NAMES.items()]
 
     def cell(row: Record, name: str) -> str:
         if name not in row:
             return "–"
-        return f"{row[name]:.0f} ms; {row[f'{name}_touched']:.1f} parts; {row[f'{name}_dead']} dead"
+        return (
+            f"{row[name]:.0f} ms, CPU {row[f'{name}_cpu']:.0f}; {row[f'{name}_touched']:.1f} parts; "
+            f"{row[f'{name}_dead']} dead"
+        )
 
     rows = [
         {"mode": MODES[row["mode"]], "shape": row["shape"], **{name: cell(row, name) for name in NAMES}}
