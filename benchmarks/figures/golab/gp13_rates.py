@@ -26,7 +26,7 @@ def run(quick: bool, full: bool = False) -> Result:
     updates = QUICK_UPDATES if quick else UPDATES
     rows = []
     for mode, factor in (("steady", 1.0), ("varying", 4.0)):
-        for parts in (4, 16) if quick else (4, 9, 16, 25):
+        for parts in (4, 16) if quick or full else (4, 9, 16, 25):
             row: dict[str, Any] = {"mode": mode, "parts": parts}
             for name in SHOWN:
                 label = label_of(name, parts)
