@@ -115,6 +115,19 @@ def test_touched_parts_are_a_row_and_the_columns_around_now(tmp_path, generation
             assert len(due) == generations * len(classes)
 
 
+@pytest.mark.parametrize("label", ["rebuild 4x4", "count_rebuild 4x4"])
+def test_what_outlived_its_guess_in_a_part_that_is_not_due_stays(tmp_path, label):
+    """New results open it, but nobody takes its overdue results elsewhere."""
+    made, oracle = by_count(every=1, window=16, sizes=(128, 128), reach=1), Oracle(sizes=(128, 128))
+    names = [name for name in made.schema.names if name != "expires_at"]
+    with Archive.create(tmp_path, made, label) as archive:
+        for now, counts, rows in stream(60, seed=4, factor=4.0):
+            archive.update(now, table(rows, names), counts=counts)
+            oracle.results += rows
+            oracle.now, oracle.counts = now, counts
+            assert archive.view.read_all().num_rows == len(oracle.alive())
+
+
 def retained(tmp_path, made, label, updates=90):
     """Dead results that are kept at each update, from the second window on."""
     names = [name for name in made.schema.names if name != "expires_at"]

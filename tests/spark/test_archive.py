@@ -109,7 +109,9 @@ def test_a_driver_that_is_killed(tmp_path):
         assert now is None or found == expected(made, now)
     assert kills == KILLS
     assert last_batch(tmp_path) == FILES - 1
-    assert now >= 42 * SECOND  # the watermark that the last micro-batch began with: what the others had brought
+    assert (
+        now >= 42 * SECOND
+    )  # the watermark that the last micro-batch began with: what the others had brought
 
 
 def last_batch(folder):

@@ -26,7 +26,7 @@ def run(quick: bool, full: bool = False) -> Result:
     updates = QUICK_UPDATES if quick else UPDATES
     rows = []
     for mode, factor in (("steady", 1.0), ("varying", 4.0)):
-        for parts in (4, 16) if quick else (4, 9, 16, 25):
+        for parts in (4, 16) if quick or full else (4, 9, 16, 25):
             row: dict[str, Any] = {"mode": mode, "parts": parts}
             for name in SHOWN:
                 label = label_of(name, parts)
@@ -54,9 +54,10 @@ def increase_table(record: Record) -> str:
         steady, varying = by_mode["steady", parts], by_mode["varying", parts]
         row = {"parts": parts}
         for name in SHOWN:
-            more = varying[name] / steady[name] - 1
-            moved = varying[f"{name}_moved"] / steady[f"{name}_moved"] - 1
-            row[name] = f"{more:+.0%} time, {moved:+.0%} bytes"
+            clock, cpu, moved = (
+                varying[f"{name}{kind}"] / steady[f"{name}{kind}"] - 1 for kind in ("", "_cpu", "_moved")
+            )
+            row[name] = f"{clock:+.0%}, CPU {cpu:+.0%}, bytes {moved:+.0%}"
         rows.append(row)
     columns = [{"key": "parts", "label": "parts", "format": "d"}]
     columns += [{"key": name, "label": label, "format": ">"} for name, label in SHOWN.items()]

@@ -50,7 +50,7 @@ def run(quick: bool, full: bool = False) -> Result:
 
 
 def overhead_table(record: Record) -> str:
-    """Times with negation against those without, for what is then left to index."""
+    """Times with negation against those without, by the clock and by CPU, for what is then left to index."""
     by_keys = {(row["mode"], row["keys"]): row for row in record["rows"]}
     rows = []
     for mode, title in MODES.items():
@@ -59,8 +59,10 @@ def overhead_table(record: Record) -> str:
             row = by_keys[mode, ended]
             cells = {}
             for name in NAMES:
-                size = row[f"{name}_bytes"] / plain[f"{name}_bytes"]
-                cells[name] = f"{row[name] / plain[name] - 1:+.0%} with {size:.0%} of the bytes"
+                clock, cpu, size = (
+                    row[f"{name}{kind}"] / plain[f"{name}{kind}"] for kind in ("", "_cpu", "_bytes")
+                )
+                cells[name] = f"{clock - 1:+.0%}, CPU {cpu - 1:+.0%}, with {size:.0%} of the bytes"
             rows.append({"what": title, "keys": ended, **cells})
     columns = [
         {"key": "what", "label": "", "format": ""},

@@ -32,14 +32,18 @@ def label_of(name: str, parts: int) -> str | None:
 
 
 def measure_series(
-    results: Results, numbers: Iterable[int], updates: int, is_cold: bool = False
+    results: Results,
+    numbers: Iterable[int],
+    updates: int,
+    is_cold: bool = False,
+    names: Iterable[str] = tuple(NAMES),
 ) -> list[dict[str, Any]]:
     """A row for each measure and number of parts: milliseconds by variant, and what it touched."""
     rows = []
     for parts in numbers:
         found = {
             name: Drive(label, results, updates, is_cold).run()
-            for name in NAMES
+            for name in names
             if (label := label_of(name, parts))
         }
         for mode in MEASURES:
@@ -74,7 +78,9 @@ def touched_table(record: Record) -> str:
         if name not in row:
             return "–"
         moved = (row[f"{name}_bytes_read"] + row[f"{name}_bytes_written"]) / 1e6
-        return f"{row[f'{name}_touched']:.1f}; {moved:.1f} MB"
+        from_disk = row.get(f"{name}_bytes_from_disk", 0) / 1e6
+        told = f", {from_disk:.1f} from disk" if from_disk >= 1 else ""
+        return f"{row[f'{name}_touched']:.1f}; {moved:.1f} MB{told}"
 
     return table_text(
         columns, [{"parts": row["parts"], **{name: cell(row, name) for name in names}} for row in rows]

@@ -37,9 +37,17 @@ class Liveness:
         return alive
 
     def keep(self, rows: pa.Table) -> pa.Table:
-        """The rows that are alive."""
+        """The rows that are alive; what has no dead among it is not copied."""
         alive = self.is_alive(rows)
-        return rows if alive.all() else rows.filter(pa.array(alive))
+        if alive.all():
+            return rows
+        kept, start = [], 0
+        for batch in rows.to_batches():
+            chosen = alive[start : start + len(batch)]
+            start += len(batch)
+            if chosen.any():
+                kept.append(batch if chosen.all() else batch.filter(pa.array(chosen)))
+        return pa.Table.from_batches(kept, rows.schema)
 
     def has_dead(self, run: Stored) -> bool:
         """Whether time or counts have ended a row of the run; known without reading it."""

@@ -35,7 +35,7 @@ class Rewriter:
     definition: Definition
     layout: Layout
     liveness: Liveness
-    keep: Keep  # the rows that stay
+    keep: Keep  # the rows that stay in a part that is due: from others, none goes elsewhere
     update: int
     drafts: Drafts
 
@@ -60,10 +60,10 @@ class Rewriter:
         new = [] if task.rows is None else [task.rows]
         if new and len(fresh) + bool(stale) + 1 > self.layout.most_runs:
             stale, fresh = fresh + stale, []
-            written = [self._write(stale, new)]
+            written = [self._write(task, stale, new)]
         else:
-            written = [self._write(stale, [])] if stale else []
-            written += [self._write([], new)] if new else []
+            written = [self._write(task, stale, [])] if stale else []
+            written += [self._write(task, [], new)] if new else []
         kept = [run for run in written if run is not None]
         touched = Touched(
             inserted=sum(rows.num_rows for rows in new),
@@ -73,21 +73,22 @@ class Rewriter:
         has_applied = is_read or not fresh
         return Part((*fresh, *kept), self.update if has_applied else task.part.applied), touched
 
-    def _write(self, stale: Sequence[Stored], new: Sequence[pa.Table]) -> Stored | None:
+    def _write(self, task: Task, stale: Sequence[Stored], new: Sequence[pa.Table]) -> Stored | None:
         extent = Extent(self.definition)
-        pieces = (extent.see(piece) for piece in self._merged(stale, new))
+        keep = self.keep if task.is_due else self.liveness.is_alive
+        pieces = (extent.see(piece) for piece in self._merged(stale, new, keep))
         order = self.definition.order if self.layout.is_sorted else ()
         segment = write_segment(self.drafts.path(), pieces, self.definition.schema, order)
         return extent.stored(segment) if segment else None
 
-    def _merged(self, stale: Sequence[Stored], new: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    def _merged(self, stale: Sequence[Stored], new: Sequence[pa.Table], keep: Keep) -> Iterator[pa.Table]:
         order = self.definition.order
         if not self.layout.is_sorted:
-            yield from chain_runs([run.segment for run in stale], self.keep)
+            yield from chain_runs([run.segment for run in stale], keep)
             yield from new
         elif stale:
             # New rows are kept as well: what was born dead has been left out, and a moved one is alive.
             runs: list[Run] = [*(run.segment for run in stale), *(MemoryRun(rows, order) for rows in new)]
-            yield from merge_runs(runs, order, self.keep)
+            yield from merge_runs(runs, order, keep)
         else:
             yield from new

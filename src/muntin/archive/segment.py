@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.archive.disk import cannot_write, remove, write, written
+from muntin.archive.mapped import MappedFile
 from muntin.archive.sorted_columns import Side, SortedColumns
 from muntin.errors import ArchiveError, NotFound
 
@@ -42,11 +43,10 @@ class Segment:
         self.path = path
         self._schema = schema
         try:
-            with pa.memory_map(str(path)) as file:
-                self._map = file.read_buffer()
+            self._map = MappedFile(path)
         except FileNotFoundError:
             raise NotFound(f"segment '{path}' is missing") from None
-        except pa.ArrowInvalid:  # there is nothing to map in an empty file
+        except ValueError:
             raise self._damaged("it is empty") from None
         self.size: int = self._map.size
         self.fences, blocks = self._read_trailer(order)
@@ -76,7 +76,9 @@ class Segment:
         """A block, compared with its checksum when it is first asked for."""
         block = self._blocks[number]
         if block is None:
-            message = self._map.slice(int(self._offset[number]), int(self._length[number]))
+            offset, length = int(self._offset[number]), int(self._length[number])
+            self._map.read_ahead(offset, length)
+            message = self._map.slice(offset, length)
             if zlib.crc32(message) != self._checksum[number]:
                 raise self._damaged(f"the checksum of block {number} does not match")
             block = self._blocks[number] = pa.ipc.read_record_batch(message, self._schema)
@@ -113,6 +115,10 @@ class Segment:
         last = int(self._start.searchsorted(stop, "left"))
         if last == first + 1:
             return [self.block(first).slice(start - int(self._start[first]), stop - start)]
+        self._map.read_ahead(
+            int(self._offset[first]),
+            int(self._offset[last - 1] + self._length[last - 1] - self._offset[first]),
+        )
         cut = []
         for number in range(first, last):
             block, begin = self.block(number), int(self._start[number])
@@ -124,7 +130,7 @@ class Segment:
     def _read_trailer(self, order: Sequence[str]) -> tuple[pa.Table, pa.RecordBatch]:
         if self.size < _TAIL.size:
             raise self._damaged(f"{self.size} bytes are too few")
-        length, checksum, version = _TAIL.unpack(self._map.slice(self.size - _TAIL.size))
+        length, checksum, version = _TAIL.unpack(self._map.slice(self.size - _TAIL.size, _TAIL.size))
         if version[:6] != _VERSION[:6]:
             raise self._damaged("it does not end as a segment does")
         if version != _VERSION:
