@@ -43,7 +43,10 @@ def assert_merged(rows: list[dict[str, Any]], events: Events, some: np.ndarray, 
         assert summary.error <= eps * count + len(rows)  # of each, rounded up
     for phi in (0.01, 0.5, 0.9) if quantiles.count else ():
         assert rank_error(events.x[some], phi, quantiles.quantile(phi)) <= quantiles.error
-    for true, summary in ((Counter(events.w[some].tolist()), words), (Counter(events.n[some].tolist()), numbers)):
+    for true, summary in (
+        (Counter(events.w[some].tolist()), words),
+        (Counter(events.n[some].tolist()), numbers),
+    ):
         for item, often in true.items():
             least, most = summary.bounds(item)
             assert least <= often <= most

@@ -63,7 +63,9 @@ def _summary_text(call: Call, shards: int) -> str:
     name = f"approx_{'count' if isinstance(AGGREGATES[call.function], ItemAggregate) else 'quantile'}_summary"
     chance = () if delta is None else (f"{delta / shards:.20f}",)
     kept = f" FILTER (WHERE {call.filter})" if call.filter else ""
-    return f"{name.upper()}({', '.join([str(call.argument), f'{eps:.20f}', *chance])}){kept} OVER {call.window}"
+    return (
+        f"{name.upper()}({', '.join([str(call.argument), f'{eps:.20f}', *chance])}){kept} OVER {call.window}"
+    )
 
 
 def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
