@@ -38,6 +38,7 @@ def is_spread(query: Query) -> bool:
     return (
         not query.keys
         and query.hint is None
+        and not query.emits_changes
         and bool(query.calls)
         and all(call.function in APPROXIMATE_NAMES and call.window.is_time for call in query.calls)
     )
