@@ -55,8 +55,8 @@ def run(quick: bool) -> Result:
             "at the look-up, with the usual parameters; they promise nothing of windows that begin within a "
             "slice. Whole stream: Greenwald-Khanna and Misra-Gries, which know no windows. The exponential "
             "histogram counts the one most frequent item. The ring has 8 bytes an element. CPU seconds; look-ups "
-            f"after a batch, for all phi, or for all items above {SUPPORT:.0%}; rivals list all that they have. Items are "
-            "Zipf's, of which others are frequent after a while, where nothing else is said."
+            f"after a batch, for all phi, or for all items above {SUPPORT:.0%}; rivals list all that they "
+            "have. Items are Zipf's, of which others are frequent after a while, where nothing else is said."
         ),
         columns=COLUMNS,
         rows=rows,
@@ -111,7 +111,7 @@ def measure_counts(window: int) -> list[dict[str, Any]]:
     rows = [_row("counts", stream, window, *method, count_error) for method in methods]
     # the fewer items repeat, the more there is to do for each
     others = {
-        "items of equal chance": random.integers(0, 10**6, 2 * window),
+        "a million items alike": random.integers(0, 10**6, 2 * window),
         "no item twice": np.arange(2 * window),
     }
     for name, other in others.items():

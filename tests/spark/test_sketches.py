@@ -4,6 +4,7 @@ with attempts and memory lost in between."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,14 +54,13 @@ def events(count: int) -> pa.Table:
     )
 
 
-def test_sketches_in_shards() -> None:
-    table = events(4000)
-    shards = Shards(STREAM, QUERIES, shards=3)
+def micro_batches(table: pa.Table, queries: dict[str, str], **options: Any) -> Iterator[Any]:
+    """What the engine and three shards emit, with attempts and memory lost on the way."""
+    shards = Shards(STREAM, queries, shards=3, **options)
     engine = muntin.Engine()
     engine.execute(CREATE)
-    engine.register_many(QUERIES)
-    emitted = Counter[str]()
-    for number, lo in enumerate(range(0, 4000, 800)):
+    engine.register_many(queries)
+    for number, lo in enumerate(range(0, table.num_rows, 800)):
         part = table.slice(lo, 800)
         tasks = [part.slice(0, 500).to_batches(), part.slice(500).to_batches()]
         if number % 2:
@@ -70,19 +70,25 @@ def test_sketches_in_shards() -> None:
         engine.push("s", part)
         wanted, found = engine.advance(), shards.send(tasks)
         assert wanted.keys() == found.keys()
-        for name, rows in found.items():
-            emitted[name] += rows.num_rows
-            if name != "each":
-                assert rows.to_pylist() == wanted[name].to_pylist()
-            for row in rows.to_pylist() if name in ("all", "each") else ():
-                assert_within(row, table)
+        yield from ((name, wanted[name], rows) for name, rows in found.items())
+
+
+def test_sketches_in_shards() -> None:
+    table = events(4000)
+    emitted = Counter[str]()
+    for name, wanted, rows in micro_batches(table, QUERIES):
+        emitted[name] += rows.num_rows
+        if name != "each":
+            assert rows.to_pylist() == wanted.to_pylist()
+        for row in rows.to_pylist() if name in ("all", "each") else ():
+            assert_within(row, table)
     assert emitted.keys() == QUERIES.keys()
     assert min(emitted.values()) > 5
 
 
 @pytest.mark.parametrize("promise", ["0.2", "0.2, 0.001"])
 def test_shares_of_all_shards_are_merged(promise: str) -> None:
-    """Spread over shards, with attempts and memory lost: windows are those of the engine, answers within eps."""
+    """Windows are those of the engine, and answers within eps."""
     table, asked = events(4000), ASKED.replace("0.2)", f"{promise})")
     queries = {
         "all": f"SELECT {asked} FROM s {WINDOW}",
@@ -95,36 +101,28 @@ def test_shares_of_all_shards_are_merged(promise: str) -> None:
         f"FROM s {WINDOW}",
         "exact": f"SELECT COUNT(*) AS n FROM s {WINDOW}",
     }
-    shards = Shards(STREAM, queries, shards=3, spread=True)
-    assert [route.shards for route in shards.job.routes] == [1, 3]
-    engine = muntin.Engine()
-    engine.execute(CREATE)
-    engine.register_many(queries)
+    checks = {"all": assert_within, "some": assert_some, "text": assert_texts}
     emitted = Counter[str]()
-    for number, lo in enumerate(range(0, 4000, 800)):
-        part = table.slice(lo, 800)
-        tasks = [part.slice(0, 500).to_batches(), part.slice(500).to_batches()]
-        if number % 2:
-            shards.lose_attempt(tasks)
-        else:
-            shards.restart()
-        engine.push("s", part)
-        wanted, found = engine.advance(), shards.send(tasks)
-        assert wanted.keys() == found.keys()
-        for name, rows in found.items():
-            emitted[name] += rows.num_rows
-            assert rows.schema == wanted[name].schema
-            bounds = ["window_start", "window_end", "complete"]
-            key = lambda row: row["window_end"]  # noqa: E731
-            assert sorted(rows.select(bounds).to_pylist(), key=key) == wanted[name].select(bounds).to_pylist()
-            for row in rows.to_pylist() if name == "all" else ():
-                assert_within(row, table)
-            for row in rows.to_pylist() if name == "some" else ():
-                assert_some(row, table)
-            for row in rows.to_pylist() if name == "text" else ():
-                assert_texts(row, table)
+    for name, wanted, rows in micro_batches(table, queries, spread=True):
+        emitted[name] += rows.num_rows
+        assert rows.schema == wanted.schema
+        bounds = ["window_start", "window_end", "complete"]
+        assert rows.sort_by("window_end").select(bounds).to_pylist() == wanted.select(bounds).to_pylist()
+        for row in rows.to_pylist() if name in checks else ():
+            checks[name](row, table)
     assert emitted.keys() == queries.keys() - {"never"}
     assert min(emitted.values()) > 5
+
+
+def test_only_what_merges_is_spread() -> None:
+    """ROWS windows, and queries with keys or with exact aggregates, go their usual way."""
+    exact = f"SELECT COUNT(*) AS n, APPROX_COUNT(v = 1, 0.1) AS one FROM s {WINDOW}"
+    job = Shards(STREAM, QUERIES | {"exact": exact}, shards=3, spread=True).job
+    assert {route.name: set(route.queries) for route in job.routes} == {
+        "": {"rows", "exact"}, "k": {"each"}, "(spread)": {"all", "words"},
+    }  # fmt: skip
+    assert [route.shards for route in job.routes] == [1, 3, 3]
+    assert not Shards(STREAM, QUERIES, shards=1, spread=True).job.is_spread
 
 
 def test_queries_to_come_cannot_be_spread() -> None:

@@ -79,6 +79,24 @@ def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: b
         run(other, tmp_path)
 
 
+def test_sketches_in_all_shards(spark: SparkSession, tmp_path: Path) -> None:
+    """What shards know of a window is merged, of a table and of a stream that starts again; few events are kept as
+    they are, so that merged answers are exact."""
+    table, folder = events(6_000), tmp_path / "in"
+    queries = {name: WHOLE[name] for name in ("approximate", "sums")}
+    wanted = expected(table, queries)
+    for files in (range(2), range(2, 3)):
+        write_files(table, folder, files, 3)
+        df = stream_of(spark, folder)
+        run(muntin.spark.shared_windows(df, queries, stream="t", time="ts", shards=3, spread=True), tmp_path)
+    assert_answers(spark, tmp_path, wanted)
+    df = spark.read.schema(SCHEMA).parquet(str(folder))
+    delay = timedelta(seconds=2)
+    answers = muntin.spark.shared_windows(df, queries, stream="t", time="ts", delay=delay, spread=True)
+    for name, each in wanted.items():
+        assert_same(each, muntin.spark.answers_of(answers, name).toArrow())
+
+
 def test_a_folder_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     """Events that never pass through the JVM, once and as a stream in two runs."""
     table, folder = events(6_000), tmp_path / "in"

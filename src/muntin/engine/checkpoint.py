@@ -21,7 +21,7 @@ from muntin.errors import CheckpointError, NotFound
 from muntin.operator.packed import pack, unpack
 
 _MAGIC = b"MUNTIN"
-_VERSION = b"02"
+_VERSION = b"03"
 
 
 def write_checkpoint(path: Path, description: dict[str, Any], arrays: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ def _warm_up_sketches() -> None:
     at, value = np.arange(1000), np.arange(1000) / 7
     quantiles = SlidingQuantiles(np.dtype(np.float64), 0.5, is_auto=False)
     counts = SlidingCounts(0.5, is_auto=False)
-    sampled = SampledCounts(0.5, 0.5)
+    sampled = SampledCounts(0.5, 0.5, window=100)  # thinned often
     fed: list[tuple[Any, Any]] = [(quantiles, value), (counts, at % 7), (sampled, at % 7)]
     for sketch, element in fed:
         sketch.extend(element, at=at)

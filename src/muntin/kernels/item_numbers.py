@@ -6,8 +6,6 @@ one more than the number of the item there. Collisions go to the next place.
 
 from __future__ import annotations
 
-import numpy as np
-
 from muntin.kernels.distinct import home_of
 from muntin.kernels.jit import inner, kernel
 

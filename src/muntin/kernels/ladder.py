@@ -120,7 +120,9 @@ def find_block(shape, blocks, scale, level, number):
 
 
 @inner
-def halve_block(levels, width, number, of, about, item, count, block, entry, to_about, to_item, to_count, into, to):
+def halve_block(
+    levels, width, number, of, about, item, count, block, entry, to_about, to_item, to_count, into, to
+):
     """Every second entry of a block of equal weights; of counts, sorted from the greatest, the first half: `width`
     entries; from the arrays of one ladder to the same, or to those of another. `of` is its level."""
     for fact in range(FACTS):

@@ -128,7 +128,9 @@ def put_pairs(shape, blocks, scale, level, number, item, count, pairs, held, sla
     """A block of the pairs with the greatest counts, which may each be too low by `slack`."""
     block, entry = put_block(shape, blocks, scale, level, number)
     about, block_item, block_count = blocks.about, blocks.item, blocks.count
-    used, lost = put_greatest(block_item, block_count, entry, shape.entries << level, item, count, pairs, 0, tally)
+    used, lost = put_greatest(
+        block_item, block_count, entry, shape.entries << level, item, count, pairs, 0, tally
+    )
     put_facts(about, block, held, used, slack, lost, at)
 
 
@@ -180,10 +182,10 @@ def cut_rows(
 ):  # fmt: skip
     """Blocks of several sizes, from `lowest` on, from elements of which the first has number `first`.
 
-    source[r] has them sorted within each block of the r-th size, and the last row all of them; of block i of the smallest size held[i] count, which
-    come first, and `counted` of all. `same` as in `count_repeated`, row after row. `item` and `count` have room for
-    all pairs. What they have in the end are those of the last row, as Misra and Gries would have kept them, `most`
-    of them; returned are how many, and what was taken from each.
+    source[r] has them sorted within each block of the r-th size, and the last row all of them; of block i of the
+    smallest size held[i] count, which come first, and `counted` of all. `same` as in `count_repeated`, row after
+    row. `item` and `count` have room for all pairs. What they have in the end are those of the last row, as Misra
+    and Gries would have kept them, `most` of them; returned are how many, and what was taken from each.
     """
     elements, code = source.shape[1], source.reshape(-1)
     # once, since each look at a field is counted in and out
@@ -207,7 +209,9 @@ def cut_rows(
                 pairs = count_sorted(code[row * elements + lo :], held[number], item, count)
                 singles = 0
             entry = begin_entry + place * width
-            used, lost = put_greatest(block_item, block_count, entry, width, item, count, pairs, singles, tally)
+            used, lost = put_greatest(
+                block_item, block_count, entry, width, item, count, pairs, singles, tally
+            )
             put_facts(about, begin + place, held[number], used, 0, lost, at[lo])
             place = place + 1 if place + 1 < room else 0
     last = (len(source) - 1) * elements

@@ -55,7 +55,9 @@ class Route:
     columns: tuple[str, ...]  # that they read, the time among them
     shards: int
     fold: Fold | None  # None: events travel as they are
-    whole: dict[str, str] = field(default_factory=dict)  # of spread queries: the texts that shards answer a share of
+    whole: dict[str, str] = field(
+        default_factory=dict
+    )  # of spread queries: the texts that shards answer a share of
 
     @cached_property
     def ids(self) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from muntin.errors import CheckpointError
 
-FORMAT = 1  # raise it when a ledger can no longer be read by what came before
+FORMAT = 2  # raise it when a ledger can no longer be read by what came before
 _PIECE = 4 << 20  # bytes of a base that are written at once
 _SMALL = 1 << 20  # bytes of log that are not worth a new base
 _KEPT = 4  # entries that stay in the log after a new base, for shards in memory that missed them

@@ -38,6 +38,7 @@ def is_spread(query: Query) -> bool:
     return (
         not query.keys
         and query.hint is None
+        and not query.emits_changes
         and bool(query.calls)
         and all(call.function in APPROXIMATE_NAMES and call.window.is_time for call in query.calls)
     )
@@ -63,7 +64,9 @@ def _summary_text(call: Call, shards: int) -> str:
     name = f"approx_{'count' if isinstance(AGGREGATES[call.function], ItemAggregate) else 'quantile'}_summary"
     chance = () if delta is None else (f"{delta / shards:.20f}",)
     kept = f" FILTER (WHERE {call.filter})" if call.filter else ""
-    return f"{name.upper()}({', '.join([str(call.argument), f'{eps:.20f}', *chance])}){kept} OVER {call.window}"
+    return (
+        f"{name.upper()}({', '.join([str(call.argument), f'{eps:.20f}', *chance])}){kept} OVER {call.window}"
+    )
 
 
 def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:

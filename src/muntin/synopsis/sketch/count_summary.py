@@ -82,4 +82,3 @@ class CountSummary:
             sum(each.slack for each in summaries),
             sum(each.left_out for each in summaries),
         )
-

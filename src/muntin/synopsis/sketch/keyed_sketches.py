@@ -280,8 +280,8 @@ def _choose(tracks: Sequence[KeyedTrack], promise: Promise) -> KeyedTrack:
 
 
 def _described(track: KeyedTrack, budget: int) -> str:
-    full = f" (for lack of room: {budget:,} bytes)" if track.promise != track.asked else ""
-    size = f"{track.entries():,} entries in {track.nbytes():,} bytes"
+    full = " (for lack of room)" if track.promise != track.asked else ""
+    size = f"{track.entries():,} entries in {track.nbytes():,} bytes of {budget:,} at most"
     return (
         f"{track.need.input}: {describe(track.promise)}{full}, {len(track.heavy):,} keys in sketches, {size}"
     )

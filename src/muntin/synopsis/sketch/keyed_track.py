@@ -106,24 +106,25 @@ class KeyedTrack:
                 known = self.heavy[key].summary(since=since)
                 summaries[at] = CountSummary.merge([known, summaries[at]])
             return partials_of(wanted, summaries)
-        partials: dict[Need, Partial] = {}
-        whole = [need for need in wanted if need.component in SUMMARIES]
-        if whole:
-            known = [_exact_quantiles(value[lo:hi]) for lo, hi in itertools.pairwise(offset)]
-            for at, key in heavy:
-                known[at] = QuantileSummary.merge([self.heavy[key].summary(since=since), known[at]])
-            partials |= partials_of(whole, known)
-        for need in wanted:
-            if need in whole:
-                continue
-            picked, count = pick_quantile(value, offset, need.parameters[0])
-            partials[need] = (picked, count, np.zeros(width))
+        merged: dict[int, QuantileSummary] = {}  # of heavy keys, by slot
         for at, key in heavy:
             exact = _exact_quantiles(value[offset[at] : offset[at + 1]])
-            known = QuantileSummary.merge([self.heavy[key].summary(since=since), exact])
-            for need, (picked, count, error) in partials.items():
+            merged[at] = QuantileSummary.merge([self.heavy[key].summary(since=since), exact])
+        partials: dict[Need, Partial] = {}
+        for need in wanted:
+            if need.component in SUMMARIES:
+                exact_too = [
+                    merged[at] if at in merged else _exact_quantiles(value[lo:hi])
+                    for at, (lo, hi) in enumerate(itertools.pairwise(offset))
+                ]
+                partials |= partials_of([need], exact_too)
+                continue
+            picked, count = pick_quantile(value, offset, need.parameters[0])
+            error = np.zeros(width)
+            for at, known in merged.items():
                 found = partials_of([need], [known])[need]
                 picked[at], count[at], error[at] = (each[0] for each in found)
+            partials[need] = (picked, count, error)
         return partials
 
     def _since(self, instant: int) -> Values:

@@ -10,7 +10,7 @@ from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 from muntin.synopsis.sketch.summary_text import QUANTILES, kind_of
 
 
-def merge_summaries(texts: Iterable[str]) -> QuantileSummary | ItemSummary:
+def merge_summaries(texts: Iterable[str | None]) -> QuantileSummary | ItemSummary:
     """What APPROX_QUANTILE_SUMMARY or APPROX_COUNT_SUMMARY answered, of several: their errors add up, so that the
     sum is within eps of all elements together, if each is within eps of its own. NULL is left out.
 

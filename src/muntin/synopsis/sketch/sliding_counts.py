@@ -200,7 +200,7 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _sortable(self, code: Ints, rows: int) -> Ints:
         """Room for so many copies of codes, of which the last is there; of half as many bytes if they fit, which are
         sorted in half the time."""
-        is_short = -(2**31) <= int(code.min()) and int(code.max()) < 2**31 - 1
+        is_short = int(code.min()) >= -(2**31) and int(code.max()) < 2**31 - 1
         room = scratch("short source", rows * len(code), np.int32) if is_short else None
         source = (scratch("source", rows * len(code)) if room is None else room).reshape(rows, -1)
         source[-1] = code

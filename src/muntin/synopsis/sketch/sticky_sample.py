@@ -17,6 +17,7 @@ from muntin.kernels.sticky_sample import thin
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.sketch.geometry import check_eps
+from muntin.synopsis.sketch.scratch import slots
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
     "code": np.dtype(np.int64),
@@ -123,7 +124,7 @@ class StickySample(ABC):
     def _thin(self) -> None:
         self._drop()
         used = len(self._kept)
-        table = np.empty(1 << max(1, 2 * used - 1).bit_length() if self.counts else 1, np.int64)
+        table = slots(used if self.counts else 0)
         columns = [self._kept[name] for name in _COLUMNS]
         kept = thin(*columns, used, self.end, self._youngest, self._highest, self.seed, self.counts, table)
         self._kept.truncate(kept)
