@@ -33,7 +33,7 @@ def run(quick: bool, files: int = 36) -> Result:
     """Measure muntin by number of queries and source."""
     import muntin.spark
 
-    files, rows, each = (6, 200_000, 1) if quick else (files, 1_000_000, 3)
+    files, rows, each = (6, 200_000, 1) if quick else (files, 1_000_000, 4)
     folder = Path(tempfile.mkdtemp(prefix="muntin-spark-"))
     session = muntin.spark.local_session(cores=2, memory="4g")
     try:

@@ -21,7 +21,7 @@ NOTES = f"""\
 run of each. Driver and executors share the two cores of the machine."""
 
 
-def run(quick: bool, files: int = 40) -> Result:
+def run(quick: bool, files: int = 10) -> Result:
     """One executor, then two."""
     files, rows = (4, 200_000) if quick else (files, 1_000_000)
     folder = Path(tempfile.mkdtemp(prefix="muntin-cluster-"))
