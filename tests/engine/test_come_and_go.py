@@ -239,3 +239,8 @@ def test_threads() -> None:
     assert not faults, faults
     engine.check()
     assert engine.value("all") == engine.stats()["streams"]["s"]["events"]
+
+
+def test_queries_are_given_by_name() -> None:
+    with pytest.raises(MuntinError, match=r"register_many takes .*, not a list"):
+        muntin.Engine().register_many(["SELECT 1"])  # type: ignore[arg-type]

@@ -124,6 +124,8 @@ class Engine:
         the latest event that the stream has seen; what is pushed from now on follows.
         """
         streams = self.streams
+        if not isinstance(queries, Mapping):
+            raise MuntinError(f"register_many takes {{name: sql}}, not a {type(queries).__name__}")
         for name, sql in queries.items():
             _check_texts(name, sql)
         with bulk(len(queries) if backfill is None else 0):
