@@ -244,3 +244,22 @@ def test_threads() -> None:
 def test_queries_are_given_by_name() -> None:
     with pytest.raises(MuntinError, match=r"register_many takes .*, not a list"):
         muntin.Engine().register_many(["SELECT 1"])  # type: ignore[arg-type]
+
+
+def test_ten_thousand_windows_take_at_most_twice_the_widest() -> None:
+    """Without keys, on state that is large beside what an empty store sets aside."""
+    random, reach = Random(5), 20_000
+    windows = {(reach, 1)} | {(random.randint(1, reach), random.choice([1, 2, 5, 60])) for _ in range(11_000)}
+    texts = [f"SELECT SUM(n) FROM s [RANGE {size} SECONDS SLIDE {slide} SECONDS]" for size, slide in windows]
+    held = {}
+    for many in (1, 10_000):
+        engine = muntin.Engine(backlog_bytes=0)
+        engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts")
+        engine.register_many({"widest": f"SELECT SUM(n) FROM s [RANGE {reach} SECONDS SLIDE 1 SECOND]"})
+        engine.register_many({f"q{n}": text for n, text in enumerate(texts[: many - 1])})
+        for begin in range(0, 2 * reach, 5_000):
+            at = np.arange(begin, begin + 5_000)
+            engine.push("s", {"ts": at * SECOND, "n": at})
+        held[many] = engine.stats()["streams"]["s"]["bytes"]
+    assert held[1] > 16 * reach
+    assert held[10_000] <= 2 * held[1]
