@@ -84,7 +84,7 @@ def test_refusals(spark, tmp_path):
 @pytest.mark.slow
 @pytest.mark.faults
 def test_a_driver_that_is_killed(tmp_path):
-    """Right after an update, before Spark knows that it is done, and during the next; what is repeated is there once."""
+    """Right after an update, before Spark knows of it, and during the next; what is repeated is there once."""
     made, kills, ended = tables(), 0, None
     write(made, tmp_path, range(FILES), FILES)
     deadline = time.monotonic() + LIMIT

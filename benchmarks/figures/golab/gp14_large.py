@@ -16,7 +16,7 @@ from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text
 
-UNITS = {"quick": 3_600, "small": 216_000, "full": 2_000_000}
+UNITS = {"quick": 3_600, "small": 216_000, "full": 1_000_000}
 MEASURED = {"quick": QUICK_UPDATES, "small": 12, "full": 8}  # updates, of a window that is full
 SHOWN = 16  # parts at which all variants are measured
 SOME = ("reindex", "del", "wata_swept", "rebuild", "no_rebuild")  # with other numbers of parts

@@ -36,7 +36,7 @@ class Lease:
     def __init__(self, folder: Path, epoch: Epoch, lock: IO[bytes]):
         self.folder = folder  # where its segments are, under their names
         self.epoch = epoch
-        self._release = weakref.finalize(self, _remove, folder, lock)
+        self._release = weakref.finalize(self, _end, folder, lock, os.getpid())
 
     @classmethod
     def take(cls, archive: str | Path) -> Lease:
@@ -91,6 +91,12 @@ def _link(archive: Path, folder: Path) -> Epoch:
         except FileNotFoundError:  # an update came between
             shutil.rmtree(folder)
     raise ArchiveError(f"archive '{archive}' changes faster than it can be leased")
+
+
+def _end(folder: Path, lock: IO[bytes], owner: int) -> None:
+    """End a lease, unless this is a fork of the process that took it."""
+    if os.getpid() == owner:
+        _remove(folder, lock)
 
 
 def _remove(folder: Path, lock: IO[bytes]) -> None:

@@ -115,10 +115,9 @@ class Segment:
         last = int(self._start.searchsorted(stop, "left"))
         if last == first + 1:
             return [self.block(first).slice(start - int(self._start[first]), stop - start)]
-        self._map.read_ahead(
-            int(self._offset[first]),
-            int(self._offset[last - 1] + self._length[last - 1] - self._offset[first]),
-        )
+        if any(block is None for block in self._blocks[first:last]):  # all in one piece
+            begin = int(self._offset[first])
+            self._map.read_ahead(begin, int(self._offset[last - 1] + self._length[last - 1]) - begin)
         cut = []
         for number in range(first, last):
             block, begin = self.block(number), int(self._start[number])
