@@ -47,11 +47,10 @@ def local_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master or f"local[{cores},4]").appName("muntin")
     chosen = _SETTINGS | {"spark.sql.shuffle.partitions": str(cores), "spark.driver.memory": memory}
-    chosen |= {
-        f"spark.executorEnv.{name}": os.environ[name]
-        for name in ("PYTHONPATH", "PYSPARK_PYTHON")
-        if name in os.environ
-    }
+    chosen["spark.executorEnv.PYSPARK_PYTHON"] = os.environ["PYSPARK_PYTHON"]
+    if path := os.environ.get("PYTHONPATH"):
+        # executors run in folders of their own, where a relative path leads to no muntin, or to another one
+        chosen["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
     for name, value in (chosen | dict(settings or {})).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
