@@ -20,7 +20,7 @@ from muntin.operator.candidates import candidates
 from muntin.operator.changes import changes_at
 from muntin.operator.evaluate import Rows, answer
 from muntin.operator.lookup import answers_among, answers_at
-from muntin.operator.reading import Place, reading_of
+from muntin.operator.reading import Place, Reading, reading_of
 from muntin.operator.registration import Registration
 from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
@@ -35,7 +35,10 @@ _LONG_AGO = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
 _CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
-_SLOTS = 1_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
+_FEW_KEYS = (
+    1 << 14
+)  # so many are visited for all windows of a group, which nest, by one scan: a crowd is theirs
+_SLOTS = 4_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
 
 
 @dataclass
@@ -159,7 +162,12 @@ def _due(shard: Shard, name: str, registration: Registration, after: int, until:
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
     if not dues:
         return
-    everything, how_many = np.unique(np.concatenate([due.instants for due in dues]), return_counts=True)
+    asked = {  # what is looked up for several queries takes room once
+        (number, window, len(due.instants)): due.instants
+        for due in dues
+        for number, window, _ in reading_of(shard, due.name).places
+    }
+    everything, how_many = np.unique(np.concatenate(list(asked.values())), return_counts=True)
     begin = 0
     while begin < len(everything):
         windows = np.cumsum(how_many[begin : begin + _SLOTS])
@@ -196,14 +204,12 @@ def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> No
 def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[_Due, Ints]]:
     """Answer the queries whose keys an index finds; returns those that are left, to be answered for all keys."""
     found = [(due, instants, reading_of(shard, due.name)) for due, instants in dues]
-    sharers = Counter(
-        reading.places[reading.range.part.place][:2] for *_, reading in found if reading.range is not None
-    )
+    sharers = Counter(_shared(reading) for *_, reading in found if reading.range is not None)
     left = []
     for due, instants, reading in found:
         among = None
         if reading.range is not None and len(instants) == 1:
-            crowd = sharers[reading.places[reading.range.part.place][:2]]
+            crowd = sharers[_shared(reading)]
             if crowd <= _CROWD or reading.range.is_forced:
                 among = candidates(shard, reading, int(instants[0]), crowd)
         if among is None:
@@ -211,6 +217,13 @@ def _answer_by_index(shard: Shard, dues: list[tuple[_Due, Ints]]) -> list[tuple[
         else:
             due.take(shard, instants, None, among)
     return left
+
+
+def _shared(reading: Reading) -> tuple[Any, ...]:
+    """What a query has in common with those that would share a visit to all keys."""
+    assert reading.range is not None
+    number, window, _ = reading.places[reading.range.part.place]
+    return (number,) if reading.width <= _FEW_KEYS else (number, window)
 
 
 def _due_by_count(shard: Shard, name: str, registration: Registration, until: int) -> _Due:
