@@ -16,6 +16,9 @@ from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Ints
 
 _CHUNK = 1 << 17  # events of a chunk that is merged no more
+_MANY = (
+    4  # from this part of the log on it is copied into one chunk, and what is taken need not be put in order
+)
 
 
 class EventLog:
@@ -94,11 +97,12 @@ class EventLog:
     def take(self, name: str, numbers: Ints) -> pa.Array:
         """A column of some events, by their numbers; O(events taken and chunks)."""
         chunks = self._chunks[name]
-        if len(chunks) == 1:
-            return chunks[0].take(pa.array(numbers - self._starts[0]))
         if not len(numbers):
             return pa.array([], self._kinds[name])
-        # chunk by chunk: Arrow would copy all chunks into one to take some of their events
+        if len(chunks) == 1 or _MANY * len(numbers) >= len(self):
+            whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+            return whole.take(pa.array(numbers - self._starts[0]))
+        # chunk by chunk: few are not worth a copy of all
         chunk = np.searchsorted(self._starts, numbers, "right") - 1
         by_chunk = None if (chunk[1:] >= chunk[:-1]).all() else np.argsort(chunk, kind="stable")
         wanted, chunk = (numbers, chunk) if by_chunk is None else (numbers[by_chunk], chunk[by_chunk])
