@@ -69,3 +69,26 @@ def test_a_sum_that_does_not_fit_holds_up_no_other_query() -> None:
     assert answers["wide"]["total"].to_pylist() == [None, None]
     assert answers["count"]["events"].to_pylist() == [3, 0, 0]
     assert engine.stats()["queries"]["wide"]["missed"] == 1
+
+
+def test_queries_that_owe_as_many_other_instants() -> None:
+    """One owes 1 to 7 of a window, the other 3 to 9, since it came later and has a longer window besides."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT) TIMESTAMP BY ts")
+    engine.register(
+        "SELECT k, COUNT(*) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY k", name="early"
+    )
+    engine.push("s", {"ts": [0], "k": [7]})
+    engine.advance(0)
+    engine.push("s", {"ts": [2_500_000], "k": [8]})
+    engine.register(
+        "SELECT k, COUNT(*) OVER [RANGE 5 SECONDS SLIDE 1 SECOND] AS n, "
+        "COUNT(*) OVER [RANGE 60 SECONDS SLIDE 1 SECOND] AS m FROM s GROUP BY k",
+        name="late",
+    )
+    answers = engine.advance(9_000_000)
+    ends = {
+        name: sorted(set(table["window_end"].cast("int64").to_pylist())) for name, table in answers.items()
+    }
+    assert ends["early"] == [n * 1_000_000 for n in range(1, 8)]
+    assert ends["late"] == [n * 1_000_000 for n in range(3, 10)]

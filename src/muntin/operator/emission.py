@@ -162,12 +162,17 @@ def _due(shard: Shard, name: str, registration: Registration, after: int, until:
 def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
     if not dues:
         return
+    everything = np.unique(np.concatenate([due.instants for due in dues]))
+    if len(everything) == 1:  # most of the time
+        _answer_stretch(shard, dues, everything[0], everything[0])
+        return
     asked = {  # what is looked up for several queries takes room once
-        (number, window, len(due.instants)): due.instants
+        (number, window, due.instants.tobytes()): due.instants
         for due in dues
         for number, window, _ in reading_of(shard, due.name).places
     }
-    everything, how_many = np.unique(np.concatenate(list(asked.values())), return_counts=True)
+    looked_up = np.searchsorted(everything, np.concatenate(list(asked.values())))
+    how_many = np.bincount(looked_up, minlength=len(everything))
     begin = 0
     while begin < len(everything):
         windows = np.cumsum(how_many[begin : begin + _SLOTS])
