@@ -8,7 +8,7 @@ every item. Summaries are all that a sketch knows of a window, for those who mer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,11 @@ class ItemAggregate(Aggregate):
     to codes, here, then to the values they stand for, where those are known (`operator/items.py`)."""
 
     components = ("item_counts",)
+    parameters: ClassVar[tuple[str, ...]] = ("eps",)
+    optional = ("delta",)
+
+    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
+        check_promise(*parameters)
 
     def lower(self, partials: Partials) -> Lowered:
         raise NotImplementedError("items are lowered with the dictionary that they are codes of")
@@ -76,17 +81,12 @@ class ApproxCount(ItemAggregate):
     """How often an item occurs, too low by at most `eps * n`, never too high; 0 if it does not."""
 
     name = "approx_count"
-    parameters = ("eps",)
-    optional = ("delta",)
     compares = True
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None:
             raise TypeError("takes a comparison such as x = 7")
         return pa.int64()
-
-    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
-        check_promise(*parameters)
 
     def read(self, counts: Counts, item: int) -> int:
         """The answer for an item."""
@@ -112,7 +112,6 @@ class ApproxFrequent(ItemAggregate):
 
     name = "approx_frequent"
     parameters = ("support", "eps")
-    optional = ("delta",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None:
@@ -155,16 +154,11 @@ class ApproxCountSummary(ItemAggregate):
 
     name = "approx_count_summary"
     components = ("item_summary",)
-    parameters = ("eps",)
-    optional = ("delta",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None:
             raise TypeError("takes a column or expression")
         return pa.string()
-
-    def check_parameters(self, parameters: tuple[Any, ...]) -> None:
-        check_promise(*parameters)
 
 
 APPROXIMATE_NAMES = frozenset(

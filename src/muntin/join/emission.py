@@ -133,13 +133,8 @@ def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due)
     # at the first tick of all, what is seen has just come; at others, it was perhaps seen at the one before
     is_beginning = due.first <= due.begins
     begin, end = (int(each) for each in due.ticks.at(np.array([due.first - (not is_beginning), due.last])))
-    chosen = group.matches.choose_changing(
-        *registration.ranges(begin, end),
-        registration.since,
-        *registration.visible_for,
-        LONG_AGO if is_beginning else begin,
-        end,
-    )
+    new_from = LONG_AGO if is_beginning else begin
+    chosen = group.matches.choose_changing(registration.visible_for, registration.since, new_from, begin, end)
     pairs = read_pairs(group, registration, chosen)
     comes, goes = _seen(group, registration, due.ticks, pairs.match)
     rows, numbers, enters = _changes(comes, goes, due)

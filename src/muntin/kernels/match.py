@@ -142,20 +142,18 @@ def choose_matches(left, right, left_at, right_at, lo, hi, left_from, left_to, r
 
 
 @kernel
-def choose_changing(left, right, left_at, right_at, lo, hi, left_from, left_to, right_from, right_to,
-                    left_since, right_since, left_seen, left_unseen, right_seen, right_unseen, begin, end,
-                    out):  # fmt: skip
-    """Those among `lo .. hi - 1` that `choose_matches` would give and that begin or cease to be visible at an
-    instant from `begin` on and before `end`; their count."""
+def choose_changing(left, right, left_at, right_at, lo, hi, left_since, right_since, left_seen, left_unseen,
+                    right_seen, right_unseen, new_from, begin, end, out):  # fmt: skip
+    """Matches among `lo .. hi - 1` that are visible at some instant from `begin` to `end`, since `new_from` or not
+    to the end, and both numbers since some; their count."""
     count = 0
     for i in range(lo, hi):
-        one, other = left_at[i], right_at[i]
-        seen = max(one + left_seen, other + right_seen)
-        unseen = min(one + left_unseen, other + right_unseen)
+        seen = max(left_at[i] + left_seen, right_at[i] + right_seen)
+        unseen = min(left_at[i] + left_unseen, right_at[i] + right_unseen)
         if (
-            (begin <= seen < end or begin <= unseen < end)
-            and left_from <= one < left_to
-            and right_from <= other < right_to
+            seen < end
+            and unseen >= begin
+            and (seen >= new_from or unseen < end)
             and left[i] >= left_since
             and right[i] >= right_since
         ):

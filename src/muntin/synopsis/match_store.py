@@ -89,22 +89,14 @@ class MatchStore:
         return out[: choose_matches(*self.all, lo, hi, *left, *right, *since, out)]
 
     def choose_changing(
-        self,
-        left: Range,
-        right: Range,
-        since: tuple[int, int],
-        left_seen: Range,
-        right_seen: Range,
-        begin: int,
-        end: int,
+        self, seen: tuple[Range, Range], since: tuple[int, int], new_from: int, begin: int, end: int
     ) -> Ints:
-        """Of those, which begin or cease to be visible from `begin` on and before `end`; an event is seen from
-        `seen[0]` after its time, and up to `seen[1]` after it."""
-        lo, hi = self._between(left, right)
+        """Which matches are visible at some instant from `begin` to `end`, and have become so from `new_from` on or
+        cease to be so before `end`. An event is seen from `seen[side][0]` after its time, up to `seen[side][1]`."""
+        ranges = [(begin - until, end - after) for after, until in seen]
+        lo, hi = self._between(*ranges)
         out = np.empty(hi - lo, np.int64)
-        count = choose_changing(
-            *self.all, lo, hi, *left, *right, *since, *left_seen, *right_seen, begin, end, out
-        )
+        count = choose_changing(*self.all, lo, hi, *since, *seen[0], *seen[1], new_from, begin, end, out)
         return out[:count].copy()  # few of many
 
     def _between(self, left: Range, right: Range) -> tuple[int, int]:
