@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number
 from muntin.errors import MuntinError
-from muntin.kernels.overflow import is_apart
+from muntin.kernels.totals import add_rests, is_apart
 
 _FAR = float(2**62)
 _TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
@@ -64,7 +64,9 @@ def _total(partials: Partials) -> Array:
         if is_apart(total, rest, _FAR):
             raise MuntinError(_TOO_LARGE)
         return total
-    return np.where(np.isfinite(total), total + rest, total)
+    out = np.empty_like(total)
+    add_rests(total, rest, out)
+    return out
 
 
 def _one_total(total: Any, rest: Any) -> Any:

@@ -1,22 +1,42 @@
-"""Alike: queries that differ in nothing but the threshold of HAVING are answered together.
+"""Alike: queries that differ in nothing but the threshold of HAVING, or that and the window, are answered together.
 
-A thousand screening rules ask for few things and have many thresholds. What costs most of an answer is the
-number of Arrow arrays made for it, not their length; those that are alike share theirs.
+A thousand screening rules ask for few things, over many windows and with many thresholds. What costs most of an
+answer is the number of Arrow arrays made for it, not their length; those that are alike share theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.band import Band
 from muntin.errors import MuntinError
-from muntin.operator.evaluate import answers_by_band
+from muntin.operator.evaluate import Asked, Rows, answers_by_band, answers_by_slots
 from muntin.operator.lookup import look
+from muntin.operator.ranked import FEW
 from muntin.operator.reading import Reading, reading_of
 from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
-from muntin.synopsis.contract import Ints
+from muntin.synopsis.contract import LONG_AGO, Found, Ints
+
+_SLOTS = 1 << 21  # of several windows that are answered in one pass: bounds memory
+
+
+class _Due(NamedTuple):
+    name: str
+    reading: Reading
+    instants: Ints
+
+    @property
+    def band(self) -> Band:
+        having = self.reading.query.having
+        assert having is not None
+        assert having.band is not None
+        return having.band
 
 
 def answers_of_alike(shard: Shard, due: Iterable[tuple[str, Ints]], stretch: Stretch) -> dict[str, pa.Table]:
@@ -24,29 +44,102 @@ def answers_of_alike(shard: Shard, due: Iterable[tuple[str, Ints]], stretch: Str
 
     Where one of them has no answer, none of its like is here: each must find out for itself.
     """
-    alike: dict[tuple[int, int], list[tuple[str, Reading]]] = {}
-    instants_of: dict[int, Ints] = {}
+    crowds: dict[tuple[int, int], list[_Due]] = {}  # of one window
+    families: dict[int, list[_Due]] = {}  # of many
     for name, instants in due:
-        reading = reading_of(shard, name)
-        if reading.same_but_band is not None:
-            alike.setdefault((reading.same_but_band, id(instants)), []).append((name, reading))
-            instants_of[id(instants)] = instants
+        each = _Due(name, reading_of(shard, name), instants)
+        if each.reading.same_but_band is not None:
+            crowds.setdefault((each.reading.same_but_band, id(instants)), []).append(each)
     answers: dict[str, pa.Table] = {}
-    for (_, which), some in alike.items():
-        if len(some) > 1:
-            tables = _answer(shard, [reading for _, reading in some], instants_of[which], stretch)
-            answers.update(zip((name for name, _ in some), tables, strict=False))
+    for some in crowds.values():
+        family = some[0].reading.same_but_window
+        if family is not None and len(some) <= FEW:
+            families.setdefault(family, []).extend(some)
+        elif len(some) > 1:
+            answers.update(_of_one_window(shard, some, stretch))
+    for some in families.values():
+        for part in _parts(some):
+            answers.update(_of_windows(shard, part, stretch))
     return answers
 
 
-def _answer(shard: Shard, readings: list[Reading], instants: Ints, stretch: Stretch) -> list[pa.Table]:
+def _of_one_window(shard: Shard, some: Sequence[_Due], stretch: Stretch) -> dict[str, pa.Table]:
     """Nothing if they have no answer together."""
-    conditions = [reading.query.having for reading in readings]
-    bands = [each.band for each in conditions if each is not None and each.band is not None]
-    rows, find = look(shard, readings[0], instants, None, stretch)
+    reading = some[0].reading
+    rows, find = look(shard, reading, some[0].instants, None, stretch)
     if rows.width == 0:
-        return []
+        return {}
     try:
-        return answers_by_band(readings[0], bands, rows, find, shard.texts, stretch.once)
+        tables = answers_by_band(reading, [each.band for each in some], rows, find, shard.texts, stretch.once)
     except (MuntinError, pa.ArrowException):
-        return []
+        return {}
+    return dict(zip((each.name for each in some), tables, strict=True))
+
+
+def _parts(some: Sequence[_Due]) -> Iterator[list[_Due]]:
+    """Queries whose slots are taken together, two or more of them."""
+    part: list[_Due] = []
+    slots = 0
+    for each in some:
+        slots += len(each.instants) * each.reading.width
+        if slots > _SLOTS:
+            if len(part) > 1:
+                yield part
+            part, slots = [], len(each.instants) * each.reading.width
+        part.append(each)
+    if len(part) > 1:
+        yield part
+
+
+def _of_windows(shard: Shard, some: Sequence[_Due], stretch: Stretch) -> dict[str, pa.Table]:
+    """Nothing if they have no answer together."""
+    first = some[0].reading
+    width = first.width
+    if width == 0:
+        return {}
+    begins: dict[tuple[int, int], int] = {}  # where what was found of a window begins
+    stacked: list[Found] = []
+    instants: list[Ints] = []
+    asked, slots = [], 0
+    try:
+        for each in some:
+            (place,) = each.reading.places
+            found = stretch.find(place, each.instants, width)
+            which = (id(found), id(each.instants))
+            if which not in begins:
+                begins[which] = slots
+                stacked.append(found)
+                instants.append(each.instants)
+                slots += width * len(each.instants)
+            begin = begins[which]
+            asked.append(Asked(begin, begin + width * len(each.instants), each.band))
+        rows = Rows(width, np.concatenate(instants), None)
+        tables = answers_by_slots(first, asked, rows, _stack(first, stacked), shard.texts)
+    except (MuntinError, pa.ArrowException):
+        return {}
+    return dict(zip((each.name for each in some), tables, strict=True))
+
+
+def _stack(reading: Reading, some: Sequence[Found]) -> Found:
+    """What was found of several windows, one below the other."""
+    needs = reading.places[0].needs
+    partials = {
+        need: tuple(_joined(arrays) for arrays in zip(*(each.partials[need] for each in some), strict=True))
+        for need in needs
+    }
+    start, end, complete = (
+        np.concatenate(parts)
+        for parts in zip(*((each.start, each.end, each.complete(needs)) for each in some), strict=True)
+    )
+    return Found(partials, start, end, complete, dict.fromkeys(needs, LONG_AGO), some[0].width)
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
+    whole = arrays[0].base
+    if whole is not None and whole.ndim == 1 and all(each.base is whole for each in arrays):
+        begins = [each.ctypes.data for each in arrays]
+        if all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False)):
+            first = (begins[0] - whole.ctypes.data) // whole.itemsize
+            return whole[first : first + sum(map(len, arrays))]
+    return np.concatenate(arrays)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from muntin.aggregate.approximate import ItemAggregate
 from muntin.answer import to_arrow, to_instants
 from muntin.band import Band
 from muntin.expression import Expression
+from muntin.kernels.bands import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.operator.items import lower_items
 from muntin.operator.ranked import Ranked
@@ -77,14 +79,50 @@ def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: F
         return [reading.schema.empty_table()] * len(bands)
     ranked = _ranked(columns[reading.compared], which[reading.compared], once)
     passing = [ranked.within(band) for band in bands]
-    slots = np.concatenate(passing)
-    taken = pa.array(slots)
-    chosen = Selected(
-        slots if kept is None else kept[slots], [column.take(taken) for column in columns], place
+    edges = np.cumsum([0, *map(len, passing)])
+    return _cut(reading, rows, found, Selected(kept, columns, place), np.concatenate(passing), edges)
+
+
+class Asked(NamedTuple):
+    """What one of several queries wants: those of some slots whose compared answer is in a band."""
+
+    begin: int
+    end: int
+    band: Band
+
+
+def answers_by_slots(reading: Reading, asked: Sequence[Asked], rows: Rows, found: Found,
+                     texts: Mapping[Expression, Dictionary]) -> list[pa.Table]:  # fmt: skip
+    """Answers of queries that are as this one but for their slots and the band their HAVING lets pass;
+    O(slots of all), in one pass."""
+    assert reading.compared is not None
+    chosen, _ = _before_having(reading, [found], texts, always)
+    if chosen.kept is not None and not len(chosen.kept):
+        return [reading.schema.empty_table()] * len(asked)
+    compared = chosen.columns[reading.compared]
+    begin, end = (np.array(side) for side in zip(*((each.begin, each.end) for each in asked), strict=True))
+    if chosen.kept is not None:
+        begin, end = np.searchsorted(chosen.kept, begin), np.searchsorted(chosen.kept, end)
+    low, high = (
+        np.array(side) for side in zip(*((each.band.low, each.band.high) for each in asked), strict=True)
     )
+    has_null = compared.null_count > 0
+    values = np.asarray(compared.fill_null(0) if has_null else compared)
+    valid = np.asarray(compared.is_valid()) if has_null else np.zeros(0, np.bool_)
+    slots, edges = np.empty(int((end - begin).sum()), np.int64), np.empty(len(asked) + 1, np.int64)
+    are_floats = values.dtype == np.float64
+    within_bands(values.view(np.int64), are_floats, valid, begin, end, low, high, slots, edges)
+    return _cut(reading, rows, [found], chosen, slots[: edges[-1]], edges)
+
+
+def _cut(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, passing: Ints,
+         edges: Ints) -> list[pa.Table]:  # fmt: skip
+    """Those of the chosen that pass, tabulated at once, and cut where the next query's begin."""
+    taken = pa.array(passing)
+    kept = passing if chosen.kept is None else chosen.kept[passing]
+    chosen = Selected(kept, [column.take(taken) for column in chosen.columns], chosen.place)
     table = tabulate(reading, rows, found, chosen, always)
-    ends = np.cumsum([len(some) for some in passing]).tolist()
-    return [table.slice(end - len(some), len(some)) for end, some in zip(ends, passing, strict=True)]
+    return [table.slice(lo, hi - lo) for lo, hi in pairwise(edges.tolist())]
 
 
 def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from muntin.band import GREATEST, Band, sort_keys
 from muntin.synopsis.contract import Ints
 
-_FEW = 4  # bands that are compared with every answer before these are sorted
+FEW = 4  # bands that are compared with every answer before these are sorted
 
 
 class Ranked:
@@ -34,7 +34,7 @@ class Ranked:
     def within(self, band: Band) -> Ints:
         """Places of the answers in a band, ascending."""
         self._asked += 1
-        if self._asked > _FEW:
+        if self._asked > FEW:
             return self._search(band)
         passed = self._keys >= band.low
         if band.high != GREATEST:

@@ -89,6 +89,12 @@ class Reading:
             if self.compared is None or self.keys is None
             else shard.prepared.number((self.places, query.window, self.compared, *asked))
         )
+        # of those that differ in their one window of time, too
+        self.same_but_window = (
+            None
+            if self.same_but_band is None or len(self.places) > 1 or not self.places[0].window.is_time
+            else shard.prepared.number((self.places[0].number, query.window is None, self.compared, *asked))
+        )
 
     @property
     def width(self) -> int:

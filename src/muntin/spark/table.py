@@ -12,12 +12,16 @@ from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.job import Job
 from muntin.spark.operator import ShardOperator
 
+_HELD = (
+    1 << 23
+)  # bytes of rows taken in together: a thousand queries are cheaper to answer at several instants
+
 
 def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Answers of the shards whose rows come here, shard by shard and in order of `start`.
 
-    State is bounded by the windows, not by the table: before a row of data is taken in, every window that
-    ends before it starts is emitted.
+    State is bounded by the windows, not by the table: when some rows of data have been taken in, every window
+    that ends before the next one starts is emitted.
     """
     rows = (row for batch in batches for row in batch.to_pylist())
     for shard, some in groupby(rows, key=lambda row: row["shard"]):
@@ -38,6 +42,8 @@ def _run_shard(
     # a query without SLIDE answers once, as of the end: there must be no instant in between
     goes_on = all(query.slide or query.moves_by_rows for query in operator.parsed_queries.values())
     greatest: int | None = None
+    held: list[tuple[str, bytes]] = []
+    size = 0
     for row in rows:
         told["events"] += row["events"]
         if row["data"] is None:
@@ -45,11 +51,14 @@ def _run_shard(
             greatest = greatest if seen is None else seen if greatest is None else max(greatest, seen)
             continue
         assert greatest is not None
-        if goes_on:
-            answers = operator.advance_to(min(row["start"], greatest - job.stream.delay))
-            if answers:
+        if size > _HELD:
+            operator.insert(held)
+            held, size = [], 0
+            if goes_on and (answers := operator.advance_to(min(row["start"], greatest - job.stream.delay))):
                 yield answers
-        operator.insert([(row["kind"], row["data"])])
+        held.append((row["kind"], row["data"]))
+        size += len(row["data"])
+    operator.insert(held)
     told["greatest"], told["state_bytes"] = greatest, operator.nbytes()
     if greatest is None:
         return

@@ -74,6 +74,8 @@ class Grid:
 
     def has_edges_from(self, window: Window) -> int:
         """The instant from which on the grid has all edges of `window`."""
+        if len(self._step) == 1:
+            return int(self._from[0])
         lacks = np.flatnonzero(window_step(window) % self._step)
         return int(self._from[lacks[-1] + 1 if len(lacks) else 0])
 

@@ -31,6 +31,7 @@ from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need, dtype_of
 from muntin.synopsis.finders import Finders, KeyBand, Wanted
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.key_rows import KeyRows
+from muntin.synopsis.located import Located
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
@@ -100,7 +101,8 @@ class Slices(Synopsis[SliceStore]):
         which = np.repeat(np.arange(len(windows)), counts)
         instants = np.concatenate([asked[window].instants for window in windows])
         size, to = (np.array([getattr(window, side) for window in windows])[which] for side in ("size", "to"))
-        lo, hi = self.store.runs(instants - size, instants - to)
+        located = self.locate(instants - size, instants - to, instants)
+        lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
         partials: list[dict[Need, Partial]] = [{} for _ in windows]
         for need in {need for each in asked.values() for need in each.needs}:
             wants = np.array([need in asked[window].needs for window in windows])
@@ -111,13 +113,13 @@ class Slices(Synopsis[SliceStore]):
             )
             for place, begin, end in zip(np.flatnonzero(wants), edges[:-1], edges[1:], strict=True):
                 partials[place][need] = tuple(array[begin:end] for array in read)
-        found = {}
-        for window, partial in zip(windows, partials, strict=True):
-            at = asked[window].instants
-            found[window] = self.found(
-                window, self.locate(at - window.size, at - window.to, at), partial, width
+        ends = np.cumsum(counts).tolist()
+        return {
+            window: self.found(
+                window, Located(*(side[end - count : end] for side in located)), partial, width
             )
-        return found
+            for window, partial, count, end in zip(windows, partials, counts, ends, strict=True)
+        }
 
     def renumber_keys(self, new_id: Ints) -> None:
         for rows in self._rows.values():
