@@ -35,6 +35,7 @@ _DENSE = (
     "SELECT k, COUNT({0}), SUM({0}), MIN({0}), MAX({0}) FROM s [RANGE 12 SECONDS SLIDE 1 SECOND] "
     "WHERE n >= 0 GROUP BY k"
 )
+_RULE = "SELECT k, SUM(x) FROM s [RANGE {0} SECONDS SLIDE 1 SECOND] GROUP BY k HAVING SUM(x) > {0}"
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -68,6 +69,7 @@ def _warm_up_keys() -> None:
             calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
             queries[f"stairs {column} {window}"] = f"SELECT {calls} FROM s {window} GROUP BY k"
         queries[f"dense {column}"] = _DENSE.format(column)
+    queries |= {f"rule {size}": _RULE.format(size) for size in (2, 3)}  # of two windows, answered together
     engine = _serve(queries)
     for name in queries:
         engine.lookup(name, key=["a"])

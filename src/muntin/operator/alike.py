@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.band import Band
 from muntin.errors import MuntinError
-from muntin.operator.evaluate import Asked, Rows, answers_by_band, answers_by_slots
+from muntin.operator.evaluate import Rows, Slots, answers_by_band, answers_by_slots
 from muntin.operator.lookup import look
 from muntin.operator.ranked import FEW
 from muntin.operator.reading import Reading, reading_of
@@ -112,7 +112,7 @@ def _of_windows(shard: Shard, some: Sequence[_Due], stretch: Stretch) -> dict[st
                 instants.append(each.instants)
                 slots += width * len(each.instants)
             begin = begins[which]
-            asked.append(Asked(begin, begin + width * len(each.instants), each.band))
+            asked.append(Slots(begin, begin + width * len(each.instants), each.band))
         rows = Rows(width, np.concatenate(instants), None)
         tables = answers_by_slots(first, asked, rows, _stack(first, stacked), shard.texts)
     except (MuntinError, pa.ArrowException):
@@ -137,9 +137,11 @@ def _stack(reading: Reading, some: Sequence[Found]) -> Found:
 def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
     whole = arrays[0].base
-    if whole is not None and whole.ndim == 1 and all(each.base is whole for each in arrays):
-        begins = [each.ctypes.data for each in arrays]
-        if all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False)):
-            first = (begins[0] - whole.ctypes.data) // whole.itemsize
-            return whole[first : first + sum(map(len, arrays))]
-    return np.concatenate(arrays)
+    if not isinstance(whole, np.ndarray) or not all(each.base is whole and each.flags.c_contiguous for each in arrays):
+        return np.concatenate(arrays)
+    begins = [each.ctypes.data for each in arrays]
+    is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))
+    if not is_one or whole.ndim > 1 or whole.dtype != arrays[0].dtype:
+        return np.concatenate(arrays)
+    first = (begins[0] - whole.ctypes.data) // whole.itemsize
+    return whole[first : first + sum(map(len, arrays))]

@@ -35,9 +35,8 @@ _LONG_AGO = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
 _CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
-_FEW_KEYS = (
-    1 << 14
-)  # so many are visited for all windows of a group, which nest, by one scan: a crowd is theirs
+# so many keys are visited for all windows of a group, which nest, by one scan: a crowd is theirs
+_FEW_KEYS = 1 << 14
 _SLOTS = 4_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
 
 

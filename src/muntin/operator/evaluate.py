@@ -83,15 +83,15 @@ def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: F
     return _cut(reading, rows, found, Selected(kept, columns, place), np.concatenate(passing), edges)
 
 
-class Asked(NamedTuple):
-    """What one of several queries wants: those of some slots whose compared answer is in a band."""
+class Slots(NamedTuple):
+    """What one of several queries looks at: some slots, of which those pass whose compared answer is in a band."""
 
     begin: int
     end: int
     band: Band
 
 
-def answers_by_slots(reading: Reading, asked: Sequence[Asked], rows: Rows, found: Found,
+def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found: Found,
                      texts: Mapping[Expression, Dictionary]) -> list[pa.Table]:  # fmt: skip
     """Answers of queries that are as this one but for their slots and the band their HAVING lets pass;
     O(slots of all), in one pass."""

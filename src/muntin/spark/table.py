@@ -12,9 +12,8 @@ from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.job import Job
 from muntin.spark.operator import ShardOperator
 
-_HELD = (
-    1 << 23
-)  # bytes of rows taken in together: a thousand queries are cheaper to answer at several instants
+# bytes of rows taken in together: a thousand queries are cheaper to answer at several instants at once
+_HELD = 1 << 23
 
 
 def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
