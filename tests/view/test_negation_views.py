@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from muntin import Engine
 from muntin.errors import MuntinError
-from muntin.view.negation import is_among
+from muntin.synopsis.event_log import EventLog
 
 SECOND = 1_000_000
 STREAMS = """
@@ -165,8 +165,67 @@ def test_smaller_windows_are_refused(tmp_path):
 
 
 def test_equality_of_several_columns():
-    rows = [pa.chunked_array([[1, 1, 2, None, 2]]), pa.chunked_array([["a", "b", "a", "a", None]])]
-    others = [pa.chunked_array([[1, 2, None]]), pa.chunked_array([["b", "a", "a"]])]
-    assert is_among(rows, others).tolist() == [False, True, True, False, False]
-    nothing = [column.slice(0, 0) for column in others]
-    assert not is_among(rows, nothing).any()
+    """One column after the other is compared; NULL equals nothing."""
+    engine = Engine(archive=tempfile.mkdtemp())
+    engine.execute("""
+        CREATE STREAM a (ts BIGINT, k VARCHAR, x BIGINT) TIMESTAMP BY ts;
+        CREATE STREAM b (ts BIGINT, k VARCHAR, x BIGINT) TIMESTAMP BY ts;
+        CREATE MATERIALIZED VIEW v AS SELECT k, x, k AS again FROM a [RANGE 9 SECONDS]
+        EXCEPT SELECT k, x, k AS again FROM b [RANGE 9 SECONDS] EVERY 1 SECOND
+    """)
+    texts = pa.array(["a", "b", "a", "a", None], pa.string())
+    engine.push("a", {"ts": [0] * 5, "k": texts, "x": pa.array([1, 1, 2, None, 2], pa.int64())})
+    blocked = pa.array(["b", "a", "a"], pa.string())
+    engine.push("b", {"ts": [0] * 3, "k": blocked, "x": pa.array([1, 2, None], pa.int64())})
+    for stream in "ab":
+        engine.push(stream, {"ts": [2 * SECOND], "k": ["z"], "x": [9 if stream == "a" else 8]})
+    engine.advance()
+    assert held(engine) == Counter([("a", 1), ("a", None), (None, 2)])
+
+
+def test_an_update_costs_what_changes(monkeypatch):
+    """Not what is in the windows: events that stay are not looked at."""
+    engine = Engine(archive=tempfile.mkdtemp())
+    engine.execute(STREAMS)
+    engine.execute("""CREATE MATERIALIZED VIEW v AS SELECT k, x FROM a [RANGE 1 HOUR]
+        EXCEPT SELECT k FROM b [RANGE 1 HOUR] EVERY 2 SECONDS""")
+    taken = []
+    take = EventLog.take
+    monkeypatch.setattr(
+        EventLog, "take", lambda log, name, numbers: taken.append(len(numbers)) or take(log, name, numbers)
+    )
+    for now in range(0, 400, 4):
+        names = [f"k{now + n}" for n in range(4)] * 5
+        ts = np.sort(now * SECOND + np.arange(20) * SECOND // 5)
+        engine.push("a", {"ts": ts, "k": names, "x": np.arange(20)})
+        engine.push("b", {"ts": [now * SECOND], "k": [f"k{now - 200}"], "y": [1]})
+        taken.clear()
+        engine.advance()
+        assert sum(taken) <= 400, now
+    assert len(held(engine)) > 1000
+
+
+def test_values_that_are_gone_are_forgotten():
+    """The dictionaries follow the windows, and answers are right before and after ids are given anew."""
+    engine = Engine(archive=tempfile.mkdtemp())
+    engine.execute("""
+        CREATE STREAM a (ts BIGINT, k BIGINT, x BIGINT) TIMESTAMP BY ts;
+        CREATE STREAM b (ts BIGINT, k BIGINT) TIMESTAMP BY ts;
+        CREATE MATERIALIZED VIEW v AS SELECT k, x FROM a [RANGE 2 SECONDS]
+        EXCEPT SELECT k FROM b [RANGE 3 SECONDS] EVERY 1 SECOND
+    """)
+    view = engine._views.at_work["v"]
+    for now in range(20):
+        keys = np.arange(3000) + 2000 * now
+        engine.push("a", {"ts": np.full(3000, now * SECOND), "k": keys, "x": keys})
+        engine.push("b", {"ts": np.full(1500, now * SECOND), "k": keys[::2] + now % 3})
+        engine.advance()
+        if now < 4:
+            continue
+        seen = range(now - 2, now)
+        blocked = {int(k) for n in range(now - 3, now) for k in np.arange(3000)[::2] + 2000 * n + n % 3}
+        wanted = Counter((k, k) for n in seen for k in range(2000 * n, 2000 * n + 3000) if k not in blocked)
+        assert held(engine) == wanted, now
+    operator = view.operator
+    assert len(operator._by_value._keys) < 20_000
+    assert len(operator._present._keys) < 20_000

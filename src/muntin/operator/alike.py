@@ -137,7 +137,9 @@ def _stack(reading: Reading, some: Sequence[Found]) -> Found:
 def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
     whole = arrays[0].base
-    if not isinstance(whole, np.ndarray) or not all(each.base is whole and each.flags.c_contiguous for each in arrays):
+    if not isinstance(whole, np.ndarray) or not all(
+        each.base is whole and each.flags.c_contiguous for each in arrays
+    ):
         return np.concatenate(arrays)
     begins = [each.ctypes.data for each in arrays]
     is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))

@@ -1,22 +1,26 @@
 """Negation at work: the events of one stream whose values no event of another has, at each update instant.
 
-At an instant, an event of the left window is a result if its values are not among those of the right window;
-results that are new enter, and values that came on the right end theirs.
+At an instant, an event of the left window is a result if its values are not among those of the right window. Values
+that are present on the right end the results that have them; when they are gone, left events with them are results
+again. So an update costs what came and went on either side, and the left events whose values are concerned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from muntin.operator.clock import Clock
 from muntin.operator.prepare import evaluate
-from muntin.view.input import AT, NUMBER
+from muntin.synopsis.contract import Ints
+from muntin.view.input import ViewInput
+from muntin.view.keyed_rows import KeyedRows
 from muntin.view.operator import Turn, ViewOperator
+from muntin.view.present_values import PresentValues
 from muntin.view_query import NegationQuery, place_of
 
 
@@ -29,7 +33,9 @@ class Negation(ViewOperator):
         left = pa.schema([(output.name, output.expression.type) for output in query.outputs])
         right = pa.schema([(name, value.type) for name, value in query.on])
         super().__init__(query, [left, right], clocks)
-        self._results = np.zeros(0, np.int64)  # numbers of the left events that are results
+        self._on = [name for name, _ in query.on]
+        self._by_value = KeyedRows(right.types)  # events of the left
+        self._present = PresentValues(right.types)  # on the right
 
     def _kept(self, side: int, given: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], pa.Array | None]:
         if side == 0:
@@ -41,48 +47,32 @@ class Negation(ViewOperator):
 
     def _turn(self, instant: int) -> Turn:
         left, right = self.inputs
-        for each in self.inputs:
-            each.turn(instant)
-        names = [name for name, _ in self.query.on]
-        rows, others = left.rows, right.rows
-        number = rows[NUMBER].to_numpy()
-        is_blocked = is_among([rows[name] for name in names], [others[name] for name in names])
-        was = np.isin(number, self._results)
-        self._results = number[~is_blocked]
-        entering = rows.filter(pa.array(~is_blocked & ~was))
-        place = entering[NUMBER] if self.query.by_count else pc.add(entering[AT], 1)
-        entering = entering.drop_columns([AT, NUMBER]).append_column(place_of(0), place)
-        ended = rows.filter(pa.array(was & is_blocked)).select(names)
-        ended = ended.group_by(names).aggregate([]) if ended.num_rows else ended
-        return Turn(instant, entering, ended, (left.seen,))
+        begin = left.turn(instant)
+        right.turn(instant)
+        came, went = self._follow()
+        begin = max(begin, left.log.first)
+        new = np.arange(begin, left.log.end)
+        _, again = self._by_value.find(went, begin)
+        places, _ = self._by_value.find(came, begin)
+        allowed = new[~self._present.have(self._values(left, new))]
+        entering = np.concatenate([np.sort(again), allowed])
+        columns = {name: left.log.take(name, entering) for name in left.log.columns}
+        place = left.number_of(entering) if self.query.by_count else left.at_of(entering) + 1
+        over = pa.array(np.unique(places))
+        ended = {name: values.take(over) for name, values in zip(self._on, came, strict=True)}
+        return Turn(
+            instant, pa.table({**columns, place_of(0): pa.array(place)}), pa.table(ended), (left.seen,)
+        )
 
-    def _continue_from(self, counts: Sequence[int]) -> None:
-        before = self.inputs[0].seen
-        super()._continue_from(counts)
-        self._results = self._results + (self.inputs[0].seen - before)
+    def _follow(self) -> tuple[list[pa.Array], list[pa.Array]]:
+        """Have what the logs have; the values that are present on the right now, and those that are no more."""
+        left, right = self.inputs
+        self._by_value.follow(left.log, partial(self._values, left))
+        return self._present.follow(right.log, partial(self._values, right))
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        description, arrays = super().snapshot()
-        return description, {**arrays, "results": pa.array(self._results)}
+    def _values(self, of: ViewInput, numbers: Ints) -> list[pa.Array]:
+        return [of.log.take(name, numbers) for name in self._on]
 
     def restore(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         super().restore(description, arrays)
-        self._results = np.asarray(arrays["results"].to_numpy())
-
-
-def is_among(rows: Sequence[pa.ChunkedArray], others: Sequence[pa.ChunkedArray]) -> Any:
-    """Whether each row equals one of the others in all columns, as a NumPy array; NULL equals nothing."""
-    row: Any = np.zeros(len(rows[0]), np.int64)
-    other: Any = np.zeros(len(others[0]), np.int64)
-    is_missing: Any = np.zeros(len(row), bool)
-    for ours, theirs in zip(rows, others, strict=True):
-        distinct = pc.unique(theirs)
-        found = _places(ours, distinct)
-        is_missing |= found < 0
-        row = row * (len(distinct) + 1) + found + 1
-        other = other * (len(distinct) + 1) + _places(theirs, distinct) + 1
-    return np.isin(row, other) & ~is_missing
-
-
-def _places(values: pa.ChunkedArray, distinct: pa.Array) -> Any:
-    return np.asarray(pc.fill_null(pc.index_in(values, distinct, skip_nulls=True), -1)).astype(np.int64)
+        self._follow()

@@ -41,7 +41,9 @@ class WideJoin(ViewOperator):
         super().__init__(query, schemas, clocks)
         self._orders = [join_order(query, side) for side in range(len(query.sides))]
         self._keyed = {
-            (step.side, step.own): KeyedRows(step.own) for order in self._orders for step in order or ()
+            (step.side, step.own): KeyedRows([value.type for value in step.own])
+            for order in self._orders
+            for step in order or ()
         }
 
     def _kept(self, side: int, given: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], pa.Array | None]:
@@ -50,8 +52,8 @@ class WideJoin(ViewOperator):
 
     def _turn(self, instant: int) -> Turn:
         begin = [each.turn(instant) for each in self.inputs]
-        for (side, _), keyed in self._keyed.items():
-            keyed.follow(self.inputs[side].log, partial(self._own_value, side))
+        for (side, own), keyed in self._keyed.items():
+            keyed.follow(self.inputs[side].log, partial(self._own_values, side, own))
         found = [self._matched(side, begin) for side in range(len(self.inputs))]
         rows = {side: np.concatenate([each[side] for each in found]) for side in range(len(self.inputs))}
         return Turn(instant, self._results(rows), None, tuple(each.seen for each in self.inputs))
@@ -80,7 +82,7 @@ class WideJoin(ViewOperator):
         rows = {0: chosen[0]}
         for side, equalities in enumerate(self.query.on, 1):
             before = [self._value(value, rows) for value, _ in equalities]
-            own = [self._own_value(side, value, chosen[side]) for _, value in equalities]
+            own = self._own_values(side, [value for _, value in equalities], chosen[side])
             at, at_own = match_rows(before, own)
             rows = {each: numbers[at] for each, numbers in rows.items()} | {side: chosen[side][at_own]}
         return rows
@@ -97,6 +99,9 @@ class WideJoin(ViewOperator):
             place = each.number_of(rows[side]) if self.query.by_count else each.at_of(rows[side]) + 1
             columns[place_of(side)] = pa.array(place)
         return pa.table(columns)
+
+    def _own_values(self, side: int, expressions: Sequence[Expression], numbers: Ints) -> list[pa.Array]:
+        return [self._own_value(side, each, numbers) for each in expressions]
 
     def _own_value(self, side: int, expression: Expression, numbers: Ints) -> pa.Array:
         return self._value(expression, {side: numbers})
