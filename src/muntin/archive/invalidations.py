@@ -8,7 +8,7 @@ generated later with the same value is not concerned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,15 @@ class Invalidations:
         place = np.minimum(np.searchsorted(self._values, number), len(self._values) - 1)
         latest = np.where(self._values[place] == number, self._latest[place], np.iinfo(np.int64).min)
         return np.asarray(rows[GENERATED].to_numpy()) <= latest
+
+    def may_end(self, known: Mapping[str, Any]) -> bool:
+        """Whether an entry may be about results with known values of some columns; O(entries) at most."""
+        for name, distinct in zip(self._on, self._distinct if len(self) else (), strict=False):
+            if name in known:
+                sought = pa.array([known[name]], distinct.type)
+                if not pc.index_in(sought, distinct)[0].is_valid:
+                    return False
+        return len(self) > 0
 
     @cached_property
     def _distinct(self) -> list[Any]:

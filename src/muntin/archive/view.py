@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pyarrow as pa
 from muntin.archive.definition import EXPIRES
 from muntin.archive.directory import read_epoch
 from muntin.archive.epoch import Epoch
+from muntin.archive.invalidations import Invalidations
+from muntin.archive.liveness import Liveness
 from muntin.archive.merge import chain_runs, merge_runs
 from muntin.archive.run import MemoryRun
 from muntin.archive.smaller_windows import is_inside
@@ -47,14 +51,11 @@ class View:
 
         With `sizes`, those of the same join over windows of these smaller sizes.
         """
-        values = self._sought(key)
-        found = self._found(lambda run: run.segment.between(*run.segment.span(values)), values, values)
-        return self._answer(self._smaller(found, sizes))
+        return self._answer(self._smaller(self._probe(key), sizes))
 
     def probe_many(self, key: Any, many: Sequence[Sequence[int]]) -> list[pa.Table]:
         """As `probe` for several queries over smaller windows: one probe finds what all of them share."""
-        values = self._sought(key)
-        found = self._found(lambda run: run.segment.between(*run.segment.span(values)), values, values)
+        found = self._probe(key)
         return [self._answer(self._smaller(found, sizes)) for sizes in many]
 
     def probe_range(self, low: Any = None, high: Any = None, *, after_low: bool = False,
@@ -69,7 +70,9 @@ class View:
             "right" if after_low and lows else "left",
             "right" if through_high or not highs else "left",
         )
-        found = self._found(lambda run: self._cut(run, lows, highs, left, right), lows, highs, left, right)
+        found = self._found(
+            lambda run: self._cut(run, lows, highs, left, right), self._liveness, lows, highs, left, right
+        )
         return self._answer(sort_rows(self._smaller(found, sizes), self.definition.order))
 
     def scan(self, sizes: Sequence[int] | None = None) -> Iterator[pa.Table]:
@@ -100,10 +103,27 @@ class View:
         fields = (self.definition.schema.field(name) for name in names)
         return tuple(sought(value, field) for value, field in zip(values, fields, strict=False))
 
-    def _found(self, cut: Callable[[Stored], list[pa.RecordBatch]], *limits: Any) -> pa.Table:
+    def _probe(self, key: Any) -> pa.Table:
+        """The live rows with a key. Most keys have none that ended before their time, which is known without them."""
+        values = self._sought(key)
+        known = dict(zip(self.definition.key, key if isinstance(key, tuple) else (key,), strict=False))
+        may_end = self._liveness.invalidations.may_end(known)
+        liveness = self._liveness if may_end else self._of_untouched
+        return self._found(
+            lambda run: run.segment.between(*run.segment.span(values)), liveness, values, values
+        )
+
+    @cached_property
+    def _of_untouched(self) -> Liveness:
+        """For results that no invalidation is about."""
+        return replace(self._liveness, invalidations=Invalidations(self.definition))
+
+    def _found(
+        self, cut: Callable[[Stored], list[pa.RecordBatch]], liveness: Liveness, *limits: Any
+    ) -> pa.Table:
         """The live rows of all runs that `cut` cuts out; of runs in no order, those within the limits."""
         batches: list[pa.RecordBatch] = []
-        needs_filter = self.definition.by_count or len(self.epoch.invalidations) > 0
+        needs_filter = self.definition.by_count or len(liveness.invalidations) > 0
         for index in self.epoch.indexes:
             if not index.indexing.variant.layout.is_sorted:
                 batches += self._filtered(index.runs(), *limits)
@@ -111,9 +131,9 @@ class View:
             for run in index.runs():
                 if cut_out := cut(run):
                     batches += cut_out
-                    needs_filter = needs_filter or self._liveness.has_dead(run)
+                    needs_filter = needs_filter or liveness.has_dead(run)
         rows = pa.Table.from_batches(batches, self.definition.schema)
-        return self._liveness.keep(rows) if needs_filter else rows
+        return liveness.keep(rows) if needs_filter else rows
 
     def _cut(self, run: Stored, low: Any, high: Any, left: Any, right: Any) -> list[pa.RecordBatch]:
         return run.segment.between(run.segment.bound(low, left), run.segment.bound(high, right))
