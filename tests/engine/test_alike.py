@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine
-from muntin.operator import alike
+from muntin.operator import alike, emission
 
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT) TIMESTAMP BY ts"
 SECOND = 1_000_000
@@ -102,6 +102,23 @@ def test_windows_together_as_alone(seed: int, slots: int, monkeypatch: pytest.Mo
     sizes = count_calls(monkeypatch, "_of_windows")
     check_as_alone(WINDOWS, batches(seed))
     assert max(sizes, default=0) > 1 if slots > 1 else not sizes
+
+
+@pytest.mark.parametrize("most", [1, 9, 20])
+def test_in_portions_as_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is for few windows at a time, answers are the same."""
+    monkeypatch.setattr(emission, "_SLOTS", 1)
+    monkeypatch.setattr(emission, "_MOST_SLOTS", most)
+    portions: list[int] = []
+    answer = emission._answer_portion
+
+    def counted(shard, due):  # type: ignore[no-untyped-def]
+        portions.append(len(due))
+        answer(shard, due)
+
+    monkeypatch.setattr(emission, "_answer_portion", counted)
+    check_as_alone(WINDOWS | QUERIES, batches(1))
+    assert 1 < max(portions) < len(WINDOWS | QUERIES)
 
 
 def test_windows_of_numbers_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

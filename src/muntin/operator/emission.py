@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ _CROWD = 16  # queries that look at one window, to which visiting all keys once 
 # so many keys are visited for all windows of a group, which nest, by one scan: a crowd is theirs
 _FEW_KEYS = 1 << 14
 _SLOTS = 4_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
+_MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any case
 
 
 @dataclass
@@ -183,14 +185,46 @@ def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
 
 def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:
     """Answer what is due from `first` to `last`."""
-    stretch, due_now = Stretch(shard), []
+    due_now = []
     parts: dict[bytes, Ints] = {}  # most queries are due at the same instants as others
     for due in dues:
         lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
         if lo < hi:
             part = due.instants[lo:hi]
             due_now.append((due, parts.setdefault(part.tobytes(), part)))
-    due_now = _answer_by_index(shard, due_now)
+    for portion in _portions(shard, _answer_by_index(shard, due_now)):
+        _answer_portion(shard, portion)
+
+
+def _portions(shard: Shard, due: list[tuple[_Due, Ints]]) -> Iterator[list[tuple[_Due, Ints]]]:
+    """Queries whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
+    width = max((len(keys) for keys in shard.keys.values()), default=1)
+    if len(due) * width <= _SLOTS:  # most of the time; of several instants there are no more either
+        yield due
+        return
+    portion: list[tuple[_Due, Ints]] = []
+    places: set[tuple[int, Window, int]] = set()
+    slots = 0
+    # those of about the same size share most of a scan
+    for each in sorted(due, key=lambda each: max(place.window.size for place in _places(shard, each))):
+        asked = {(number, window, id(each[1])) for number, window, _ in _places(shard, each)}
+        more = len(asked - places) * len(each[1]) * width
+        if portion and more and slots + more > _MOST_SLOTS:
+            yield portion
+            portion, places, slots, more = [], set(), 0, len(asked) * len(each[1]) * width
+        slots += more
+        places |= asked
+        portion.append(each)
+    if portion:
+        yield portion
+
+
+def _places(shard: Shard, due: tuple[_Due, Ints]) -> tuple[Place, ...]:
+    return reading_of(shard, due[0].name).places
+
+
+def _answer_portion(shard: Shard, due_now: list[tuple[_Due, Ints]]) -> None:
+    stretch = Stretch(shard)
     try:
         stretch.prefetch((reading_of(shard, due.name), instants) for due, instants in due_now)
     except MuntinError:
