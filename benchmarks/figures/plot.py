@@ -93,7 +93,7 @@ class Chart:
             x, y = ([row[key] for row in joined if row.get(name) is not None] for key in (self.x, name))
             style = "--" if name in self.dashed else "-"
             panel.plot(x, y, color=COLOURS[name], linewidth=1.8, linestyle=style, marker="o", markersize=3.6)
-            x, y = ([row[key] for row in alone] for key in (self.x, name))
+            x, y = ([row[key] for row in alone if row.get(name) is not None] for key in (self.x, name))
             panel.plot(
                 x, y, color=COLOURS[name], linestyle="", marker="o", markersize=5, markerfacecolor="white"
             )
