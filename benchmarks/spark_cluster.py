@@ -21,7 +21,7 @@ NOTES = f"""\
 run of each. Driver and executors share the two cores of the machine."""
 
 
-def run(quick: bool, files: int = 10) -> Result:
+def run(quick: bool, files: int = 60) -> Result:
     """One executor, then two."""
     files, rows = (4, 1_000_000) if quick else (files, 1_000_000)
     folder = Path(tempfile.mkdtemp(prefix="muntin-cluster-"))
@@ -50,9 +50,8 @@ def _measure(folder: Path, executors: int, count: int) -> dict[str, Any]:
 
     session = muntin.spark.local_session(cores=executors, master=f"local-cluster[{executors},1,1536]")
     try:
-        for _ in range(
-            2
-        ):  # each time from a DataFrame of its own: Spark would not shuffle again for the same one
+        # each time from a DataFrame of its own: Spark would not shuffle again for the same one
+        for _ in range(2):
             events = session.read.schema(SCHEMA).parquet(str(folder))
             df = muntin.spark.shared_windows(events, queries(count), stream="t", time="ts", shards=4)
             began = time.perf_counter()
