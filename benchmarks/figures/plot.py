@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.figures.page import MODE_TITLES, Record, rows_of, short
 
@@ -43,6 +43,7 @@ STYLE: dict[str, Any] = {
     "axes.axisbelow": True, "xtick.color": "#444444", "ytick.color": "#444444",
     "svg.hashsalt": "muntin", "figure.facecolor": "white",
 }  # fmt: skip
+_FEW = 6  # values of x that are each named
 GAP = 0.062  # least distance between two names, as a part of the panel's height
 
 
@@ -56,7 +57,8 @@ class Chart:
     y_label: str
     names: dict[str, str]  # labels by structure, in the order of their colours' importance
     is_log: bool = True
-    apart: tuple[float, ...] = field(default=())  # values of x drawn as rings, not joined to the line
+    apart: tuple[Any, ...] = field(default=())  # values of x drawn as rings, not joined to the line
+    places: tuple[str, ...] = ()  # values of x side by side, if they are no numbers
     panels: dict[str, str] = field(default_factory=MODE_TITLES.copy)  # titles by mode
     is_log_y: bool = True
     where: dict[str, Any] = field(default_factory=dict)  # what other columns must be for a row to be drawn
@@ -90,10 +92,10 @@ class Chart:
         joined = [row for row in rows if row[self.x] not in self.apart]
         alone = [row for row in rows if row[self.x] in self.apart]
         for name in self.names:
-            x, y = ([row[key] for row in joined if row.get(name) is not None] for key in (self.x, name))
+            x, y = self._points(joined, name)
             style = "--" if name in self.dashed else "-"
             panel.plot(x, y, color=COLOURS[name], linewidth=1.8, linestyle=style, marker="o", markersize=3.6)
-            x, y = ([row[key] for row in alone if row.get(name) is not None] for key in (self.x, name))
+            x, y = self._points(alone, name)
             panel.plot(
                 x, y, color=COLOURS[name], linestyle="", marker="o", markersize=5, markerfacecolor="white"
             )
@@ -103,11 +105,26 @@ class Chart:
         )
         panel.yaxis.set_minor_formatter(NullFormatter())
         panel.tick_params(which="minor", length=0)
-        if self.is_log:
+        low, high = panel.get_ylim()
+        if self.is_log_y and high < 10 * low:  # hardly one power of ten is among them
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+        values = sorted({row[self.x] for row in rows}, key=str)
+        if self.places:
+            panel.set_xticks(range(len(self.places)), self.places)
+            panel.set_xlim(-0.3, len(self.places) - 0.7)
+        elif self.is_log:
             panel.set_xscale("log")
             panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            if len(values) <= _FEW:
+                panel.set_xticks(values)
+                panel.xaxis.set_minor_formatter(NullFormatter())
         else:
             panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+
+    def _points(self, rows: list[Record], name: str) -> tuple[list[Any], list[Any]]:
+        there = [row for row in rows if row.get(name) is not None]
+        x = [self.places.index(row[self.x]) if self.places else row[self.x] for row in there]
+        return x, [row[name] for row in there]
 
     def _name_lines(self, panel: Axes, rows: list[Record]) -> None:
         """Names at the right ends, moved apart where they would overlap."""

@@ -86,8 +86,8 @@ def counts_table(record: Record) -> str:
 
 
 CHART = Chart(
-    "parts", "parts (160: 8x2, 161: 2x8)", "milliseconds an update", NAMES, panels=MODES, apart=(160, 161),
-    dashed=("reindex", "del"),
+    "shape", "parts, by generation and by expiry", "milliseconds an update", NAMES, panels=MODES,
+    apart=("8x2", "2x8"), places=("2x2", "4x4", "8x2", "2x8"), dashed=("reindex", "del"),
 )  # fmt: skip
 PARTS = {
     "chart": lambda record: "![Updates of results of windows by count](golab-gp17.svg)",
