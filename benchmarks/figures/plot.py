@@ -108,7 +108,7 @@ class Chart:
         low, high = panel.get_ylim()
         if self.is_log_y and high < 10 * low:  # hardly one power of ten is among them
             panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
-        values = sorted({row[self.x] for row in rows}, key=str)
+        values = {row[self.x] for row in rows}
         if self.places:
             panel.set_xticks(range(len(self.places)), self.places)
             panel.set_xlim(-0.3, len(self.places) - 0.7)
@@ -116,7 +116,7 @@ class Chart:
             panel.set_xscale("log")
             panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
             if len(values) <= _FEW:
-                panel.set_xticks(values)
+                panel.set_xticks(list(values))
                 panel.xaxis.set_minor_formatter(NullFormatter())
         else:
             panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))

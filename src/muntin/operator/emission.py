@@ -174,10 +174,9 @@ def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
     }
     looked_up = np.searchsorted(everything, np.concatenate(list(asked.values())))
     how_many = np.bincount(looked_up, minlength=len(everything))
-    begin = 0
+    begin, width = 0, _width(shard)
     while begin < len(everything):
         windows = np.cumsum(how_many[begin : begin + _SLOTS])
-        width = max((len(keys) for keys in shard.keys.values()), default=1)
         end = begin + max(1, int(np.searchsorted(windows * max(width, 1), _SLOTS, "right")))
         _answer_stretch(shard, dues, everything[begin], everything[end - 1])
         begin = end
@@ -198,8 +197,9 @@ def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> No
 
 def _portions(shard: Shard, due: list[tuple[_Due, Ints]]) -> Iterator[list[tuple[_Due, Ints]]]:
     """Queries whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
-    width = max((len(keys) for keys in shard.keys.values()), default=1)
-    if len(due) * width <= _SLOTS:  # most of the time; of several instants there are no more either
+    width = _width(shard)
+    # most of the time; a stretch of several instants has no more than `_SLOTS`
+    if width * sum(len(_places(shard, each)) for each in due) <= _MOST_SLOTS:
         yield due
         return
     portion: list[tuple[_Due, Ints]] = []
@@ -217,6 +217,11 @@ def _portions(shard: Shard, due: list[tuple[_Due, Ints]]) -> Iterator[list[tuple
         portion.append(each)
     if portion:
         yield portion
+
+
+def _width(shard: Shard) -> int:
+    """Slots that an instant of a window takes at most."""
+    return max((len(keys) for keys in shard.keys.values()), default=1)
 
 
 def _places(shard: Shard, due: tuple[_Due, Ints]) -> tuple[Place, ...]:

@@ -18,7 +18,7 @@ from muntin.expression import Expression
 from muntin.kernels.bands import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.operator.items import lower_items
-from muntin.operator.ranked import Ranked
+from muntin.operator.ranked import Ranked, plain_numbers
 from muntin.operator.reading import CallReading, Place, Reading
 from muntin.synopsis.contract import Bools, Found, Ints
 
@@ -106,12 +106,11 @@ def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found
     low, high = (
         np.array(side) for side in zip(*((each.band.low, each.band.high) for each in asked), strict=True)
     )
-    has_null = compared.null_count > 0
-    values = np.asarray(compared.fill_null(0) if has_null else compared)
-    valid = np.asarray(compared.is_valid()) if has_null else np.zeros(0, np.bool_)
+    values, valid = plain_numbers(compared)
     slots, edges = np.empty(int((end - begin).sum()), np.int64), np.empty(len(asked) + 1, np.int64)
     are_floats = values.dtype == np.float64
-    within_bands(values.view(np.int64), are_floats, valid, begin, end, low, high, slots, edges)
+    known = np.zeros(0, np.bool_) if valid is None else valid
+    within_bands(values.view(np.int64), are_floats, known, begin, end, low, high, slots, edges)
     return _cut(reading, rows, [found], chosen, slots[: edges[-1]], edges)
 
 

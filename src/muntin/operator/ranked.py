@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.band import GREATEST, Band, sort_keys
-from muntin.synopsis.contract import Ints
+from muntin.synopsis.contract import Bools, Ints
 
 FEW = 4  # bands that are compared with every answer before these are sorted
 
@@ -24,9 +27,8 @@ class Ranked:
     """
 
     def __init__(self, answers: pa.Array):
-        is_null = answers.null_count > 0
-        self._keys = sort_keys(np.asarray(answers.fill_null(0) if is_null else answers))
-        self._valid = np.asarray(answers.is_valid()) if is_null else None
+        values, self._valid = plain_numbers(answers)
+        self._keys = sort_keys(values)
         self._asked = 0
         self._order: Ints | None = None  # of the answers that are not NULL
         self._sorted = self._keys
@@ -53,3 +55,10 @@ class Ranked:
         if band.high != GREATEST:
             hi = max(lo, int(self._sorted.searchsorted(band.high, "right")))
         return np.sort(self._order[lo:hi])
+
+
+def plain_numbers(answers: pa.Array) -> tuple[npt.NDArray[Any], Bools | None]:
+    """Numbers, 0 for NULL, and which of them are valid; None if all are."""
+    if not answers.null_count:
+        return np.asarray(answers), None
+    return np.asarray(answers.fill_null(0)), np.asarray(answers.is_valid())

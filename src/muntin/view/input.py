@@ -11,7 +11,7 @@ from muntin.synopsis.contract import Ints
 from muntin.synopsis.event_log import EventLog
 from muntin.window import Window
 
-AT, NUMBER = "#at", "#number"  # the time of an event, and which one it is in the order of times, from 1
+AT = "#at"  # the time of an event
 
 
 class ViewInput:
@@ -57,13 +57,6 @@ class ViewInput:
     def number_of(self, numbers: Ints) -> Ints:
         """Which ones they are in the order of times, from 1; the last one in the log is the last one seen."""
         return numbers + (self.seen - self.log.end + 1)
-
-    @property
-    def rows(self) -> pa.Table:
-        """All events in the window, in order; O(window)."""
-        numbers = np.arange(self.log.first, self.log.end)
-        columns = {name: self.log.take(name, numbers) for name in self.log.columns}
-        return pa.table({**columns, AT: self.at_of(numbers), NUMBER: self.number_of(numbers)})
 
     def continue_from(self, seen: int) -> None:
         """Have seen that many events: others, before those that came here."""
