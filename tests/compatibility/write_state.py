@@ -1,0 +1,79 @@
+"""Write the state that this version leaves, for later versions to read (README.md says how)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from story import (
+    FILES,
+    HERE,
+    MIDDLE,
+    QUERIES,
+    STREAMS,
+    VIEWS,
+    answers,
+    move_spark,
+    push,
+    run_on_spark,
+    write_events,
+)
+
+import muntin
+
+
+def main(name: str) -> None:
+    """Fill the folder of one version."""
+    if name != version("muntin"):
+        sys.exit(f"this is muntin {version('muntin')}, not {name}")
+    folder = HERE / name
+    if folder.exists():
+        sys.exit(f"{folder} is there already: the state of a released version never changes")
+    write_events(folder / "events")
+    found = _write_embedded(folder) | {"spark": _write_spark(folder)}
+    (folder / "answers.json").write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
+
+
+def _write_embedded(folder: Path) -> dict[str, object]:
+    """Views in `archive/`, the checkpoint beside them, and the answers at that moment and later."""
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / "archive"
+        engine = muntin.Engine(archive=archive)
+        engine.execute(STREAMS)
+        engine.register_many(QUERIES)
+        for sql in VIEWS.values():
+            engine.execute(sql)
+        push(engine, folder / "events", range(MIDDLE))
+        engine.advance()  # what closed before the checkpoint is not owed any more
+        engine.checkpoint(folder / "engine.muntin")
+        shutil.copytree(archive, folder / "archive", ignore=shutil.ignore_patterns("*lock*"))
+        found: dict[str, object] = {"at the checkpoint": answers(engine)}
+        push(engine, folder / "events", range(MIDDLE, FILES))
+        found["after it"] = answers(engine)
+        engine.close()
+    return found
+
+
+def _write_spark(folder: Path) -> dict[str, object]:
+    """The checkpoint of a job that has taken MIDDLE files, and all answers that a job without a stop gives."""
+    import muntin.spark
+
+    session = muntin.spark.local_session(cores=2, memory="1g")
+    with tempfile.TemporaryDirectory() as scratch:
+        first = Path(scratch) / "events" / "t"
+        first.mkdir(parents=True)
+        for number in range(MIDDLE):
+            shutil.copy(folder / "events" / "t" / f"{number}.parquet", first)
+        run_on_spark(session, first.parent, Path(scratch) / "stopped")
+        leftovers = shutil.ignore_patterns(".*.crc", "*.tmp")
+        shutil.copytree(Path(scratch) / "stopped", folder / "spark", ignore=leftovers)
+        move_spark(folder / "spark", scratch, "")
+        return run_on_spark(session, folder / "events", Path(scratch) / "whole")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
