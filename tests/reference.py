@@ -2,8 +2,8 @@
 
 It keeps every accepted event and recomputes everything at every look-up, so nothing in it can go
 stale, and it is slow in the square of its input. It shares no code with the engine but the parsed
-`Query` and its row expressions (which have a second opinion of their own); windows, watermark,
-lateness, emission and aggregates are written again here, to be read beside semantics.md.
+`Query` and its row expressions (which have a second opinion of their own), and reads every text cold;
+windows, watermark, lateness, emission and aggregates are written again here, to be read beside semantics.md.
 
 >>> reference = ReferenceEngine()
 >>> reference.execute("CREATE STREAM s (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts")
@@ -25,10 +25,10 @@ from typing import Any
 import pyarrow as pa
 
 from aggregates import NOTHING, Measured, aggregate, answer_type
+from cold import read_cold
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Query
-from muntin.sql import parse_query
 from muntin.stream import Stream
 from muntin.window import Window
 from reference_join import StandingJoin
@@ -127,7 +127,7 @@ class ReferenceEngine:
 
     def register(self, sql: str | AnyQuery, *, name: str) -> None:
         streams = {log.stream.name: log.stream for log in self.logs.values()}
-        query = parse_query(sql, streams) if isinstance(sql, str) else sql
+        query = read_cold(sql, streams) if isinstance(sql, str) else sql
         if isinstance(query, JoinQuery):
             left, right = (self.logs[side.stream.name] for side in query.sides)
             join = StandingJoin(query, left, right, None, (left.greatest, right.greatest), None)

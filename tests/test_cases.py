@@ -23,7 +23,7 @@ from casefile import (
     read_cell,
     write_case,
 )  # fmt: skip
-from muntin.sql import parse_query
+from cold import read_cold
 from reference import declared
 from runtimes import RUNTIMES, Runtime
 
@@ -52,7 +52,7 @@ def run_case(case: Case, runtime: Runtime) -> None:
     for step in case.steps:
         match step:
             case Register(name, sql):
-                schemas[name] = parse_query(sql, streams).emission_schema()
+                schemas[name] = read_cold(sql, streams).emission_schema()
                 runtime.register(name, sql)
             case Push(stream, batch):
                 runtime.push(stream, batch)

@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from muntin.aggregate import AGGREGATES
 from muntin.expression import Deferred, Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, fill_expression, term_of, value_term
+from muntin.sql.function_name import aggregate_name
 from muntin.sql.holed_text import HoledText, find_holes
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Value
@@ -154,9 +156,11 @@ def _operands(node: exp.Expr) -> Iterator[Span]:
         yield from _operands(node.this)
         if node.args.get("filter") is not None:
             yield from _operands(node.args["filter"])
-    elif (
-        isinstance(node, exp.Anonymous)
-        and node.expressions
-        and (is_call(node) or node.name.upper() == "APPROX")
-    ):
+    elif isinstance(node, exp.Anonymous) and node.expressions and _has_free_argument(node):
         yield from _operands(node.expressions[0])
+
+
+def _has_free_argument(node: exp.Anonymous) -> bool:
+    """Whether the first argument stays an expression. The item of APPROX_COUNT(x = 7, 0.01) becomes a parameter."""
+    name = node.name.upper()
+    return name == "APPROX" or (is_call(node) and not AGGREGATES[aggregate_name(name)].compares)

@@ -27,6 +27,17 @@ AGGREGATE_NAMES = frozenset(
     if name != "count_distinct"  # is written COUNT(DISTINCT x)
 )
 
+
+def aggregate_name(written: str) -> str:
+    """The aggregate that a name in a query means.
+
+    >>> aggregate_name("MEDIAN"), aggregate_name("sum")
+    ('quantile', 'sum')
+    """
+    name = written.lower()
+    return SYNONYMS[name][0] if name in SYNONYMS else name
+
+
 # Functions of other systems, with what to write here.
 _ELSEWHERE = {
     "FIRST_VALUE": "FIRST(x)",

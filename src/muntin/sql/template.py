@@ -1,8 +1,9 @@
 """A template: a query with holes, made from one text, that other texts of the same shape fill.
 
 To read a text with the parser and to look up its names takes most of a millisecond, to fill a template a
-tenth of that. A value that is more than an operand (the `0.99` of a quantile) stays what it is in the template,
-and whatever is unusual is left to the parser, which also finds the words for errors.
+tenth of that. A value that is more than an operand (the `0.99` of a quantile, the item of APPROX_COUNT) is
+*pinned*: a template serves only texts with that value. Whatever is unusual is left to the parser, which also
+finds the words for errors.
 """
 
 from __future__ import annotations
@@ -24,9 +25,20 @@ from muntin.window import Window
 Part = Blank | Expression | None  # what has no hole is the same in all queries of a template
 
 
+def pinned_holes(select: SelectSyntax, shape: Shape, holes: Sequence[Hole]) -> tuple[int, ...]:
+    """The numbers of the holes whose values are more than operands, in order; `select` is not yet bound."""
+    free = operands(select)
+    pinned = {
+        same
+        for same, hole in zip(shape.same, holes, strict=True)
+        if not isinstance(hole.value, Window) and (hole.start, hole.end) not in free
+    }
+    return tuple(sorted(pinned))
+
+
 class Template:
     """`query` and `select` are those of one text with this shape. To bind a SELECT changes its trees, so the
-    query must not have been made from that `select`."""
+    query must not have been made from that `select`. `fill` takes only texts with the same pinned values."""
 
     def __init__(self, query: Query, select: SelectSyntax, shape: Shape, holes: Sequence[Hole]):
         self.query = query
@@ -36,14 +48,11 @@ class Template:
         self._rest = (
             self._start + len(select.text) - holes[-1].end
         )  # after the last hole all texts are the same
-        spans = [(hole.start, hole.end) for hole in holes]
-        free = operands(select) | {
-            span for span, hole in zip(spans, holes, strict=True) if isinstance(hole.value, Window)
-        }
-        pinned = {same for same, span in zip(shape.same, spans, strict=True) if span not in free}
-        self._pinned = [(number, holes[number].value) for number in sorted(pinned)]
+        pinned = pinned_holes(select, shape, holes)
         self._hole_at: dict[Span, int] = {
-            span: same for same, span in zip(shape.same, spans, strict=True) if same not in pinned
+            (hole.start, hole.end): same
+            for same, hole in zip(shape.same, holes, strict=True)
+            if same not in pinned
         }
         hole_of = {holes[same].value: same for same in reversed(shape.same)}
         self._window = None if query.window is None else hole_of[query.window]
@@ -80,7 +89,7 @@ class Template:
         query, values = self.query, [hole.value for hole in holes]
         stream = find_stream(self._stream, streams)
         is_known = stream is query.stream or stream == query.stream
-        if not is_known or any(values[number] != value for number, value in self._pinned):
+        if not is_known:
             return None
         try:
             calls = tuple(

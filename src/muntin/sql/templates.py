@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from muntin.join_query import AnyQuery, JoinQuery
-from muntin.sql.shape import Shape, has_values_left, shape_of
+from muntin.join_query import AnyQuery
+from muntin.query import Query
+from muntin.sql.shape import Shape, Value, has_values_left, shape_of
 from muntin.sql.syntax import SelectSyntax
-from muntin.sql.template import Template
+from muntin.sql.template import Template, pinned_holes
 from muntin.stream import Stream
 
 _MOST = 4096  # shapes that are remembered
@@ -25,7 +26,8 @@ class Templates:
         bind: Callable[[SelectSyntax, Mapping[str, Stream]], AnyQuery],
     ):
         self._read, self._bind = read, bind
-        self._by_shape: dict[Shape, Template | None] = {}  # None: seen once, or not fit for a template
+        self._pinned: dict[Shape, tuple[int, ...]] = {}  # holes whose values belong to the template
+        self._by_values: dict[tuple[Shape, tuple[Value, ...]], Template | None] = {}  # None: seen once
 
     def query(self, text: str, streams: Mapping[str, Stream]) -> AnyQuery:
         """The query of a text; the same, and with the same errors, as without templates."""
@@ -33,17 +35,24 @@ class Templates:
         if shaped is None or not shaped[1]:
             return self._bind(self._read(text), streams)
         shape, holes = shaped
-        template = self._by_shape.get(shape)
+        pinned = self._pinned.get(shape)
+        values = None if pinned is None else (shape, tuple(holes[number].value for number in pinned))
+        template = None if values is None else self._by_values.get(values)
         filled = None if template is None else template.fill(text, holes, streams)
         if filled is not None:
             return filled
-        query = self._bind(self._read(text), streams)
-        if isinstance(query, JoinQuery):  # few are alike
-            return query
-        if shape in self._by_shape and not has_values_left(shape):
-            self._by_shape[shape] = Template(query, self._read(text), shape, holes)
-        else:
-            if len(self._by_shape) >= _MOST:
-                self._by_shape.clear()
-            self._by_shape[shape] = None
+        select = self._read(text)
+        if select.join is not None or has_values_left(shape):  # few are alike
+            return self._bind(select, streams)
+        if pinned is None or values is None:
+            pinned = pinned_holes(select, shape, holes)  # before binding, which changes the trees
+            values = shape, tuple(holes[number].value for number in pinned)
+        query = self._bind(select, streams)
+        assert isinstance(query, Query)
+        if len(self._by_values) >= _MOST:
+            self._by_values.clear()
+            self._pinned.clear()
+        self._pinned[shape] = pinned
+        is_known = values in self._by_values
+        self._by_values[values] = Template(query, self._read(text), shape, holes) if is_known else None
         return query
