@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_WIDEST = 200  # characters of a line that an error shows
+
 
 class MuntinError(Exception):
     """Base of all errors raised on purpose."""
@@ -75,4 +77,9 @@ def _excerpt(text: str, line: int, column: int, width: int) -> str:
     lines = text.splitlines()
     if line > len(lines):
         return place
-    return f"{place}\n  {lines[line - 1]}\n  {' ' * (column - 1)}{'^' * max(width, 1)}"
+    shown, before = lines[line - 1], column - 1
+    if len(shown) > _WIDEST:
+        start = max(0, min(before - _WIDEST // 2, len(shown) - _WIDEST))
+        shown, before = shown[start : start + _WIDEST], before - start
+    width = min(width, len(shown) - before)
+    return f"{place}\n  {shown}\n  {' ' * before}{'^' * max(width, 1)}"

@@ -318,7 +318,7 @@ def test_no_streams_at_all():
 
 
 def test_nested_too_deeply(streams):
-    text = "SELECT MAX(price) FROM trades [ROWS 5] WHERE " + "(" * 5_000 + "TRUE" + ")" * 5_000
+    text = "SELECT MAX(price) FROM trades [ROWS 5] WHERE " + "(" * 1_000 + "TRUE" + ")" * 1_000
     with pytest.raises(SqlError, match="nested too deeply"):
         parse_query(text, streams)
 

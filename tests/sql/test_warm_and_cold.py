@@ -9,12 +9,9 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
-from cold import read_cold
+from cold import read_cold, told
 from muntin.aggregate import AGGREGATES
 from muntin.errors import SqlError
-from muntin.expression import Expression
-from muntin.join_query import AnyQuery
-from muntin.query import Query
 from muntin.sql import parse_query
 from muntin.sql.function_name import SYNONYMS
 from muntin.sql.shape import shape_of
@@ -44,28 +41,6 @@ ITEMS = {
     "b": ("TRUE", "FALSE"), "ts": ("'2024-01-01'", "'2024-01-02'", "'2024-01-03'"),
     "d": ("'2024-01-01'", "'2024-01-02'", "'2024-01-03'"), "small": ("1", "2", "3", "40000"), "n + 1": ("1", "2", "3"),
 }  # fmt: skip
-
-
-def told(query: AnyQuery) -> list[object]:
-    """All that a query says, with the types that equality leaves out (1 is 1.0 and TRUE)."""
-    if not isinstance(query, Query):
-        return [repr(each) for each in (query.text, query.where, query.outputs, query.emits_changes)]
-    parts = [(key.name, *shown(key.expression)) for key in query.keys]
-    calls = [
-        (call.function, *shown(call.argument), call.window, *shown(call.filter), repr(call.parameters))
-        for call in query.calls
-    ]
-    outputs = [(output.name, *shown(output.expression)) for output in query.outputs]
-    return [query.text, query.stream.name, parts, shown(query.where), query.window, calls, outputs,
-            shown(query.having), query.hint, query.tolerance, query.emits_changes]  # fmt: skip
-
-
-def shown(expression: Expression | None) -> tuple[object, ...]:
-    if expression is None:
-        return (None,)
-    band = expression.band
-    limits = None if band is None else (band.attribute.sql, band.low, band.high)
-    return expression.sql, str(expression.type), expression.columns, expression.is_column, limits
 
 
 def outcome(read: object, text: str, streams: dict[str, Stream]) -> list[object] | str:

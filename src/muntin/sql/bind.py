@@ -20,7 +20,7 @@ from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.distinct import check_distinct, distinct_values
-from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.function_name import unknown_function
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
@@ -316,10 +316,10 @@ def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
     if len(node.expressions) != 2:
         raise misfit(node, "APPROX takes a condition and a tolerance: HAVING APPROX(COUNT(*) > 100, 0.25)")
     condition, tolerance = node.expressions
-    is_number = isinstance(tolerance, exp.Literal) and not tolerance.is_string
-    if not is_number or not 0 < float(tolerance.name) <= 1:
+    number = constant_number(tolerance)
+    if number is None or not 0 < number <= 1:
         raise misfit(tolerance, "the tolerance of APPROX is a number above 0 and up to 1, such as 0.25")
-    return condition, float(tolerance.name)
+    return condition, number
 
 
 def moves(window: Window) -> tuple[int, str]:

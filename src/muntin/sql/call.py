@@ -11,7 +11,7 @@ from muntin.expression import Expression
 from muntin.query import Call
 from muntin.sql.compared_item import bind_item
 from muntin.sql.expression_parser import Over
-from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.function_name import AGGREGATE_NAMES, SYNONYMS, unknown_function
 from muntin.sql.place import misfit
 from muntin.sql.type_name import type_name
@@ -97,10 +97,10 @@ def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[floa
 def _parameters(aggregate: Aggregate, words: tuple[str, ...], nodes: list[exp.Expr]) -> tuple[float, ...]:
     values = []
     for word, node in zip(words, nodes, strict=True):
-        number = node.this if isinstance(node, exp.Neg) else node
-        if not (isinstance(number, exp.Literal) and not number.is_string):
+        number = constant_number(node)
+        if number is None:
             raise misfit(node, f"{word} must be a constant number, such as 0.99")
-        values.append(-float(number.name) if isinstance(node, exp.Neg) else float(number.name))
+        values.append(number)
     if values:
         try:
             aggregate.check_parameters(tuple(values))

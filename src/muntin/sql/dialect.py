@@ -41,6 +41,15 @@ class Muntin(Dialect):
 
 
 _DIALECT = Muntin()
+_MOST_CHARACTERS = 100_000  # of one statement
+_MOST_WORDS = 10_000  # and operators, of one statement; the constants of a list are not counted
+_UNCOUNTED = (TokenType.NUMBER, TokenType.STRING, TokenType.COMMA)
+_BRACES = (TokenType.L_BRACE, TokenType.R_BRACE)
+_NO_BRACES = "braces are not part of the language; a window stands in brackets, such as [RANGE 5 MINUTES]"
+_TOO_LONG = (
+    f"a statement has at most {_MOST_CHARACTERS:,} characters, and {_MOST_WORDS:,} words and operators besides the "
+    "constants of IN lists; write x IN (…) instead of x = … OR x = …, or ask several queries"
+)
 
 
 def read_script(text: str) -> list[StatementSyntax]:
@@ -54,10 +63,32 @@ def read_expression(text: str) -> exp.Expr:
 
 
 def _tokenize(text: str) -> list[Token]:
+    """The tokens of a text of which no statement is too long to be read within a second."""
+    if len(text) > _MOST_CHARACTERS:
+        _refuse_length(text)
     try:
-        return _DIALECT.tokenize(text)
+        tokens = _DIALECT.tokenize(text)
     except TokenError as error:
         raise _unclosed(text) from error
+    words = 0
+    for token in tokens:
+        kind = token.token_type
+        if kind == TokenType.SEMICOLON:
+            words = 0
+        elif kind not in _UNCOUNTED:
+            words += 1
+            if words > _MOST_WORDS or kind in _BRACES:
+                raise Misfit(_TOO_LONG if words > _MOST_WORDS else _NO_BRACES, (token.start, token.end + 1))
+    return tokens
+
+
+def _refuse_length(text: str) -> None:
+    """A fault if a statement is too long; what stands between semicolons is never longer than a statement."""
+    start = 0
+    for piece in text.split(";"):
+        if len(piece) > _MOST_CHARACTERS:
+            raise Misfit(_TOO_LONG, (start, start + 1))
+        start += len(piece) + 1
 
 
 def _unclosed(text: str) -> Misfit:

@@ -14,9 +14,21 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.parser import IsPredicatePrecedence, Parser
 
 from muntin.sql.function_name import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
-from muntin.sql.place import Misfit, mark
+from muntin.sql.place import Misfit, mark, misfit
 from muntin.sql.type_name import unknown_type
 from muntin.sql.window_clause import WindowParser
+
+_DEEPEST = 200  # operations; each takes a few of the interpreter's 1,000 frames, to compile and to evaluate
+_CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
+_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
+
+
+def _depth(tree: exp.Expr) -> int:
+    """How many operations stand inside one another; without recursion, since a tree may be deep."""
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [child for node in level for child in node.iter_expressions()]
+    return depth
 
 
 class Over(exp.Expression):
@@ -47,13 +59,55 @@ class ExpressionParser(WindowParser):
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
     IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW  # x > 0 IS TRUE is (x > 0) IS TRUE
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    BRACKETS: ClassVar[frozenset[TokenType]] = frozenset(
+        {TokenType.L_BRACKET}
+    )  # sqlglot reads maps in braces
 
     def condition(self) -> exp.Expr:
         """A whole expression, or a fault where one should begin."""
-        before = self._prev
+        before, start = self._prev, self._index
         node = self._parse_disjunction()
         if node is None:
             self.fault(f"expected an expression after '{before.text}', found {self.found()}")
+        if self._index - start > _DEEPEST and (depth := _depth(node)) > _DEEPEST:
+            raise misfit(
+                node,
+                f"the expression is {depth} operations deep, and {_DEEPEST} is the most; put parts of a long chain "
+                "into parentheses: (a + b + …) + (c + d + …)",
+            )
+        return node
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        if (constant := self._lone_constant()) is not None:
+            return constant
+        terms = [self._parse_conjunction()]
+        while self._match(TokenType.OR):
+            terms.append(self._parse_conjunction())
+        return self._balanced(exp.Or, terms)
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        terms = [self._parse_equality()]
+        while self._match(TokenType.AND):
+            terms.append(self._parse_equality())
+        return self._balanced(exp.And, terms)
+
+    def _balanced(self, kind: type[exp.Connector], terms: list[exp.Expr | None]) -> exp.Expr | None:
+        """The terms joined by AND or OR, as a tree whose depth is the logarithm of their number."""
+        while len(terms) > 1:
+            pairs = zip(terms[::2], terms[1::2], strict=False)
+            odd = terms[-1:] if len(terms) % 2 else []
+            terms = [self.expression(kind(this=left, expression=right)) for left, right in pairs] + odd
+        return terms[0]
+
+    def _lone_constant(self) -> exp.Expr | None:
+        """A constant that is a whole expression, as in IN (1, 2, 3); sqlglot would try every level of the grammar."""
+        kind = self._curr.token_type
+        if kind not in _CONSTANTS or self._next.token_type not in _ENDS:
+            return None
+        token = self._curr
+        self._advance()
+        node = exp.Literal(this=token.text, is_string=kind == TokenType.STRING)
+        mark(node, token.start, token.end + 1)
         return node
 
     def raise_error(self, message: str, token: Token | None = None) -> None:

@@ -211,6 +211,16 @@ def literal_term(node: exp.Literal) -> Term:
     return value_term(real)
 
 
+def constant_number(node: exp.Expr) -> float | None:
+    """The value of a number as it is written, with a minus or without; None if the node is something else."""
+    number = node.this if isinstance(node, exp.Neg) else node
+    if not isinstance(number, exp.Literal) or number.is_string:
+        return None
+    constant = literal_term(number).constant
+    assert constant is not None
+    return float(-constant.as_py() if isinstance(node, exp.Neg) else constant.as_py())
+
+
 def value_term(value: int | float | str) -> Term:
     """The term of a number that fits 64 bits, or of a string."""
     if isinstance(value, str):

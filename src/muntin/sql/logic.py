@@ -29,7 +29,7 @@ def truth(node: exp.Expr, term: Term, where: str) -> Term:
 
 def _connect(word: str, strength: int, operation: Operation) -> Builder:
     def build(node: exp.Connector, build: Build) -> Term:
-        terms = [truth(part, build(part), word) for part in _operands(node)]
+        terms = [truth(part, build(part), word) for part in _operands(node, type(node))]
         sql = f" {word} ".join(term.within(strength) for term in terms)
         term = apply(node, sql, strength, operation, terms)
         return replace(term, band=conjunction([each.band for each in terms])) if word == "AND" else term
@@ -37,14 +37,11 @@ def _connect(word: str, strength: int, operation: Operation) -> Builder:
     return build
 
 
-def _operands(node: exp.Connector) -> list[exp.Expr]:
-    """a, b, c of `a AND b AND c`: sqlglot nests it to the left, and a long list would nest too deeply."""
-    operands: list[exp.Expr] = []
-    left: exp.Expr = node
-    while isinstance(left, exp.Connector) and type(left) is type(node):
-        operands.append(left.right)
-        left = left.left
-    return [left, *reversed(operands)]
+def _operands(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
+    """a, b, c of `a AND b AND c`, which the parser reads as a balanced tree."""
+    if type(node) is not kind:
+        return [node]
+    return [*_operands(node.left, kind), *_operands(node.right, kind)]  # type: ignore[attr-defined]
 
 
 def _all_of(*conditions: Datum) -> Datum:

@@ -22,6 +22,7 @@ UNITS = {
     "HOUR": 3_600_000_000, "DAY": 86_400_000_000, "WEEK": 604_800_000_000,
 }  # fmt: skip
 _LONGEST = 2**62  # so that the sum of two durations still fits 64 bits
+_LONGEST_SHOWN = 80  # characters of a word in an error
 _DECIMAL = re.compile(r"\d{1,30}(\.\d{0,30})?")
 _PART = re.compile(r"\s*([+-]?\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*([A-Za-z]+)")
 
@@ -185,7 +186,10 @@ class WindowParser(Parser):
 
     def found(self) -> str:
         """The current token as it should be named in an error."""
-        return f"'{self._curr.text}'" if self._curr else "the end of the text"
+        text = self._curr.text if self._curr else ""
+        if len(text) > _LONGEST_SHOWN:
+            text = f"{text[:_LONGEST_SHOWN]}…"
+        return f"'{text}'" if self._curr else "the end of the text"
 
     def fault(self, message: str, token: Token | None = None) -> NoReturn:
         """Refuse a token (the current one; at the end of the text, the last one)."""
