@@ -35,6 +35,9 @@ class Stream:
         if self.delay < 0:
             raise SchemaError(f"the DELAY of stream '{self.name}' cannot be negative")
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.time, self.delay))  # hashing the Arrow schema each time would cost more
+
     def column(self, name: str) -> pa.Field:
         """The field called `name`, or an error with the nearest name."""
         position = self.schema.get_field_index(name)

@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from muntin.errors import ArchiveError
+from muntin.errors import ArchiveError, MuntinError
+from muntin.key_value import key_column
 
 Side = Literal["left", "right"]
 _NEAR = 16
@@ -58,10 +59,9 @@ def sought(value: Any, field: pa.Field) -> Any:
     if value is None:
         return None
     try:
-        made = pa.array([value], field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError):
-        raise ArchiveError(f"'{field.name}' is {field.type}: it is never {value!r}") from None
-    return value_at(made, 0)
+        return value_at(key_column([value], field.type, field.name), 0)
+    except MuntinError as error:
+        raise ArchiveError(str(error)) from None
 
 
 def value_at(column: pa.Array, row: int) -> Any:

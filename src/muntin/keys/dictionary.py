@@ -16,8 +16,6 @@ from muntin.keys.word_table import WordTable
 from muntin.keys.words import dtype_of_words, from_words, to_words
 from muntin.synopsis.contract import Bools, Ints
 
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
-
 
 class Dictionary:
     """Ids of the values of one column; NULL is a value like any other, and so is NaN.
@@ -44,6 +42,9 @@ class Dictionary:
             self._table = TextTable()
         else:
             raise TypeError(f"values of type {kind} cannot be encoded")
+        # the integers that are values as they are; none where the words of a type are something else
+        half = 2 ** (kind.bit_width - 1) if pa.types.is_signed_integer(kind) else 0
+        self._least, self._greatest = -half, half - 1
         # made when asked for; what has been handed out never changes
         self._values: pa.Array | None = None
         self._sorted: tuple[Ints, Ints] | None = None
@@ -70,8 +71,7 @@ class Dictionary:
         """The id of one value, -1 if it is unknown, -2 if its type is not plain: `find` knows what to do."""
         if isinstance(self._table, TextTable):
             return self._table.find_one(value.encode()) if type(value) is str else -2
-        is_plain = type(value) is int and pa.types.is_signed_integer(self.kind)
-        if not is_plain or not _LEAST <= value <= _GREATEST:
+        if type(value) is not int or not self._least <= value <= self._greatest:
             return -2
         return self._table.find_one(value)
 

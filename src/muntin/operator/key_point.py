@@ -98,7 +98,7 @@ class KeyPointReader:
         if instant is None and self._history is not None:
             instant = self._history.end
         if instant is None:
-            return None
+            return UNREAD  # no event yet, but the key may have to be refused
         if self._slide:
             instant -= instant % self._slide
         window = self._window
@@ -154,16 +154,22 @@ class KeyPointReader:
         return _Place(self._store.version, settled, runs)
 
     def _id_of(self, key: Any) -> int:
-        id = self._ids.get(key, -1)
+        # 1, 1.0 and True are one key of a dict, but not of a column
+        known = key if type(key) in _PLAIN else (key, *map(type, key)) if type(key) is tuple else None
+        try:
+            id = -1 if known is None else self._ids.get(known, -1)
+        except TypeError:  # a part that cannot be hashed is no plain one
+            return _UNSURE
         if id < 0:
             id = self._keys.find_one(key if isinstance(key, tuple) else (key,))
-            if id >= 0:
+            if id >= 0 and known is not None:
                 if len(self._ids) >= _REMEMBERED:
                     self._ids.clear()
-                self._ids[key] = id
+                self._ids[known] = id
         return id
 
 
+_PLAIN = (int, str)
 _UNSURE = -2  # of a key that `find_one` does not know how to look for
 
 

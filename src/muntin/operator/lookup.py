@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import MuntinError
+from muntin.key_value import key_column
 from muntin.operator.candidates import candidates
 from muntin.operator.evaluate import Finder, Rows, always, answer, select
 from muntin.operator.key_point import UNREAD, key_reader_of
@@ -156,13 +157,9 @@ def _ids_of(shard: Shard, query: Query, key: Any) -> Ints:
         raise MuntinError(
             f"a key of this query is ({names}), so {key!r} is none; give {len(query.keys)} values"
         )
-    columns = []
-    for position, each in enumerate(query.keys):
-        try:
-            columns.append(pa.array([part[position] for part in parts], each.expression.type))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            raise MuntinError(
-                f"{key!r} is not a value of key '{each.name}' ({each.expression.type})"
-            ) from None
+    columns = [
+        key_column([part[position] for part in parts], each.expression.type, each.name)
+        for position, each in enumerate(query.keys)
+    ]
     found = shard.keys[query.key_expressions].find(columns)
     return np.unique(found[found >= 0])

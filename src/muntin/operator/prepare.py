@@ -14,6 +14,8 @@ from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.synopsis.contract import Batch, Bools, Column, Ints, storage
 
+_GREATEST = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -73,6 +75,11 @@ def to_column(array: pa.Array) -> Column:
         array = array.cast(pa.int8())
     if array.null_count:
         array = array.fill_null(0)
+    if pa.types.is_uint64(kind) and (np.asarray(array) > _GREATEST).any():
+        raise SchemaError(
+            f"an integer is above {_GREATEST}: aggregates compute in 64 bits with a sign; such a UBIGINT can be a key, "
+            "or write CAST(x AS DOUBLE)"
+        )
     return Column(np.asarray(array).astype(storage(kind), copy=False), valid)
 
 

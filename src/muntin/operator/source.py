@@ -13,6 +13,8 @@ from muntin.kernels.times import extremes_of
 from muntin.operator.instant import FIRST, LAST
 from muntin.stream import Stream
 
+_MICROSECONDS = pa.timestamp("us")
+
 
 def to_record_batch(stream: Stream, batch: Any) -> pa.RecordBatch:
     """Events of a pyarrow Table or RecordBatch, pandas or polars frame, or dict of columns.
@@ -40,6 +42,11 @@ def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise SchemaError(f"time column '{stream.time}' is NULL in row {row} of the batch")
+    if pa.types.is_timestamp(column.type) and column.type.unit != "us":
+        try:
+            column = _in_unit(column, _MICROSECONDS)
+        except pa.ArrowInvalid:
+            raise SchemaError(f"time column '{stream.time}' lies outside the years 1 to 9999") from None
     at = np.asarray(column.view(pa.int64()))
     least, greatest = extremes_of(at) if len(at) else (FIRST, LAST)
     if least < FIRST or greatest > LAST:
@@ -78,12 +85,7 @@ def _from_dict(columns: dict[str, Any]) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
         try:
-            # NaN from Python is a value, not a NULL
-            arrays[name] = (
-                values
-                if isinstance(values, (pa.Array, pa.ChunkedArray))
-                else pa.array(values, from_pandas=False)
-            )
+            arrays[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else _to_array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaError(f"column '{name}' of the batch cannot be read: {_first_line(error)}") from None
     lengths = {name: len(array) for name, array in arrays.items()}
@@ -91,6 +93,14 @@ def _from_dict(columns: dict[str, Any]) -> pa.Table:
         shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise SchemaError(f"the columns of the batch differ in length: {shown}")
     return pa.table(arrays)
+
+
+def _to_array(values: Any) -> pa.Array:
+    """NaN from Python is a value, not a NULL."""
+    try:
+        return pa.array(values, from_pandas=False)
+    except OverflowError:  # Arrow takes Python's integers for signed ones
+        return pa.array(values, pa.uint64(), from_pandas=False)
 
 
 def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
@@ -107,7 +117,7 @@ def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
         return array
     try:
         if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(array.type):
-            return _to_microseconds(array, field.type)
+            return _in_unit(array, field.type)
         if _is_text(array.type) and not _is_text(field.type):
             raise pa.ArrowInvalid(f"text where {field.type} is declared")
         if not _is_text(array.type) and _is_text(field.type) and not pa.types.is_null(array.type):
@@ -119,12 +129,17 @@ def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
         ) from None
 
 
-def _to_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if array.type.unit == "ns":  # finer stamps are rounded down, also before the epoch
-        whole = np.asarray(array.view(pa.int64()).fill_null(0)) // 1000
+def _in_unit(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Instants as a type keeps them. Finer stamps are rounded down, also before the epoch."""
+    finer = _PER_SECOND[array.type.unit] // _PER_SECOND[kind.unit]
+    if finer > 1:
+        whole = np.asarray(array.view(pa.int64()).fill_null(0)) // finer
         return pa.array(whole, pa.int64(), mask=np.asarray(array.is_null())).view(kind)
     # seen as an integer in between: the instant counts, whatever zone it was written in
-    return array.cast(pa.timestamp("us", array.type.tz)).view(pa.int64()).view(kind)
+    return array.cast(pa.timestamp(kind.unit, array.type.tz)).view(pa.int64()).view(kind)
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -12,6 +12,7 @@ from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.expression import Expression, both
 from muntin.query import Call, Input, Query
+from muntin.stream import Stream
 from muntin.synopsis.contract import Need
 from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
 from muntin.window import Window
@@ -61,7 +62,8 @@ def demands_of(query: Query) -> Demands:
     keys, beside = query.key_expressions, _sketch_of(query)
     return Demands(
         tuple(
-            tuple(_demand(query, keys, call.window, need) for need in needs_of(call)) for call in query.calls
+            tuple(_demand(query, keys, call.window, need) for need in needs_of(call, query.stream))
+            for call in query.calls
         ),
         tuple(_demand(query, keys, window, PRESENCE, beside) for window in windows),
     )
@@ -71,21 +73,28 @@ def _sketch_of(query: Query) -> str | None:
     """The sketch that knows all a query asks for: to keep events only to tell its windows would be a waste."""
     if all(APPROXIMATE.isdisjoint(AGGREGATES[call.function].components) for call in query.calls):
         return None
-    needs = [need for call in query.calls for need in needs_of(call)]
+    needs = [need for call in query.calls for need in needs_of(call, query.stream)]
     if not needs or any(need.component not in APPROXIMATE for need in needs):
         return None
     hinted = [need for need in needs if need.component in SKETCHES.get(query.hint or "", ())]
     return query.hint if hinted else sketch_for(needs[0])
 
 
-def needs_of(call: Call) -> tuple[Need, ...]:
-    """The components that a call reads."""
-    return _needs(call.function, call.argument, call.filter, call.parameters)
+def needs_of(call: Call, stream: Stream | None = None) -> tuple[Need, ...]:
+    """The components that a call over a stream reads."""
+    return _needs(call.function, call.argument, call.filter, call.parameters, stream)
+
+
+# Remembered by stream: expressions with equal texts are computed otherwise over columns of other types.
 
 
 @lru_cache(maxsize=4096)
 def _needs(
-    function: str, argument: Expression | None, kept: Expression | None, parameters: tuple[Any, ...]
+    function: str,
+    argument: Expression | None,
+    kept: Expression | None,
+    parameters: tuple[Any, ...],
+    stream: Stream | None,
 ) -> tuple[Need, ...]:
     given = Input(argument, kept)
     return tuple(Need(given, component, parameters) for component in AGGREGATES[function].components)
@@ -97,13 +106,13 @@ def _demand(
     where = query.where
     if where is not None and not keys and window.is_time:
         if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
-            need = _filtered(need, where)
+            need = _filtered(need, where, query.stream)
         where = None
     return Demand(where, keys, _with_slide(window, query), need, query.slide, query.hint, beside)
 
 
 @lru_cache(maxsize=4096)
-def _filtered(need: Need, where: Expression) -> Need:
+def _filtered(need: Need, where: Expression, stream: Stream) -> Need:
     return need._replace(input=Input(need.input.argument, both(where, need.input.filter)))
 
 

@@ -20,12 +20,21 @@ from muntin.sql.syntax import StatementSyntax
 
 
 class MuntinTokenizer(Tokenizer):
-    """No statement swallows its text whole, and there are no template braces."""
+    """No statement swallows its text whole, there are no template braces, and types that only some dialects of
+    sqlglot know are words."""
 
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         word: kind
         for word, kind in Tokenizer.KEYWORDS.items()
         if kind not in (TokenType.COMMAND, TokenType.BLOCK_START, TokenType.BLOCK_END)
+    } | {
+        "UTINYINT": TokenType.UTINYINT,
+        "USMALLINT": TokenType.USMALLINT,
+        "UINTEGER": TokenType.UINT,
+        "UBIGINT": TokenType.UBIGINT,
+        "TIMESTAMP_S": TokenType.TIMESTAMP_S,
+        "TIMESTAMP_MS": TokenType.TIMESTAMP_MS,
+        "TIMESTAMP_NS": TokenType.TIMESTAMP_NS,
     }
     COMMANDS: ClassVar[set[TokenType]] = set()
 

@@ -20,7 +20,7 @@ _TYPES: dict[str, pa.DataType] = {
 }  # fmt: skip
 _OFFERED = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "VARCHAR", "TIMESTAMP", "DATE")
 _NAMES = {kind: name for name, kind in reversed(_TYPES.items())} | {
-    pa.int32(): "INTEGER", pa.float32(): "REAL", pa.string(): "VARCHAR", _INSTANT: "TIMESTAMP",
+    pa.int32(): "INTEGER", pa.uint32(): "UINTEGER", pa.float32(): "REAL", pa.string(): "VARCHAR", _INSTANT: "TIMESTAMP",
     pa.null(): "NULL",
 }  # fmt: skip
 
