@@ -199,16 +199,14 @@ class Engine:
                     )
                 return self._views.lookup(name, key)
             return self._catalog.operator_of(name).lookup(
-                name, key, None if at is None else to_microseconds(at)
+                name, key, None if at is None else self._instant(at)
             )
 
     def value(self, name: str, key: Any = None, at: Any = None) -> Any:
         """The first value of one query's answer (for one key) as a plain Python object; None if NULL,
         or if the key has no answer."""
         with self._lock:
-            return self._catalog.operator_of(name).value(
-                name, key, None if at is None else to_microseconds(at)
-            )
+            return self._catalog.operator_of(name).value(name, key, None if at is None else self._instant(at))
 
     def lookup_many(self, names: Sequence[str], at: Any = None) -> pa.Table:
         """The first values of many queries at once: query, value, window_start, window_end, complete.
@@ -227,7 +225,7 @@ class Engine:
                 return self._joins.lookup_many(joined)
             if len(streams) != 1:
                 raise MuntinError("lookup_many takes the names of queries over one stream")
-            instant = None if at is None else to_microseconds(at)
+            instant = None if at is None else self._instant(at)
             return self._operators[streams.pop()].lookup_many(chosen, instant)
 
     def advance(self, until: Any = None) -> dict[str, pa.Table]:
@@ -236,13 +234,18 @@ class Engine:
         Goes as far as the watermark; `until` stops earlier, or promises that time has reached it.
         """
         with self._lock:
-            instant = None if until is None else to_microseconds(until)
+            instant = None if until is None else self._instant(until)
             answers: dict[str, pa.Table] = {}
             for operator in self._operators.values():
                 answers |= operator.advance(instant)
             answers |= self._joins.advance(instant)
             self._views.follow(answers, instant)
             return {name: answers[name] for name in self._catalog.stream_of if name in answers}
+
+    def _instant(self, given: Any) -> int:
+        """Microseconds of an instant that a caller gives."""
+        nows = [now for each in self._operators.values() if (now := each.shard.clock.now) is not None]
+        return to_microseconds(given, max(nows, default=None))
 
     # -- what is there -----------------------------------------------------------------------------
 

@@ -104,7 +104,16 @@ class EventFile:
         options = pa.json.ReadOptions(block_size=BLOCK_BYTES)
         with pa.json.open_json(self._decompressed(self._open()), options) as peek:
             self._check_names(peek.schema.names)
-        parse = pa.json.ParseOptions(explicit_schema=self.stream.schema, unexpected_field_behavior="ignore")
+            inferred = peek.schema
+        # integers stay integers, so that whoever takes the batch sees that a time was written as one
+        fields = [
+            field
+            if not pa.types.is_timestamp(field.type)
+            or not pa.types.is_integer(inferred.field(field.name).type)
+            else field.with_type(pa.int64())
+            for field in self.stream.schema
+        ]
+        parse = pa.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
         file = self._open()
         with pa.json.open_json(self._decompressed(file), options, parse) as reader:
             for batch in reader:

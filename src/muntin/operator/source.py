@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.errors import SchemaError, nearest
 from muntin.kernels.times import extremes_of
-from muntin.operator.instant import FIRST, LAST
+from muntin.operator.instant import FIRST, LAST, warn_of_unit
 from muntin.stream import Stream
 
 _MICROSECONDS = pa.timestamp("us")
@@ -116,6 +116,9 @@ def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
     if array.type == field.type:
         return array
     try:
+        if pa.types.is_timestamp(field.type) and pa.types.is_integer(array.type):
+            warn_of_unit(stream, field, array)
+            return array.cast(pa.int64()).cast(field.type)
         if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(array.type):
             return _in_unit(array, field.type)
         if _is_text(array.type) and not _is_text(field.type):

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from muntin.engine.event_file import SUFFIXES, format_of
 from muntin.errors import MuntinError
 from muntin.query import Key
-from muntin.run.writer import AnswerFile, json_text
+from muntin.run.writer import AnswerFile, as_written, json_text
 
 LONG = pa.schema(
     [("query", pa.string()), ("key", pa.string()), ("window_start", pa.timestamp("us")),
@@ -100,7 +100,7 @@ def is_directory(out: Path) -> bool:
 def long_table(name: str, query: Answered, table: pa.Table) -> pa.Table:
     """Answers as one row a value: numbers in `value`, anything else in `text`; a row without a value for an
     answer that has none."""
-    rows = table.num_rows
+    table, rows = as_written(table), table.num_rows
     head = [pa.repeat(pa.scalar(name), rows), key_text(query, table)]
     window = [table["window_start"], table["window_end"], table["complete"]]
     if table.num_columns == len(query.keys) + len(window):  # nothing but keys, as DISTINCT gives

@@ -68,8 +68,8 @@ class AnswerFile:
             parquet = pa.parquet.ParquetWriter(sink, self.schema, compression="zstd")
             self._write, self._finish = parquet.write_table, parquet.close
         elif self.format == "csv":
-            csv = pa.csv.CSVWriter(sink, lists_as_texts(self.schema.empty_table()).schema)
-            self._write, self._finish = lambda table: csv.write_table(lists_as_texts(table)), csv.close
+            csv = pa.csv.CSVWriter(sink, as_written(self.schema.empty_table()).schema)
+            self._write, self._finish = lambda table: csv.write_table(as_written(table)), csv.close
         else:
             self._write = lambda table: write_json_lines(table, sink)
             self._finish = sink.flush
@@ -95,17 +95,18 @@ def json_text(value: Any) -> str:
     return json.dumps(_plain(value), ensure_ascii=False, default=str)
 
 
-def lists_as_texts(table: pa.Table) -> pa.Table:
-    """The table with lists, which CSV lacks, as JSON.
+def as_written(table: pa.Table) -> pa.Table:
+    """The table with what CSV has no form for as texts: lists as JSON, lengths of time as in Python.
 
-    >>> lists_as_texts(pa.table({"x": [[1, 2]]})).to_pylist()
+    >>> as_written(pa.table({"x": [[1, 2]]})).to_pylist()
     [{'x': '[1, 2]'}]
     """
     for number, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
-            texts = [
-                None if value is None else json_text(value) for value in table.column(number).to_pylist()
-            ]
+        write = (
+            json_text if pa.types.is_list(field.type) else str if pa.types.is_duration(field.type) else None
+        )
+        if write is not None:
+            texts = [None if value is None else write(value) for value in table.column(number).to_pylist()]
             table = table.set_column(number, pa.field(field.name, pa.string()), pa.array(texts, pa.string()))
     return table
 
