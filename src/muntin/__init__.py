@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from muntin.errors import (
         ArchiveError,
         CheckpointError,
+        MissingPackage,
         MuntinError,
         NameTaken,
         NotFound,
@@ -31,6 +32,7 @@ _HOME = {
     "Engine": "engine",
     "ArchiveError": "errors",
     "CheckpointError": "errors",
+    "MissingPackage": "errors",
     "MuntinError": "errors",
     "NameTaken": "errors",
     "NotFound": "errors",
@@ -60,6 +62,7 @@ __all__ = [
     "CheckpointError",
     "Engine",
     "JoinQuery",
+    "MissingPackage",
     "MuntinError",
     "NameTaken",
     "NotFound",

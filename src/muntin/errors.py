@@ -56,6 +56,10 @@ class ArchiveError(MuntinError):
     """An archive that cannot be written, is damaged, or is asked for what it cannot do."""
 
 
+class MissingPackage(MuntinError, ImportError):
+    """A package that a part of muntin needs and that is not installed."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the closest known one, else all of them.
 

@@ -1,9 +1,11 @@
 """The runtime on Spark: the same queries, operators and answers, in one Structured Streaming query."""
 
+from muntin.errors import MissingPackage
+
 try:
     import pyspark  # noqa: F401
 except ImportError:
-    raise ImportError("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
+    raise MissingPackage("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
 
 from muntin.spark.archive_join import archive_join
 from muntin.spark.archive_scan import scan_archive
