@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from muntin.errors import SchemaError, nearest
+from muntin.argument import shown, text_of
+from muntin.errors import MuntinError, SchemaError, nearest
 from muntin.window import span
 
 
@@ -29,6 +30,12 @@ class Stream:
     delay: int = 0
 
     def __post_init__(self) -> None:
+        text_of("name", self.name)
+        text_of("time", self.time)
+        if not isinstance(self.schema, pa.Schema):
+            raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
+        if not isinstance(self.delay, int) or isinstance(self.delay, bool):
+            raise MuntinError(f"delay is a number of microseconds, not {shown(self.delay)}")
         kind = self.column(self.time).type
         if not (pa.types.is_timestamp(kind) or kind == pa.int64()):
             raise SchemaError(f"time column '{self.time}' must be TIMESTAMP or BIGINT, not {kind}")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+from muntin.argument import count_of, shown
+from muntin.errors import MuntinError
+
 Unit = Literal["time", "rows"]
 Instants = TypeVar("Instants", "int", "npt.NDArray[np.int64]")  # one, or many
 
@@ -34,7 +37,7 @@ class Window:
     'historical'
     >>> Window("time", 0)
     Traceback (most recent call last):
-    ValueError: a window needs a size of at least 1
+    muntin.errors.MuntinError: size is a whole number of at least 1, not 0 (int)
     """
 
     unit: Unit
@@ -44,12 +47,13 @@ class Window:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError("a window needs a size of at least 1")
-        if self.to < 0 or self.slide < 0:
-            raise ValueError("TO and SLIDE of a window cannot be negative")
+        if self.unit not in ("time", "rows"):
+            raise MuntinError(f"unit is 'time' or 'rows', not {shown(self.unit)}")
+        count_of("size", self.size, 1)
+        count_of("to", self.to)
+        count_of("slide", self.slide)
         if self.to > self.size:
-            raise ValueError("TO lies before the start of the window: it must not exceed its size")
+            raise MuntinError("to lies before the start of the window: it must not exceed its size")
         object.__setattr__(self, "_hash", hash((self.unit, self.size, self.to, self.slide)))
 
     def __hash__(self) -> int:

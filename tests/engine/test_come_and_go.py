@@ -242,7 +242,7 @@ def test_threads() -> None:
 
 
 def test_queries_are_given_by_name() -> None:
-    with pytest.raises(MuntinError, match=r"register_many takes .*, not a list"):
+    with pytest.raises(MuntinError, match=r"queries is a dict .*, not"):
         muntin.Engine().register_many(["SELECT 1"])  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.argument import path_of, shown, text_of, texts_of
 from muntin.engine.bulk import bulk
 from muntin.engine.catalog import Catalog, asked_of, require
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
@@ -65,12 +66,14 @@ class Engine:
     ):
         _check_bytes("backlog_bytes", backlog_bytes)
         _check_bytes("sketch_bytes", sketch_bytes)
+        _check_switch("adaptive", adaptive)
+        folder = None if archive is None else path_of("archive", archive)
         self._lock = threading.RLock()
 
         def make_operator(stream: Stream) -> Operator:
             return Operator(stream, backlog_bytes, adaptive, sketch_bytes)
 
-        self._catalog = Catalog(make_operator, backlog_bytes, archive)
+        self._catalog = Catalog(make_operator, backlog_bytes, folder)
         self._operators, self._joins = self._catalog.operators, self._catalog.joins
         self._views = self._catalog.views
 
@@ -81,6 +84,7 @@ class Engine:
 
         A script is checked as a whole before its first statement runs.
         """
+        text_of("sql", sql)
         streams = self.streams
         statements = parse_statements(sql, streams, self._views.known())  # while others go on
         with self._lock:
@@ -110,11 +114,11 @@ class Engine:
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
         smaller windows, share one probe."""
         with self._lock:
-            return self._views.select_texts(texts, self.streams)
+            return self._views.select_texts(texts_of("texts", texts), self.streams)
 
     def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
         """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
-        self.register_many({name: sql}, backfill=backfill)
+        self.register_many({text_of("name", name): sql}, backfill=backfill)
 
     def register_many(self, queries: Mapping[str, str], *, backfill: Any = None) -> None:
         """Add queries by name, all or none. Others get their turn while it lasts, so events may come in between.
@@ -125,7 +129,7 @@ class Engine:
         """
         streams = self.streams
         if not isinstance(queries, Mapping):
-            raise MuntinError(f"register_many takes {{name: sql}}, not a {type(queries).__name__}")
+            raise MuntinError(f"queries is a dict {{name: sql}}, not {shown(queries)}")
         for name, sql in queries.items():
             _check_texts(name, sql)
         with bulk(len(queries) if backfill is None else 0):
@@ -160,6 +164,7 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a query; no other query's answer changes, and what only it needed is freed."""
+        text_of("name", name)
         with self._lock:
             if name in self._views.at_work:
                 raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
@@ -173,7 +178,7 @@ class Engine:
         Events later than the stream's DELAY allows are left out and counted in `stats()`.
         """
         with self._lock:
-            operator = self._catalog.operator(stream)
+            operator = self._catalog.operator(text_of("stream", stream))
             if self._views.reads(stream):
                 feed_views(self._views, self._joins, operator.shard, batch)
             elif self._joins.reads(stream):
@@ -189,6 +194,7 @@ class Engine:
         `at` is any instant the state still covers, by default just after the latest event. `key` is one
         key or a list; a key of several columns is a tuple.
         """
+        text_of("name", name)
         with self._lock:
             if name in self._views.at_work or (
                 name not in self._catalog.stream_of and name in self._views.known()
@@ -206,7 +212,9 @@ class Engine:
         """The first value of one query's answer (for one key) as a plain Python object; None if NULL,
         or if the key has no answer."""
         with self._lock:
-            return self._catalog.operator_of(name).value(name, key, None if at is None else self._instant(at))
+            return self._catalog.operator_of(text_of("name", name)).value(
+                name, key, None if at is None else self._instant(at)
+            )
 
     def lookup_many(self, names: Sequence[str], at: Any = None) -> pa.Table:
         """The first values of many queries at once: query, value, window_start, window_end, complete.
@@ -215,9 +223,7 @@ class Engine:
         names in the same order again and nothing needs to be prepared anew.
         """
         with self._lock:
-            if isinstance(names, str):
-                raise MuntinError(f"lookup_many takes a list of names: write ['{names}']")
-            chosen = tuple(names)
+            chosen = tuple(texts_of("names", names))
             streams = {self._catalog.stream_of[name] for name in chosen if name in self._catalog.stream_of}
             for name in chosen:
                 require(name, self._catalog.stream_of)
@@ -266,6 +272,8 @@ class Engine:
     def explain(self, name: str | None = None) -> str:
         """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
         query or of all."""
+        if name is not None:
+            text_of("name", name)
         with self._lock:
             return explain(self._catalog, name)
 
@@ -301,7 +309,7 @@ class Engine:
     def checkpoint(self, path: str | Path) -> None:
         """Write all streams, queries and state to one file; the old file stays until it is whole."""
         with self._lock:
-            write_checkpoint(Path(path), *save(self._catalog))
+            write_checkpoint(path_of("path", path), *save(self._catalog))
 
     @classmethod
     def restore(
@@ -314,7 +322,7 @@ class Engine:
         sketch_bytes: int = DEFAULT_BUDGET,
     ) -> Engine:
         """An engine that goes on where a checkpoint was taken."""
-        description, arrays = read_checkpoint(Path(path))
+        description, arrays = read_checkpoint(path_of("path", path))
         engine = cls(
             backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes
         )
@@ -327,8 +335,13 @@ def _streams_read(query: AnyQuery) -> str:
 
 
 def _check_bytes(name: str, given: Any) -> None:
-    if not isinstance(given, int) or given < 0:
-        raise MuntinError(f"{name} is a number of bytes, not {given!r}")
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise MuntinError(f"{name} is a number of bytes, not {shown(given)}")
+
+
+def _check_switch(name: str, given: Any) -> None:
+    if not isinstance(given, bool):
+        raise MuntinError(f"{name} is True or False, not {shown(given)}")
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
@@ -338,5 +351,4 @@ def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 def _check_texts(name: Any, sql: Any) -> None:
     if not isinstance(name, str) or not name or "\0" in name:
         raise MuntinError(f"a query's name is a text that is not empty, not {name!r}")
-    if not isinstance(sql, str):
-        raise MuntinError(f"a query is given as SQL text, not as {type(sql).__name__}")
+    text_of("sql", sql)

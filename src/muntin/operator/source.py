@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.argument import shown
 from muntin.errors import SchemaError, nearest
 from muntin.kernels.times import extremes_of
 from muntin.operator.instant import FIRST, LAST, warn_of_unit
@@ -74,7 +75,10 @@ def _to_table(batch: Any) -> pa.Table:
     if polars is not None and isinstance(batch, polars.DataFrame):
         return batch.to_arrow()
     if hasattr(batch, "__arrow_c_stream__"):
-        return pa.table(batch)
+        try:
+            return pa.table(batch)
+        except Exception as error:  # whatever the library behind it raises
+            raise SchemaError(f"the {type(batch).__name__} cannot be read: {_first_line(error)}") from error
     raise SchemaError(
         f"a batch cannot be a {type(batch).__name__}; give a pyarrow Table or RecordBatch, "
         "a pandas or polars DataFrame, or a dict of columns"
@@ -84,14 +88,16 @@ def _to_table(batch: Any) -> pa.Table:
 def _from_dict(columns: dict[str, Any]) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
+        if not isinstance(name, str):
+            raise SchemaError(f"columns of the batch are named by texts, not by {shown(name)}")
         try:
             arrays[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else _to_array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaError(f"column '{name}' of the batch cannot be read: {_first_line(error)}") from None
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise SchemaError(f"the columns of the batch differ in length: {shown}")
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise SchemaError(f"the columns of the batch differ in length: {listed}")
     return pa.table(arrays)
 
 
@@ -150,4 +156,4 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
+    return (str(error).splitlines() or [type(error).__name__])[0]

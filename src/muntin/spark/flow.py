@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
+from muntin.argument import count_of, shown, text_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
 from muntin.spark.control import pack_statements
@@ -69,6 +70,7 @@ def shared_windows(
     without GROUP BY over RANGE windows run in all shards: each has a sketch of its share of the events, and
     what they know of a window is merged.
     """
+    _check_arguments(df, queries, stream, time, delay, shards)
     is_streaming = df.is_streaming if isinstance(df, EventFolder) else df.isStreaming
     if flush and is_streaming:
         raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
@@ -84,6 +86,21 @@ def shared_windows(
     if control is not None:
         packed = packed.unionByName(_packed_statements(job, control, is_streaming))
     return answers_from(packed, job)
+
+
+def _check_arguments(df: Any, queries: Any, stream: Any, time: Any, delay: Any, shards: Any) -> None:
+    if not isinstance(df, EventFolder) and not hasattr(df, "isStreaming"):
+        raise MuntinError(f"df is a DataFrame or an EventFolder, not {shown(df)}")
+    if not isinstance(queries, Mapping):
+        raise MuntinError(f"queries is a dict {{name: sql}}, not {shown(queries)}")
+    for name, sql in queries.items():
+        text_of("each name of queries", name)
+        text_of(f"query '{name}'", sql)
+    text_of("stream", stream)
+    text_of("time", time)
+    if delay is not None and not isinstance(delay, timedelta):
+        raise MuntinError(f"delay is a timedelta, not {shown(delay)}")
+    count_of("shards", shards, 1)
 
 
 def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
@@ -120,6 +137,9 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
 
 def answers_of(answers: DataFrame, name: str) -> DataFrame:
     """The answers of one query, with the columns it has embedded: keys, values, window and `complete`."""
+    if not hasattr(answers, "schema"):
+        raise MuntinError(f"answers is a DataFrame that shared_windows made, not {shown(answers)}")
+    text_of("name", name)
     field = next((each for each in answers.schema if each.name == "query"), None)
     if field is None or _PLACES not in field.metadata:
         raise MuntinError(

@@ -64,7 +64,7 @@ def default_name(tree: exp.Expr, position: int) -> str:
     argument = function.expressions[0] if function.expressions else None
     if isinstance(argument, exp.Distinct):
         words.append("distinct")
-        argument = argument.expressions[0]
+        argument = argument.expressions[0] if argument.expressions else None
     if isinstance(argument, exp.Column):
         words.append(argument.name)
     return "_".join(words)

@@ -44,8 +44,11 @@ def place(node: exp.Expr) -> Span | None:
 
 
 def misfit(node: exp.Expr, message: str) -> Misfit:
-    """A fault of `node`, to be raised."""
-    return Misfit(message, place(node))
+    """A fault of `node`, to be raised; a node without a place, such as an empty DISTINCT, is where its parent is."""
+    found, around = place(node), node.parent
+    while found is None and around is not None:
+        found, around = place(around), around.parent
+    return Misfit(message, found)
 
 
 def as_sql_error(fault: Misfit, text: str) -> SqlError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from muntin.argument import shown, text_of
 from muntin.errors import MuntinError
 from muntin.synopsis.sketch.item_summary import ItemSummary
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
@@ -16,7 +17,9 @@ def merge_summaries(texts: Iterable[str | None]) -> QuantileSummary | ItemSummar
 
     With a delta the chances to fail add up as well.
     """
-    given = [text for text in texts if text is not None]
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise MuntinError(f"texts is a list of summaries, not {shown(texts)}")
+    given = [text_of("each of texts", text) for text in texts if text is not None]
     if not given:
         raise MuntinError("there is no summary to merge: give at least one")
     kind = kind_of(given[0])

@@ -1,0 +1,65 @@
+"""Arguments as callers give them, checked: a wrong type is a `MuntinError` that names the argument."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from muntin.errors import MuntinError
+
+_LONGEST = 60  # characters of a value in an error
+
+
+def shown(given: Any) -> str:
+    """A value as an error shows it, with its type.
+
+    >>> shown(5), shown(None)
+    ('5 (int)', 'None')
+    """
+    if given is None:
+        return "None"
+    text = repr(given)
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f"{text} ({type(given).__name__})"
+
+
+def text_of(argument: str, given: Any) -> str:
+    """The text that an argument is.
+
+    >>> text_of("name", 5)
+    Traceback (most recent call last):
+    muntin.errors.MuntinError: name is a text, not 5 (int)
+    """
+    if not isinstance(given, str):
+        raise MuntinError(f"{argument} is a text, not {shown(given)}")
+    return given
+
+
+def texts_of(argument: str, given: Any) -> list[str]:
+    """The texts that an argument lists."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        wrapped = f": write [{given!r}]" if isinstance(given, str) else ""
+        raise MuntinError(f"{argument} is a list of texts, not {shown(given)}{wrapped}")
+    found = list(given)
+    if not set(map(type, found)) <= {str}:  # thousands are looked up at once
+        for each in found:
+            text_of(f"each of {argument}", each)
+    return found
+
+
+def count_of(argument: str, given: Any, least: int = 0) -> int:
+    """The whole number that an argument is."""
+    if not isinstance(given, int) or isinstance(given, bool) or given < least:
+        raise MuntinError(f"{argument} is a whole number of at least {least}, not {shown(given)}")
+    return given
+
+
+def path_of(argument: str, given: Any) -> Path:
+    """The path that an argument names."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(found := os.fspath(given), str):
+        raise MuntinError(f"{argument} is a path, not {shown(given)}")
+    if not found or "\0" in found:
+        raise MuntinError(f"{argument} is a path, and {found!r} names none")
+    return Path(found)
