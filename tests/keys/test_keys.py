@@ -20,6 +20,7 @@ from muntin.keys.key_dictionary import KeyDictionary
 from muntin.keys.table_room import ALL_VALID
 from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable
+from muntin.synopsis.saved import Saved
 
 ODD_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000123))[0]
 NO_SALT = np.zeros(2, np.uint64)  # every word goes to place 0, every long text has the same hash
@@ -113,7 +114,7 @@ def test_one_column_is_as_a_dict_has_it(kind: pa.DataType, data: st.DataObject) 
             assert dictionary.retain(np.array(kept, np.bool_)).tolist() == oracle.retain(kept)
         else:
             values, dictionary = dictionary.snapshot(), Dictionary(kind)
-            dictionary.restore(values)
+            dictionary.restore(Saved({"values": values}), "values")
         dictionary.check()
         assert plain(dictionary.values) == list(oracle.ids)
         dictionary.values.validate(full=True)
@@ -152,7 +153,7 @@ def test_several_columns_are_as_a_dict_of_tuples_has_them(
             assert keys.retain(np.array(kept, np.bool_)).tolist() == oracle.retain(kept)
         else:
             saved, keys = keys.snapshot(), KeyDictionary(kinds)
-            keys.restore(saved)
+            keys.restore(Saved({str(i): part for i, part in enumerate(saved)}))
         keys.check()
         assert len(keys) == len(oracle.ids)
         for _ in range(2):  # the second time from what was made the first time
@@ -268,7 +269,7 @@ def test_texts_beyond_ordinary_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dictionary.take(np.array([2999, 0])).equals(pa.array([texts[2999], texts[0]]))
     assert dictionary.find(pa.array(texts[5:7])).tolist() == [5, 6]
     restored = Dictionary(pa.string())
-    restored.restore(dictionary.snapshot())
+    restored.restore(Saved({"values": dictionary.snapshot()}), "values")
     assert restored.take(np.arange(3000)).equals(pa.array(texts))
     kept = np.arange(3000) < 100
     assert dictionary.retain(kept).tolist() == oracle.retain(kept.tolist())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from muntin.join.ticks import Slides
 from muntin.synopsis.event_log import EventLog
 from muntin.synopsis.match_store import Matches, MatchStore
+from muntin.synopsis.saved import Saved
 
 TIMES = st.integers(-20, 40)
 PAIRS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), unique=True, max_size=40)
@@ -96,7 +97,7 @@ def test_log_keeps_numbers(steps: list[int]) -> None:
             arrays, first = log.snapshot(), log.first
             log = EventLog()
             log.keep(ARRAYS)
-            log.restore(arrays, first)
+            log.restore(Saved(arrays), first)
         else:
             number = np.arange(end, end + step)
             log.extend(

@@ -22,6 +22,7 @@ from muntin import Engine
 from muntin.expression import Expression
 from muntin.query import Input
 from muntin.synopsis import Batch, Column, Need, Needs, Stairs, StairStore, stair_levels
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.stair_levels import Level, granules, levels_for
 from muntin.synopsis.stair_store import Reader
 from muntin.window import Window
@@ -159,7 +160,7 @@ class Pair:
         arrays = self.store.snapshot()
         self.store = StairStore(None, self.keys)
         self.fit()
-        self.store.restore(arrays)
+        self.store.restore(Saved(arrays, {self.keys: 2**20}, settled=2**60))
 
     def compare(self, instant: int) -> None:
         """All windows at an instant that no reader has left behind, of all keys together and of each."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from muntin.errors import CheckpointError, NotFound
-from muntin.operator.packed import pack, unpack
+from muntin.operator.packed import pack, refusing, unpack
 
 _MAGIC = b"MUNTIN"
 _VERSION = b"03"
@@ -62,7 +62,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise CheckpointError(
             f"checkpoint '{path}' is damaged: its checksum does not match ({len(content):,} bytes)"
         )
-    description, arrays = unpack(body)
+    with refusing(f"checkpoint '{path}'"):
+        description, arrays = unpack(body)
     return description, {
         name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()
     }

@@ -26,6 +26,7 @@ from muntin.join.stats import join_stats
 from muntin.join_query import AnyQuery
 from muntin.operator.instant import to_microseconds
 from muntin.operator.operator import Operator
+from muntin.operator.packed import refusing
 from muntin.operator.stats import stream_stats
 from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
@@ -326,7 +327,8 @@ class Engine:
         engine = cls(
             backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes
         )
-        load(engine._catalog, description, arrays)
+        with refusing(f"checkpoint '{path}'"):
+            load(engine._catalog, description, arrays)
         return engine
 
 

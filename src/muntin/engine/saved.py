@@ -6,14 +6,25 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.arrow_bytes import read_sound_schema
+from muntin.described import COUNT, Absent, Each, check_shape
 from muntin.engine.catalog import Catalog
 from muntin.join_query import JoinQuery
 from muntin.query import Query
 from muntin.sql import parse_query, parse_view
 from muntin.stream import Stream
+from muntin.synopsis.saved import Saved
 
 Description = dict[str, Any]
 Named = dict[str, Any]  # arrays by path
+
+
+_SHAPE = {
+    "streams": [{"name": str, "time": str, "delay": COUNT, "state": dict}],
+    "queries": [str],
+    "joins": Absent(dict),
+    "view_operators": Absent(Each({"text": str})),
+}
 
 
 def save(catalog: Catalog) -> tuple[Description, Named]:
@@ -35,6 +46,7 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
 
 def load(catalog: Catalog, description: Description, arrays: Named) -> None:
     """Fill an empty catalog."""
+    check_shape(description, _SHAPE, "the description")
     for number, saved in enumerate(description["streams"]):
         _load_stream(catalog, saved, _under(f"{number}/", arrays))
     if "joins" in description:
@@ -44,7 +56,7 @@ def load(catalog: Catalog, description: Description, arrays: Named) -> None:
 
 
 def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
-    schema = pa.ipc.read_schema(pa.py_buffer(arrays.pop("schema")[0].as_py()))
+    schema = read_sound_schema(Saved(arrays).column("schema", {pa.binary()}, 1)[0].as_py())
     stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
     operator = catalog.operators[stream.name] = catalog.make_operator(stream)
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}

@@ -4,11 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from muntin.described import COUNT, WHOLE, Each, Maybe, Misshapen, check_shape
 from muntin.join.registration import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.synopsis.contract import Arrays
+from muntin.synopsis.saved import Saved
+
+_BOTH = (WHOLE, WHOLE)
+_SHAPE = {
+    "registrations": Each(
+        {
+            "text": str,
+            "emitted_to": Maybe(WHOLE),
+            "began_at": Maybe(WHOLE),
+            "since": (COUNT, COUNT),
+            "known_from": _BOTH,
+            "emitted": COUNT,
+            "missed": COUNT,
+        }
+    ),
+    "groups": [
+        {
+            "member": str,
+            "found": COUNT,
+            "spared_at": WHOLE,
+            "given_up_to": WHOLE,
+            "first": (COUNT, COUNT),
+            "forgotten_to": _BOTH,
+        }
+    ],
+    "logs": [{"stream": str, "first": COUNT}],
+    "needed_bytes": COUNT,
+}
 
 if TYPE_CHECKING:
+    from muntin.join.group import JoinGroup
     from muntin.join.operator import JoinOperator
 
 
@@ -57,33 +87,43 @@ def put(
     operator: JoinOperator, description: dict[str, Any], arrays: Arrays, queries: dict[str, JoinQuery]
 ) -> None:
     """Fill an operator that has no queries yet; `queries` are those of the description, parsed again."""
+    check_shape(description, _SHAPE, "the state of joins")
     operator.register(queries)
-    for name, saved in description["registrations"].items():
+    for name, told in description["registrations"].items():
         operator.group_of[name].registrations[name] = JoinRegistration(
-            queries[name], saved["emitted_to"], saved["began_at"], _both(saved["since"]),
-            _both(saved["known_from"]), saved["emitted"], saved["missed"],
+            queries[name], told["emitted_to"], told["began_at"], _both(told["since"]),
+            _both(told["known_from"]), told["emitted"], told["missed"],
         )  # fmt: skip
-    for number, saved in enumerate(description["logs"]):
-        operator.logs[saved["stream"]].restore(_under(arrays, f"log {number}"), saved["first"])
-    for number, saved in enumerate(description["groups"]):
-        found, group = _under(arrays, f"group {number}"), operator.group_of[saved["member"]]
-        group.matches.restore(found, saved["found"])
-        group.spared_at, group.given_up_to = saved["spared_at"], saved["given_up_to"]
-        group.note_emitted()
-        parts = [name for name in found if name.startswith("keys ")]
-        group.keys.restore([found[f"keys {i}"] for i in range(len(parts))])
-        for i, side in enumerate(group.sides):
-            key, first = found[f"side {i}"], saved["first"][i]
-            side.events.replace({"key": key, "prior": side.chains.rebuild(key, first)})
-            side.events.dropped = first
-            side.forgotten_to = saved["forgotten_to"][i]
+    saved = Saved(arrays)
+    if {told["stream"] for told in description["logs"]} != operator.logs.keys():
+        raise Misshapen("the state of joins has not the events of each stream")
+    for number, told in enumerate(description["logs"]):
+        operator.logs[told["stream"]].restore(saved.under(f"log {number}/"), told["first"])
+    groups = [operator.group_of[told["member"]] for told in description["groups"]]
+    if {id(group) for group in groups} != {id(group) for group in operator.groups.values()}:
+        raise Misshapen("the state of joins has not the matches of each pair of streams")
+    for number, (group, told) in enumerate(zip(groups, description["groups"], strict=True)):
+        _put_group(group, told, saved.under(f"group {number}/"))
     operator.needed_bytes = description["needed_bytes"]
+
+
+def _put_group(group: JoinGroup, told: dict[str, Any], saved: Saved) -> None:
+    group.matches.restore(saved, told["found"])
+    if not group.matches.keep_events([side.log for side in group.sides]):
+        raise saved.damaged("left_at", "and 'right_at' are not the times of the events")
+    group.spared_at, group.given_up_to = told["spared_at"], told["given_up_to"]
+    group.note_emitted()
+    group.keys.restore(saved.under("keys "))
+    keyed = saved.with_keys({group: len(group.keys)})
+    for i, side in enumerate(group.sides):
+        key, first = keyed.ids(f"side {i}", group), told["first"][i]
+        if first < side.log.first or first + len(key) != side.log.end:
+            raise saved.damaged(f"side {i}", "has other events than its stream")
+        side.events.replace({"key": key, "prior": side.chains.rebuild(key, first)})
+        side.events.dropped = first
+        side.forgotten_to = told["forgotten_to"][i]
 
 
 def _both(saved: list[int]) -> tuple[int, int]:
     left, right = saved
     return left, right
-
-
-def _under(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    return {name[len(prefix) + 1 :]: array for name, array in arrays.items() if name.startswith(prefix + "/")}

@@ -51,18 +51,23 @@ class Blocks(NamedTuple):
     size: Any  # (scale, level): blocks there are
 
 
-def no_blocks(shape: Shape, scales: int, is_counted: bool) -> Blocks:
-    """Room for the blocks of some scales, and none of them."""
+def rooms(shape: Shape, scales: int) -> Any:
+    """(scale, level): for how many blocks there is room."""
     level = np.arange(shape.levels)
     # what is younger than half of a scale's reach is in another scale, or in no block yet
     units = shape.reach >> shape.unit_bits
     halved = [shape.margin > 0 or scale > 0 for scale in range(scales)]
-    rooms = [
+    rows = [
         [max(1, (units >> half) >> int(each)) if is_size(shape, scale, int(each)) else 0 for each in level]
         for scale, half in enumerate(halved)
     ]
-    room = np.array(rooms, np.int64).reshape(scales, shape.levels)
-    entries = room * (shape.entries << level)
+    return np.array(rows, np.int64).reshape(scales, shape.levels)
+
+
+def no_blocks(shape: Shape, scales: int, is_counted: bool) -> Blocks:
+    """Room for the blocks of some scales, and none of them."""
+    room = rooms(shape, scales)
+    entries = room * (shape.entries << np.arange(shape.levels))
     blocks = int(room.sum())
     return Blocks(
         np.zeros(int(entries.sum()), np.int64),

@@ -15,6 +15,7 @@ from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable
 from muntin.keys.words import dtype_of_words, from_words, to_words
 from muntin.synopsis.contract import Bools, Ints
+from muntin.synopsis.saved import Saved
 
 
 class Dictionary:
@@ -112,8 +113,14 @@ class Dictionary:
     def snapshot(self) -> pa.Array:
         return self.values
 
-    def restore(self, values: pa.Array) -> None:
-        """Have these values in place of all that are here."""
+    def restore(self, saved: Saved, name: str) -> None:
+        """Have the values of a snapshot in place of all that are here."""
+        kinds = {self.kind}
+        if isinstance(self._table, TextTable):
+            kinds |= {_with_offsets(self.kind, np.dtype(width)) for width in (np.int32, np.int64)}
+        values = saved.column(name, kinds)
+        if values.null_count > 1:
+            raise saved.damaged(name, "is NULL more than once")
         if isinstance(self._table, TextTable):
             self._table.fill(_plain(values))
         else:

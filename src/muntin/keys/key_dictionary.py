@@ -12,6 +12,7 @@ from muntin.keys.dictionary import Dictionary
 from muntin.keys.table_room import ALL_VALID, renumbered
 from muntin.keys.word_table import WordTable
 from muntin.synopsis.contract import Bools, Ints
+from muntin.synopsis.saved import Saved
 
 __all__ = ["Dictionary", "KeyDictionary"]
 
@@ -86,12 +87,26 @@ class KeyDictionary:
     def snapshot(self) -> list[pa.Array]:
         return [*(part.snapshot() for part in self._parts), *(pa.array(pair.words) for pair in self._pairs)]
 
-    def restore(self, values: Sequence[Any]) -> None:
+    def restore(self, saved: Saved) -> None:
         """Have the keys of a snapshot in place of all that are here."""
-        for part, array in zip(self._parts, values[: len(self._parts)], strict=True):
-            part.restore(array)
-        for pair, array in zip(self._pairs, values[len(self._parts) :], strict=True):
-            pair.fill(np.asarray(array), -1)
+        for number, part in enumerate(self._parts):
+            part.restore(saved, str(number))
+        lefts = len(self._parts[0])
+        for number, (part, pair) in enumerate(zip(self._parts[1:], self._pairs, strict=True)):
+            name = str(len(self._parts) + number)
+            column = saved.column(name, {pa.int64()})
+            words = np.asarray(column)
+            if column.null_count or (
+                len(words)
+                and not (
+                    int((words >> 32).min()) >= 0
+                    and int((words >> 32).max()) < lefts
+                    and int((words & _LOW).max()) < len(part)
+                )
+            ):
+                raise saved.damaged(name, "has pairs of values that are not there")
+            pair.fill(words, -1)
+            lefts = len(pair)
         self._all = []
 
     def nbytes(self) -> int:

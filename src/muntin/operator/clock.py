@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.described import COUNT, WHOLE, Between, Maybe
 from muntin.kernels.times import ascends, mark_late, scan_times
+from muntin.operator.instant import FIRST, LAST
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
+
+_INSTANT = Between(FIRST, LAST)
 
 
 class Clock:
@@ -80,4 +84,12 @@ class Clock:
             setattr(self, name, state[name])
 
 
+# what a state must look like that came from outside
+CLOCK = {
+    "greatest": Maybe(_INSTANT),
+    "first": Maybe(_INSTANT),
+    "promised": WHOLE,
+    "events": COUNT,
+    "late_events": COUNT,
+}
 _FIELDS = ("greatest", "first", "promised", "events", "late_events")

@@ -7,12 +7,30 @@ schema's metadata. Nothing executable. Unpacking copies nothing: the arrays look
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrow_bytes import UnsoundBytes, read_batches, read_metadata
+from muntin.errors import CheckpointError, MuntinError
+
+_ENCODINGS = frozenset(np.dtype(each).str for each in ("i1", "i4", "i8", "u1", "u4", "u8", "f8", "?"))
 _SCHEMA = pa.schema([("name", pa.string()), ("encoding", pa.string()), ("data", pa.large_binary())])
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """What is read within came from outside: if it is not as it must be, that is said of `what`, whatever failed."""
+    try:
+        yield
+    except MuntinError:
+        raise
+    except Exception as error:  # whatever a made-up description leads to
+        how = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise CheckpointError(f"{what} is damaged: {how}") from error
 
 
 def pack(description: dict[str, Any], arrays: dict[str, Any]) -> pa.Buffer:
@@ -33,12 +51,23 @@ def pack(description: dict[str, Any], arrays: dict[str, Any]) -> pa.Buffer:
 
 def unpack(packed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The description and the arrays, which may not be written to."""
-    with pa.ipc.open_stream(packed) as reader:
-        description = json.loads(reader.schema.metadata[b"description"])
-        arrays = {}
-        for batch in reader:
-            name, encoding = (batch.column(place)[0].as_py() for place in (0, 1))
-            arrays[name] = _decode(encoding, batch.column(2)[0].as_buffer())
+    batches = read_batches(packed)
+    try:
+        description = json.loads(read_metadata(packed)[b"description"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise UnsoundBytes(f"its description is damaged: {error}") from None
+    arrays = {}
+    for batch in batches:
+        if (
+            not batch.schema.equals(_SCHEMA)
+            or len(batch) != 1
+            or any(each.null_count for each in batch.columns)
+        ):
+            raise UnsoundBytes("it has something that is no array")
+        name, encoding = (batch.column(place)[0].as_py() for place in (0, 1))
+        arrays[name] = _decode(encoding, batch.column(2)[0].as_buffer())
+    if not isinstance(description, dict):
+        raise UnsoundBytes("its description is no description")
     return description, arrays
 
 
@@ -53,7 +82,13 @@ def _encode(array: Any) -> tuple[str, Any]:
 
 
 def _decode(encoding: str, data: pa.Buffer) -> Any:
-    if encoding != "arrow":
+    if encoding in _ENCODINGS:
+        if data.size % np.dtype(encoding).itemsize:
+            raise UnsoundBytes("it has an array of parts of numbers")
         return np.frombuffer(data, np.dtype(encoding))
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_next_batch().column(0)
+    if encoding != "arrow":
+        raise UnsoundBytes(f"it has an array of '{encoding:.20}'")
+    batches = read_batches(data)
+    if len(batches) != 1 or batches[0].num_columns != 1:
+        raise UnsoundBytes("it has an array in pieces")
+    return batches[0].column(0)

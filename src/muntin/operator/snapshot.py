@@ -6,12 +6,44 @@ from typing import Any
 
 import numpy as np
 
+from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
+from muntin.operator.clock import CLOCK
 from muntin.operator.registration import History, Registration
 from muntin.operator.shard import Shard
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
-from muntin.synopsis.contract import Arrays
+from muntin.synopsis.contract import LONG_AGO
+from muntin.synopsis.saved import Saved
+
+_SHAPE = {
+    "clock": CLOCK,
+    "groups": [
+        {
+            "number": COUNT,
+            "synopsis": str,
+            "planned": Absent(str),
+            "rule": Maybe(str),
+            "adapted": Absent(str),
+            "store": str,
+            "is_stream_ring": bool,
+            "grid": Maybe(COUNT),
+            "generation": Absent(COUNT),
+        }
+    ],
+    "registrations": Each(
+        {
+            "text": str,
+            "emitted_to": Maybe(WHOLE),
+            "emitted": COUNT,
+            "missed": COUNT,
+            "history": Absent(Maybe((WHOLE, WHOLE))),
+            "groups": [COUNT],
+        }
+    ),
+    "forgotten_to": WHOLE,
+    "needed_bytes": COUNT,
+}
 
 
 def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -64,6 +96,7 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
     """Fill a shard that has no queries yet; `queries` are those of the description, parsed again."""
+    check_shape(description, _SHAPE, "the state")
     registrations = description["registrations"]
     first_demand: dict[int, Demand] = {}
     for name, each in registrations.items():
@@ -82,20 +115,31 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
         )
         for name, each in registrations.items()
     }
-    for name, each in shard.registrations.items():
-        if each.query.emits_changes:
-            each.inside = arrays[f"inside {name}"].astype(np.int64)
     shard.note_emitted()
     shard.fit(changes)
     shard.clock.restore(description["clock"])
     shard.forgotten_to, shard.needed_bytes = description["forgotten_to"], description["needed_bytes"]
-    for prefix, holder in _holders(shard):
-        holder.restore(_under(arrays, prefix))
+    _restore(shard, arrays)
+
+
+def _restore(shard: Shard, arrays: dict[str, Any]) -> None:
+    """Dictionaries first: they say which ids there are."""
+    saved = Saved(arrays)
     for keys, dictionary in shard.keys.items():
-        found = _under(arrays, f"keys {_text(keys)}")
-        dictionary.restore([found[str(i)] for i in range(len(found))])
+        dictionary.restore(saved.under(f"keys {_text(keys)}/"))
     for argument, text in shard.texts.items():
-        text.restore(arrays[f"text {argument}"])
+        text.restore(saved, f"text {argument}")
+    many = {keys: len(dictionary) for keys, dictionary in shard.keys.items()}
+    texts = {argument: len(text) for argument, text in shard.texts.items()}
+    watermark = shard.clock.watermark
+    saved = Saved(arrays, many, texts, LONG_AGO if watermark is None else watermark)
+    for prefix, holder in _holders(shard):
+        holder.restore(saved.under(f"{prefix}/"))
+    for name, each in shard.registrations.items():
+        if each.query.emits_changes:
+            each.inside = saved.ids(f"inside {name}", each.query.key_expressions).copy()
+            if len(np.unique(each.inside)) < len(each.inside):
+                raise saved.damaged(f"inside {name}", "has keys twice")
 
 
 def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup:
@@ -128,10 +172,6 @@ def _history(saved: dict[str, Any]) -> History | None:
 
 def _generation(store: StoreId) -> str:
     return f" of history {store.generation}" if store.generation else ""
-
-
-def _under(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    return {name[len(prefix) + 1 :]: array for name, array in arrays.items() if name.startswith(prefix + "/")}
 
 
 def _text(keys: tuple[Any, ...]) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin.operator.absorb import Counted, absorb
 from muntin.operator.flush import flush
 from muntin.operator.operator import Operator
-from muntin.operator.packed import pack, unpack
+from muntin.operator.packed import pack, refusing, unpack
 from muntin.plan import request_of
 from muntin.plan.demand import PRESENCE
 from muntin.query import Query
@@ -98,12 +98,14 @@ class ShardOperator:
 
     def restore(self, packed: bytes) -> None:
         """State from a snapshot, into an operator without queries."""
-        description, arrays = unpack(packed)
-        queries = {name: self._parse(each["text"]) for name, each in description["registrations"].items()}
-        owned = {
-            name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()
-        }
-        self._operator.restore(description, owned, queries)
+        with refusing("the state in this checkpoint"):
+            description, arrays = unpack(packed)
+            queries = {name: self._parse(each["text"]) for name, each in description["registrations"].items()}
+            owned = {
+                name: array.copy() if isinstance(array, np.ndarray) else array
+                for name, array in arrays.items()
+            }
+            self._operator.restore(description, owned, queries)
 
     def nbytes(self) -> int:
         return self._operator.shard.nbytes()

@@ -108,6 +108,14 @@ class Columns:
         self._head, self._tail = 0, len(next(iter(arrays.values())))
         self._capacity = self._tail
 
+    def copy(self) -> Columns:
+        """Another with the same elements, without room for more."""
+        other = Columns({}, self._most)
+        other._arrays = {name: self[name].copy() for name in self._arrays}
+        other._tail = other._capacity = len(self)
+        other.dropped = self.dropped
+        return other
+
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Ints
+from muntin.synopsis.saved import Saved
 
 _CHUNK = 1 << 17  # events of a chunk that is merged no more
 _MANY = (
@@ -124,12 +125,16 @@ class EventLog:
         numbers = np.arange(self.first, self.end)
         return {"at": self.at} | {f"column {name}": self.take(name, numbers) for name in self._chunks}
 
-    def restore(self, arrays: Mapping[str, Any], first: int) -> None:
+    def restore(self, saved: Saved, first: int) -> None:
         """Have the events of a snapshot; the columns to keep are known already."""
-        self._times.replace({"at": arrays["at"]})
+        at = saved.times("at", order="any")
+        columns = {
+            name: saved.column(f"column {name}", {self._kinds[name]}, len(at)) for name in self._chunks
+        }
+        self._times.replace({"at": at})
         self._times.dropped = first
         self._starts = [first] if len(self) else []
-        self._chunks = {name: [arrays[f"column {name}"]] if len(self) else [] for name in self._chunks}
+        self._chunks = {name: [columns[name]] if len(self) else [] for name in self._chunks}
 
     def nbytes(self) -> int:
         return self._times.nbytes() + self._column_bytes()

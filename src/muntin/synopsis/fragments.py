@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 
-from muntin.synopsis.contract import Arrays, Found, Ints, Need
+from muntin.synopsis.contract import Found, Ints, Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.rescan import RingSynopsis
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.slicing import Progression, Slicing
 from muntin.window import Window
 
@@ -62,9 +63,9 @@ class Fragments(RingSynopsis):
     def nbytes(self) -> int:
         return sum(slicing.nbytes() for slicing in self.slicings.values())
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         """Fragments are cut again from the ring."""
-        super().restore(arrays)
+        super().restore(saved)
         self.slicings = {}
         self.fit(self.needs)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
+from muntin.synopsis.saved import Saved
 from muntin.window import Window
 
 
@@ -98,8 +99,15 @@ class Grid:
     def snapshot(self) -> Arrays:
         return {"grid_from": self._from, "grid_step": self._step}
 
-    def restore(self, arrays: Arrays) -> None:
-        self._have(arrays["grid_from"].copy(), arrays["grid_step"].copy())
+    def restore(self, saved: Saved) -> None:
+        """The steps that were in force; the last of them has the edges of the one that the grid was fitted to."""
+        since = saved.times("grid_from", order="strictly")
+        step = saved.ints("grid_step", (1, 2**62), len(since))
+        if not len(since) or since[0] != LONG_AGO:
+            raise saved.damaged("grid_from", "does not begin with what was there for ever")
+        if self.step % int(step[-1]):
+            raise saved.damaged("grid_step", f"lacks edges at multiples of {self.step}")
+        self._have(since.copy(), step.copy())
 
 
 def window_step(window: Window) -> int:

@@ -17,6 +17,7 @@ and no match is looked for again (Patroumpas & Sellis, section 5; here windows a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ import numpy as np
 from muntin.kernels.match import choose_changing, choose_matches, first_later, merge_runs, sort_matches
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Arrays, Ints
+from muntin.synopsis.event_log import EventLog
+from muntin.synopsis.saved import COUNTS, Saved
 
 Range = tuple[int, int]
 _NAMES = ("left", "right", "left_at", "right_at")
@@ -121,9 +124,26 @@ class MatchStore:
     def snapshot(self) -> Arrays:
         return {name: self._columns[name] for name in _NAMES}
 
-    def restore(self, arrays: Arrays, found: int) -> None:
-        self._columns.replace({name: arrays[name] for name in _NAMES})
+    def restore(self, saved: Saved, found: int) -> None:
+        left = saved.ints("left", COUNTS)
+        right = saved.ints("right", COUNTS, len(left))
+        left_at, right_at = (saved.times(name, len(left), order="any") for name in _NAMES[2:])
+        later = np.maximum(left_at, right_at)
+        if bool((later[1:] < later[:-1]).any()):
+            raise saved.damaged("left_at", "and 'right_at' are not in order of the later time")
+        self._columns.replace({"left": left, "right": right, "left_at": left_at, "right_at": right_at})
         self.found = found
+
+    def keep_events(self, logs: Sequence[EventLog]) -> bool:
+        """Have no match of an event that the logs of the two sides have forgotten: no window can see such a one.
+        Whether the times of the others are those of their events."""
+        first = [log.first for log in logs]
+        self._columns.retain((self.all.left >= first[0]) & (self.all.right >= first[1]))
+        ends = [log.end for log in logs]
+        if len(self) and (int(self.all.left.max()) >= ends[0] or int(self.all.right.max()) >= ends[1]):
+            return False
+        times = [log.at[numbers - log.first] for log, numbers in zip(logs, self.all[:2], strict=True)]
+        return all(np.array_equal(*pair) for pair in zip(times, self.all[2:], strict=True))
 
     def nbytes(self) -> int:
         return self._columns.nbytes()

@@ -27,6 +27,7 @@ from muntin.synopsis.located import Located
 from muntin.synopsis.moves import Moves
 from muntin.synopsis.rescan import RingSynopsis
 from muntin.synopsis.ring import EventRing, key_column
+from muntin.synopsis.saved import COUNTS, Saved
 from muntin.synopsis.synopsis import TextOrder
 from muntin.window import Window
 
@@ -131,9 +132,12 @@ class RescanRows(RingSynopsis):
     def snapshot(self) -> Arrays:
         return super().snapshot() | {"dropped": self._dropped}
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._dropped = arrays["dropped"].astype(np.int64)
+    def restore(self, saved: Saved) -> None:
+        super().restore(saved)
+        self._dropped = saved.ints("dropped", COUNTS).copy()
+        is_known = len(self._dropped) <= saved.width(self.keys)
+        if self.keys and not (is_known and int(self._dropped.sum()) == self.store.dropped):
+            raise saved.damaged("dropped", "does not add up to what the events say")
 
     def check(self) -> None:
         super().check()

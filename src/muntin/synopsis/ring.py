@@ -17,6 +17,7 @@ from muntin.expression import Expression
 from muntin.query import Input
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, storage
+from muntin.synopsis.saved import COUNTS, INSTANTS, Saved
 from muntin.synopsis.sequence import Sequence
 from muntin.window import Window
 
@@ -211,14 +212,28 @@ class EventRing(Sequence):
             arrays[f"column {name}"] = self[name].copy()
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         names = self._columns.names()
-        meta = [int(number) for number in arrays["meta"]]
-        self.began_at, self._columns.dropped, self.forgotten_before = meta[:3]
-        self.knows_count = bool(meta[3])
+        began_at, dropped, forgotten_before, knows_count = saved.numbers(
+            "meta", INSTANTS, COUNTS, INSTANTS, (0, 1)
+        )
+        at = saved.times("column at")
+        if len(at) and at[0] < forgotten_before - 1:
+            raise saved.damaged("column at", "has events that were forgotten")
+        self.known_from = {name: saved.numbers(f"known {name}", INSTANTS)[0] for name in names}
+        self._columns.replace({name: self._saved(saved, name, len(at)) for name in names})
+        self.began_at, self._columns.dropped, self.forgotten_before = began_at, dropped, forgotten_before
+        self.knows_count = bool(knows_count)
         self.version += 1
-        self.known_from = {name: int(arrays[f"known {name}"][0]) for name in names}
-        self._columns.replace({name: arrays[f"column {name}"] for name in names})
+
+    def _saved(self, saved: Saved, name: str, rows: int) -> np.ndarray:
+        """A column of a snapshot."""
+        kind, of = self._source[name]
+        if kind == "key":
+            return saved.ids(f"column {name}", of, rows, or_none=True)
+        if kind == "value" and saved.is_text(of):
+            return saved.codes(f"column {name}", of, rows)
+        return saved.array(f"column {name}", self._columns[name].dtype, rows)
 
     def check(self) -> None:
         self._columns.check()

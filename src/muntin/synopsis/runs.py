@@ -13,11 +13,12 @@ import numpy as np
 
 from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Found, Ints, Need
+from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need
 from muntin.synopsis.located import Located
 from muntin.synopsis.moves import Moves
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.synopsis import Synopsis, TextOrder
 from muntin.synopsis.track import Track
@@ -144,9 +145,9 @@ class RunSynopsis(Synopsis[Elements]):
             assert track.structure.first <= self.store.dropped
             assert track.structure.end == self.store.dropped + len(self.store)
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         """Structures are rebuilt from the store."""
-        super().restore(arrays)
+        super().restore(saved)
         self.rebuild()
 
     def rebuild(self) -> None:

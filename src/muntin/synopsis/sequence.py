@@ -13,6 +13,7 @@ from muntin.aggregate.contract import Partial
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need
 from muntin.synopsis.located import Located
+from muntin.synopsis.saved import Saved
 from muntin.window import Window
 
 
@@ -107,7 +108,7 @@ class Sequence(ABC):
     def snapshot(self) -> Arrays: ...
 
     @abstractmethod
-    def restore(self, arrays: Arrays) -> None: ...
+    def restore(self, saved: Saved) -> None: ...
 
     @abstractmethod
     def check(self) -> None: ...

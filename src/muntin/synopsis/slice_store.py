@@ -30,6 +30,8 @@ from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
 from muntin.synopsis.folding import fold_cells, fold_runs
 from muntin.synopsis.grid import Grid
+from muntin.synopsis.saved import COUNTS, INSTANTS, Saved
+from muntin.synopsis.saved_slices import saved_cells, saved_slices
 from muntin.synopsis.sequence import Sequence
 from muntin.synopsis.slice_runs import Runs, runs_in_order
 from muntin.window import Window, span
@@ -66,7 +68,6 @@ class SliceStore(Sequence):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The components it keeps."""
         return tuple(self._names)
 
     @property
@@ -359,17 +360,26 @@ class SliceStore(Sequence):
             arrays[f"known {names[0]}"] = np.array([self._known_from[need]], np.int64)
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         self.version += 1
-        meta = [int(number) for number in arrays["meta"]]
-        self.began_at, self.forgotten_before, self._slices.dropped, self._cells.dropped = meta
-        self.grid.restore(arrays)
-        self._slices.replace({name: arrays[f"slice {name}"] for name in self._slices.names()})
-        cells = {name: arrays[f"cell {name}"] for name in self._cells.names() if name != "prior"}
+        self.began_at, self.forgotten_before, dropped, dropped_cells = saved.numbers(
+            "meta", INSTANTS, INSTANTS, COUNTS, COUNTS
+        )
+        self.grid.restore(saved)
+        cells = saved_cells(saved, self.keys, self._names, self._cells)
         if self.keys:  # chains follow from the keys
-            cells["prior"] = self.chains.rebuild(cells["key"].astype(np.int64), self._cells.dropped)
+            cells["prior"] = self.chains.rebuild(cells["key"], dropped_cells)
+        self._slices.replace(self._saved_slices(saved, dropped_cells, len(cells["key"])))
         self._cells.replace(cells)
-        self._known_from = {need: int(arrays[f"known {names[0]}"][0]) for need, names in self._names.items()}
+        self._slices.dropped, self._cells.dropped = dropped, dropped_cells
+        known = {need: f"known {names[0]}" for need, names in self._names.items()}
+        self._known_from = {need: saved.numbers(name, INSTANTS)[0] for need, name in known.items()}
+
+    def _saved_slices(self, saved: Saved, first: int, cells: int) -> Arrays:
+        slices = saved_slices(saved, first, cells)
+        if bool((self.grid.start_of(slices["start"]) != slices["start"]).any()):
+            raise saved.damaged("slice start", "does not lie on the grid")
+        return slices
 
     def check(self) -> None:
         self._slices.check()

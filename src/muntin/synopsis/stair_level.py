@@ -18,7 +18,9 @@ import numpy as np
 from muntin.aggregate.component import COMPONENTS
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
-from muntin.synopsis.contract import Ints, Need
+from muntin.synopsis.contract import Arrays, Ints, Need
+from muntin.synopsis.saved import Saved
+from muntin.synopsis.saved_slices import saved_ends, saved_slices
 from muntin.synopsis.slice_store import SliceStore
 
 
@@ -96,6 +98,10 @@ class StairLevel(SliceStore):
         # slices do not overlap
         assert bool(np.all(start < end))
         assert bool(np.all(end[:-1] <= start[1:]))
+
+    def _saved_slices(self, saved: Saved, first: int, cells: int) -> Arrays:
+        slices = saved_slices(saved, first, cells)
+        return {**slices, "end": saved_ends(saved, slices["start"])}
 
     def insert(self, batch: Any) -> None:
         raise NotImplementedError("events go to the youngest level")

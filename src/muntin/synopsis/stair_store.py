@@ -26,6 +26,7 @@ from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need
 from muntin.synopsis.grid import window_step
 from muntin.synopsis.key_rows import KeyRows
 from muntin.synopsis.needs import Shape
+from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sequence import Sequence
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.stair_level import StairLevel
@@ -216,17 +217,29 @@ class StairStore(Sequence):
             arrays |= {f"level {number} {name}": array for name, array in level.snapshot().items()}
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         self.version += 1
-        self.began_at, self.forgotten_before, self.settled = map(int, arrays["meta"])
-        self._coarse = dict(
-            zip(*(arrays[f"coarse_{side}"].tolist() for side in ("step", "until")), strict=True)
+        settled = INSTANTS[0], max(INSTANTS[0], saved.settled)
+        self.began_at, self.forgotten_before, self.settled = saved.numbers(
+            "meta", INSTANTS, INSTANTS, settled
         )
+        coarse = saved.ints("coarse_step", (1, 2**62))
+        until = saved.times("coarse_until", len(coarse), order="any")
+        self._coarse = dict(zip(coarse.tolist(), until.tolist(), strict=True))
+        steps = saved.ints("level_step", (1, 2**62), order="strictly").tolist()
         wanted = self._youngest.kept()
-        self._older = [StairLevel(self.where, self.keys, wanted, int(step)) for step in arrays["level_step"]]
+        self._older = [StairLevel(self.where, self.keys, wanted, step) for step in steps]
         for number, level in enumerate(self.levels):
-            prefix = f"level {number} "
-            level.restore({n[len(prefix) :]: array for n, array in arrays.items() if n.startswith(prefix)})
+            level.restore(saved.under(f"level {number} "))
+        self._check_order(saved)
+
+    def _check_order(self, saved: Saved) -> None:
+        """All that a level holds is older than what the level before it holds, and can get no event any more."""
+        bounds = [level.slice_bounds() for level in self.levels if len(level)]
+        if any(older[1][-1] > younger[0][0] for younger, older in pairwise(bounds)):
+            raise saved.damaged("level_step", "has levels that are not in order of time")
+        if any(len(level) and level.slice_bounds()[1][-1] > self.settled for level in self._older):
+            raise saved.damaged("level_step", "has levels that are not settled")
 
     def check(self) -> None:
         for level in self.levels:

@@ -22,6 +22,7 @@ from muntin.synopsis.finders import KeyBand
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.located import Located
 from muntin.synopsis.needs import Needs
+from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.window import Window, span
 
@@ -145,9 +146,9 @@ class Synopsis(ABC, Generic[Store]):
         """What cannot be rebuilt from the store, as named arrays."""
         return {"kept_from": np.array([self.kept_from], np.int64)}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         """Go on from a snapshot; the store has been restored and this synopsis fitted before."""
-        self.kept_from = int(arrays["kept_from"][0])
+        (self.kept_from,) = saved.numbers("kept_from", INSTANTS)
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.event_log import EventLog
+from muntin.synopsis.saved import Saved
 from muntin.window import Window
 
 AT = "#at"  # the time of an event
@@ -74,12 +75,13 @@ class ViewInput:
         arrays |= {f"coming/{name}": self.coming[name].combine_chunks() for name in self.coming.column_names}
         return {"seen": self.seen, "counted": self.counted}, arrays
 
-    def restore(self, description: dict[str, int], arrays: dict[str, Any]) -> None:
+    def restore(self, description: dict[str, int], saved: Saved) -> None:
         """State from a snapshot."""
         self.seen, self.counted = description["seen"], description["counted"]
-        named = {
-            name.removeprefix("log/"): array for name, array in arrays.items() if name.startswith("log/")
-        }
-        self.log.restore(named, first=0)
-        columns = [arrays[f"coming/{name}"] for name in self.coming.column_names]
+        self.log.restore(saved.under("log/"), first=0)
+        coming = saved.under("coming/")
+        at = coming.column(AT, {pa.int64()})
+        columns = [coming.column(each.name, {each.type}, len(at)) for each in self.coming.schema]
+        if at.null_count or (self.log.at[1:] < self.log.at[:-1]).any():
+            raise saved.damaged(AT, "has events that are not in order")
         self.coming = pa.table(columns, schema=self.coming.schema)

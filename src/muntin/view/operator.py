@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.operator.admitted import Admitted
 from muntin.operator.clock import Clock
 from muntin.synopsis.contract import LONG_AGO
+from muntin.synopsis.saved import Saved
 from muntin.view.input import AT, ViewInput
 from muntin.view_query import NegationQuery, WideJoinQuery
 
@@ -128,8 +130,11 @@ class ViewOperator(ABC):
 
     def restore(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         """State from a snapshot."""
+        input = {"seen": COUNT, "counted": COUNT}
+        known_from = [WHOLE] * len(self.inputs)
+        shape = {"reached": Maybe(WHOLE), "known_from": tuple(known_from), "inputs": [input]}
+        check_shape(description, shape, "the state of a view")
+        saved = Saved(arrays)
         for number, (each, described) in enumerate(zip(self.inputs, description["inputs"], strict=True)):
-            prefix = f"{number}/"
-            named = {name[len(prefix) :]: arrays[name] for name in arrays if name.startswith(prefix)}
-            each.restore(described, named)
+            each.restore(described, saved.under(f"{number}/"))
         self.reached, self.known_from = description["reached"], description["known_from"]

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muntin.synopsis.contract import Arrays
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.sliding_counts import SlidingCounts
 from muntin.synopsis.sketch.sliding_quantiles import SlidingQuantiles
 from tests.synopsis.sketch.streams import KINDS, counts, make, rank_error
@@ -69,7 +70,7 @@ def test_restored_goes_on_alike(name: str, window: int | None) -> None:
     straight.extend(stream[:11_111], at=at[:11_111])
     straight.forget_before(300)
     restored = MAKERS[name](0.1, window=window, is_auto=False)
-    restored.restore(straight.snapshot())
+    restored.restore(Saved(straight.snapshot()))
     copied = straight.copy()
     for sketch in (straight, restored, copied):
         sketch.extend(stream[11_111:], at=at[11_111:])

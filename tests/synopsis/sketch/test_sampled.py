@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.kernels.sticky_sample import coin, thin
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.sampled_counts import SampledCounts
 from muntin.synopsis.sketch.sampled_quantiles import SampledQuantiles
 from tests.synopsis.sketch.streams import KINDS, counts, make, rank_error
@@ -158,7 +159,7 @@ def test_batches_and_restoring_change_nothing(make_sample: object) -> None:
     for lo in range(0, 40_000, 777):
         parts.extend(stream[lo : lo + 777], at=at[lo : lo + 777])
         restored = make_sample(7)  # type: ignore[operator]
-        restored.restore(parts.snapshot())
+        restored.restore(Saved(parts.snapshot()))
         parts = restored.copy()
     for part, array in whole.snapshot().items():
         np.testing.assert_array_equal(array, parts.snapshot()[part])

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from muntin.kernels.ladder import (
+    FACTS,
+    HELD,
+    LOST,
+    SLACK,
     USED,
     Blocks,
     Shape,
@@ -16,9 +20,11 @@ from muntin.kernels.ladder import (
     first_start,
     no_blocks,
     promote,
+    rooms,
     scale_of,
 )
 from muntin.synopsis.contract import Arrays, Ints
+from muntin.synopsis.saved import COUNTS, Saved
 
 _KEPT = ("item", "count", "about", "first", "size")
 
@@ -120,12 +126,41 @@ class BlockStore:
             **{f"blocks {name}": getattr(self.arrays, name).ravel().copy() for name in _KEPT},
         }
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved, sketched: int) -> None:
         """Go on from a snapshot of blocks of the same shape."""
-        self.arrays = no_blocks(self.shape, int(arrays["scales"][0]), self.is_counted)
-        for name in _KEPT:
+        (scales,) = saved.numbers("scales", (0, 64))
+        room = rooms(self.shape, scales)  # so much must be there before so much is made room for
+        entries = int((room * (self.shape.entries << np.arange(self.shape.levels))).sum())
+        kept = {
+            "item": saved.array("blocks item", np.dtype(np.int64), entries),
+            "count": saved.array("blocks count", np.dtype(np.uint32), entries if self.is_counted else 0),
+            "about": saved.array("blocks about", np.dtype(np.int64), FACTS * int(room.sum())),
+            "first": saved.ints("blocks first", COUNTS, room.size),
+            "size": saved.ints("blocks size", (0, 2**62), room.size),
+        }
+        if bool((kept["size"] > room.ravel()).any()):
+            raise saved.damaged("blocks size", "has more blocks than there is room for")
+        self.arrays = no_blocks(self.shape, scales, self.is_counted)
+        for name, array in kept.items():
             into = getattr(self.arrays, name)
-            into[...] = arrays[f"blocks {name}"].reshape(into.shape)
+            into[...] = array.reshape(into.shape)
+        self.check(sketched)
+        self._check_facts(saved)
+
+    def _check_facts(self, saved: Saved) -> None:
+        """No block has more entries than there is room for, or counts more elements than it has."""
+        for scale, level, places in self._rows():
+            about = self.arrays.about[places]
+            held, used = about[:, HELD], about[:, USED]
+            most = 1 << (self.shape.unit_bits + scale + level)
+            is_wrong = (held < 0) | (held > most) | (used < 0) | (used > self.shape.entries << level)
+            is_wrong |= np.abs(about[:, SLACK]) > 2**61
+            if self.is_counted:
+                is_wrong |= (
+                    (about[:, SLACK] < 0) | (about[:, LOST] < about[:, SLACK]) | (held < about[:, LOST])
+                )
+            if bool(is_wrong.any()):
+                raise saved.damaged("blocks about", "has blocks that cannot be")
 
     def copy(self) -> BlockStore:
         """Another with the same blocks."""

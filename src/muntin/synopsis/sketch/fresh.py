@@ -9,6 +9,7 @@ import numpy as np
 
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Arrays, Bools, Ints
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.scratch import unchanged
 
 _INT, _FLAG = np.dtype(np.int64), np.dtype(np.bool_)
@@ -68,7 +69,7 @@ class Fresh:
 
     def compact(self) -> None:
         """Without room to spare."""
-        self.restore(self.snapshot())
+        self._columns = self._columns.copy()
 
     def nbytes(self) -> int:
         return self._columns.nbytes()
@@ -76,17 +77,20 @@ class Fresh:
     def snapshot(self) -> Arrays:
         return {f"fresh {name}": self._columns[name].copy() for name in self._columns.names()}
 
-    def restore(self, arrays: Arrays) -> None:
-        kept = {
-            name.removeprefix("fresh "): each for name, each in arrays.items() if name.startswith("fresh ")
-        }
-        self._columns = Columns({name: _FLAG if name == "valid" else _INT for name in kept}, self.most)
+    def restore(self, saved: Saved) -> None:
+        """Have the elements of a snapshot; times, and which of them count, may not be in it."""
+        kept: Arrays = {"code": saved.array("fresh code", _INT)}
+        if "fresh valid" in saved:
+            kept["valid"] = saved.flags("fresh valid", len(kept["code"]))
+        if "fresh at" in saved:
+            kept["at"] = saved.times("fresh at", len(kept["code"]))
+        self._columns = Columns({name: each.dtype for name, each in kept.items()}, self.most)
         self._columns.replace(kept)
 
     def copy(self) -> Fresh:
         """Another with the same elements."""
-        other = Fresh(self.most)
-        other.restore(self.snapshot())
+        other = Fresh(0)
+        other.most, other._columns = self.most, self._columns.copy()
         return other
 
     def check(self) -> None:

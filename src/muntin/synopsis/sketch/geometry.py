@@ -28,6 +28,7 @@ from math import ceil, log2
 from typing import NamedTuple
 
 from muntin.kernels.ladder import Shape
+from muntin.synopsis.saved import Saved
 
 _LARGEST_BASE = 2**13
 SMALLEST_BASE = 2**11
@@ -135,6 +136,30 @@ def coarser(geometry: Geometry) -> Geometry | None:
         return None
     half = shape._replace(reach=shape.reach // 2, margin=shape.margin // 2, levels=shape.levels - 1)
     return Geometry(half, geometry.base // 2, 0)
+
+
+def saved_eps(saved: Saved) -> float:
+    """The error of a sketch in a snapshot, which may have been doubled until it was one half or more."""
+    (eps,) = saved.floats("eps", 1).tolist()
+    if not FINEST <= eps <= 1:
+        raise saved.damaged("eps", f"is {eps}")
+    return float(eps)
+
+
+def saved_geometry(saved: Saved, made: Geometry) -> Geometry:
+    """That of a sketch in a snapshot. For windows up to some length it is the one that was `made` for the same
+    promise; otherwise errors may have been doubled since, so that it is any of the family."""
+    numbers = saved.numbers("geometry", *[(0, 2**62)] * 9)
+    found = Geometry(Shape(*numbers[:7]), *numbers[7:])
+    if found == made:
+        return found
+    shape = found.shape
+    is_small = shape.unit_bits <= 30 and 1 <= shape.levels <= 30 and 1 <= shape.entries <= 2**30
+    base_bits = shape.unit_bits + shape.levels - 1
+    of_family = Shape(2 << base_bits, 1 << base_bits, *shape[2:5], 2, shape.anchor) if is_small else None
+    if made.window or found != (of_family, 1 << base_bits, 0) or shape.anchor > 62:
+        raise saved.damaged("geometry", "is that of no sketch")
+    return found
 
 
 def check_eps(eps: float) -> None:

@@ -17,6 +17,7 @@ from muntin.query import Input
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing, key_column
+from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sketch.keyed_track import KeyedTrack, Values
 from muntin.synopsis.sketch.kinds import Promise, element_codes, promise_of, tightest
 from muntin.synopsis.sketch.sketched import describe
@@ -239,20 +240,24 @@ class KeyedSketches(Synopsis[EventRing]):
                 }
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._fed, self._fed_to = (int(number) for number in arrays["fed"])
-        self._last_at = arrays["last_at"].astype(np.int64)
+    def restore(self, saved: Saved) -> None:
+        super().restore(saved)
+        held = self.store.dropped, self.store.dropped + len(self.store)
+        self._fed, self._fed_to = saved.numbers("fed", held, INSTANTS)
+        self._last_at = saved.times("last_at", order="any").copy()
+        if bool((self._last_at[saved.width(self.keys) :] > LONG_AGO).any()):
+            raise saved.damaged("last_at", "has keys that are not there")
         for input, tracks in self._tracks.items():
-            need = tracks[0].need
+            need, promises = tracks[0].need, [track.asked for track in tracks]
             restored: list[KeyedTrack] = []
-            while found := _under(arrays, f"keyed {input} #{len(restored)}/"):
-                _, delta, asked = found["promise"].tolist()
-                track = KeyedTrack(
-                    need, self.name, Promise(asked, None if np.isnan(delta) else delta), LONG_AGO
-                )
-                track.restore(found)
+            while found := saved.under(f"keyed {input} #{len(restored)}/"):
+                _, delta, asked = found.floats("promise", 3).tolist()
+                promise = Promise(asked, None if np.isnan(delta) else delta)
+                track = KeyedTrack(need, self.name, promise, LONG_AGO)
+                track.restore(found, self.keys)
                 restored.append(track)
+            if not all(any(track.asked.covers(each) for track in restored) for each in promises):
+                raise saved.damaged(f"keyed {input}", "is missing")
             self._tracks[input] = restored
 
     def check(self) -> None:
@@ -285,7 +290,3 @@ def _described(track: KeyedTrack, budget: int) -> str:
     return (
         f"{track.need.input}: {describe(track.promise)}{full}, {len(track.heavy):,} keys in sketches, {size}"
     )
-
-
-def _under(arrays: Arrays, prefix: str) -> Arrays:
-    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}

@@ -16,11 +16,13 @@ import numpy as np
 from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
 from muntin.aggregate.holistic import pick_quantile
+from muntin.expression import Expression
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints, Need, dtype_of
 from muntin.synopsis.order_code import OrderCode
+from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sketch.count_summary import CountSummary
-from muntin.synopsis.sketch.kinds import Promise, is_of_items, make_sketch, partials_of
+from muntin.synopsis.sketch.kinds import Promise, check_items, is_of_items, make_sketch, partials_of
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 
 _INT = np.dtype(np.int64)
@@ -188,18 +190,26 @@ class KeyedTrack:
             arrays |= {f"heavy {key}/{part}": array for part, array in sketch.snapshot().items()}
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved, keys: tuple[Expression, ...]) -> None:
         """Go on from a snapshot of a track of the same need."""
-        self.promise = self.promise._replace(eps=float(arrays["promise"][0]))
+        self.promise = self.promise._replace(eps=float(saved.floats("promise", 3)[0]))
         self._most = self._most_light()
-        self.known_since, self.forgotten_before = (int(number) for number in arrays["track"])
-        self._light.replace({name: arrays[f"light {name}"] for name in Values._fields})
-        for key in arrays["heavy"].tolist():
-            self.heavy[key] = make_sketch(self.name, self.need, self.promise)
-            prefix = f"heavy {key}/"
-            self.heavy[key].restore(
-                {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-            )
+        self.known_since, self.forgotten_before = saved.numbers("track", INSTANTS, INSTANTS)
+        key = saved.ids("light key", keys)
+        is_code = not self.is_quantile and saved.is_text(self.need.input.argument)
+        value = (
+            saved.codes("light value", self.need.input.argument, len(key))
+            if is_code
+            else saved.array("light value", self._light["value"].dtype, len(key))
+        )
+        self._light.replace({"key": key, "value": value, "at": saved.times("light at", len(key))})
+        heavy = saved.ids("heavy", keys).tolist()
+        if len(set(heavy)) < len(heavy) or np.isin(key, heavy).any():
+            raise saved.damaged("heavy", "has keys twice")
+        for each in heavy:
+            self.heavy[each] = make_sketch(self.name, self.need, self.promise)
+            self.heavy[each].restore(saved.under(f"heavy {each}/"))
+            check_items(saved, self.need, self.heavy[each])
 
     def check(self) -> None:
         self._light.check()

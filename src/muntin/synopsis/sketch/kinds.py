@@ -12,6 +12,7 @@ from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
 from muntin.synopsis.contract import Need, dtype_of
 from muntin.synopsis.item_code import item_codes
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import unbounded
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
@@ -96,6 +97,14 @@ def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:
     if name == SampledCounts.name:
         return SampledCounts(promise.eps, promise.delta)
     return SampledQuantiles(dtype_of(need), promise.eps, promise.delta)
+
+
+def check_items(saved: Saved, need: Need, sketch: Any) -> None:
+    """Items that are codes of texts are of texts that there are."""
+    if is_of_items(need) and saved.is_text(need.input.argument):
+        least, greatest = sketch.item_bounds()
+        if least < 0 or greatest >= max(1, saved.texts(need.input.argument)):
+            raise saved.damaged("item", "has codes of texts that are not there")
 
 
 def element_codes(need: Need, value: Array) -> Array:

@@ -13,11 +13,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import AT, Shape, lowest_level, scale_of
+from muntin.kernels.ladder import AT, lowest_level, scale_of
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
+from muntin.synopsis.saved import COUNTS, Saved
 from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh
-from muntin.synopsis.sketch.geometry import Geometry, coarser
+from muntin.synopsis.sketch.geometry import Geometry, coarser, saved_eps, saved_geometry
 from muntin.synopsis.sketch.rising import WAITS, Rising
 
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
@@ -298,28 +299,35 @@ class Ladder(ABC, Generic[R]):
             arrays |= {f"rising {bits} {name}": array for name, array in rising.arrays().items()}
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         """Go on from a snapshot."""
-        *shape, base, window = (int(number) for number in arrays["geometry"])
-        self.geometry, self.eps = Geometry(Shape(*shape), base, window), float(arrays["eps"][0])
+        self.geometry, self.eps = saved_geometry(saved, self.geometry), saved_eps(saved)
         self._fresh.most = self.geometry.waiting
-        self.end, self.sketched, self.needed_from = map(int, arrays["meta"])
-        self._fresh.restore(arrays)
+        self.end, self.sketched, self.needed_from = saved.numbers("meta", COUNTS, COUNTS, COUNTS)
+        self._fresh.restore(saved)
+        if not max(self.sketched, self.needed_from, len(self._fresh)) <= self.end:
+            raise saved.damaged("meta", "has more elements than have come")
         self._blocks = BlockStore(self.geometry.shape, 0, self.is_counted)
-        self._blocks.restore(arrays)
+        self._blocks.restore(saved, self.sketched)
         self._rising = {}
-        for bits, start, at, held in arrays["rising"].reshape(-1, 4).tolist():
-            rising = self._rise(bits)
-            rising.start, rising.at, rising.held = start, at, held
-            prefix = f"rising {bits} "
-            self._revive(
-                rising,
-                {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)},
-            )
-            self._rising[bits] = rising
+        for bits, start, at, held in saved.array("rising", np.dtype(np.int64)).reshape(-1, 4).tolist():
+            self._restore_rising(saved, bits, start, at, held)
+        self.check()
+
+    def _restore_rising(self, saved: Saved, bits: int, start: int, at: int, held: int) -> None:
+        if not self.geometry.base_bits <= bits <= _LARGEST_BITS or not 0 <= held <= 1 << bits:
+            raise saved.damaged("rising", "has blocks that cannot be")
+        if start != WAITS and not (
+            start % (1 << bits) == 0 and 0 <= start <= self.sketched <= start + (1 << bits)
+        ):
+            raise saved.damaged("rising", "has blocks that are not at their places")
+        rising = self._rise(bits)
+        rising.start, rising.at, rising.held = start, at, held
+        self._revive(rising, saved.under(f"rising {bits} "))
+        self._rising[bits] = rising
 
     @abstractmethod
-    def _revive(self, rising: R, arrays: Arrays) -> None:
+    def _revive(self, rising: R, saved: Saved) -> None:
         """Give a rising block what it knew."""
 
     def copy(self) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
+from muntin.synopsis.saved import Saved
 
 _FINE = 1024  # events of each doubling of age that are kept, at least half of them
 
@@ -61,8 +62,10 @@ class RowTimes:
     def snapshot(self) -> Arrays:
         return {"row number": self._number.copy(), "row at": self._at.copy()}
 
-    def restore(self, arrays: Arrays) -> None:
-        self._number, self._at = arrays["row number"].astype(np.int64), arrays["row at"].astype(np.int64)
+    def restore(self, saved: Saved, end: int) -> None:
+        """Have the events of a snapshot, all of them numbered below `end`."""
+        self._number = saved.ints("row number", (0, end - 1), order="strictly").copy()
+        self._at = saved.times("row at", len(self._number)).copy()
         self._after_thinning = len(self._number)
 
     def check(self) -> None:

@@ -18,6 +18,7 @@ from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.moves import Moves
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.kinds import Promise, partials_of, promise_of, tightest
 from muntin.synopsis.sketch.row_times import RowTimes
 from muntin.synopsis.sketch.track import SketchTrack, already_forgotten, already_settled, promise_in
@@ -243,17 +244,19 @@ class Sketched(Synopsis[EventRing]):
                 arrays |= {name + part: array for part, array in track.snapshot().items()}
         return arrays
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._times.restore(arrays)
-        self._timed = int(arrays["timed"][0])
+    def restore(self, saved: Saved) -> None:
+        super().restore(saved)
+        (self._timed,) = saved.numbers("timed", (0, self.store.dropped + len(self.store)))
+        self._times.restore(saved, self._timed)
         for (input, unit, to), tracks in self._tracks.items():
-            need = tracks[0].need
+            need, promises = tracks[0].need, [track.promise for track in tracks]
             restored: list[SketchTrack] = []
-            while found := _under(arrays, f"sketch {unit} {to} {input} #{len(restored)}/"):
+            while found := saved.under(f"sketch {unit} {to} {input} #{len(restored)}/"):
                 track = SketchTrack(self.store, self.where, need, unit, to, self.name, promise_in(found))
                 track.restore(found)
                 restored.append(track)
+            if not all(any(track.promise.covers(each) for track in restored) for each in promises):
+                raise saved.damaged(f"sketch {unit} {to} {input}", "is missing")
             self._tracks[input, unit, to] = restored
 
     def check(self) -> None:
@@ -299,7 +302,3 @@ def _choose(tracks: Sequence[SketchTrack], promise: Promise) -> SketchTrack:
     """The track that has known most of those that keep a promise."""
     fine = [track for track in tracks if track.promise.covers(promise)]
     return min(fine, key=lambda track: (track.known_since, track.first, track.promise.eps))
-
-
-def _under(arrays: Arrays, prefix: str) -> Arrays:
-    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}

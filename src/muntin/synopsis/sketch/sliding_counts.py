@@ -35,11 +35,14 @@ import numpy as np
 from muntin.kernels.item_numbers import count_items
 from muntin.kernels.sliding_counts import BUCKETS, count_of, cut_rows, feed, prune, put_pairs
 from muntin.synopsis.contract import Arrays, Bools, Ints
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.rising import Rising
 from muntin.synopsis.sketch.scratch import scratch, slots, unchanged
+
+_ANY = -(2**63), 2**63 - 1
 
 
 class Pairs(NamedTuple):
@@ -246,6 +249,13 @@ class SlidingCounts(Ladder[RisingCounts]):
         put_pairs(self.geometry.shape, self._blocks.arrays, scale, level, number, rising.item, rising.count,
                   rising.used, rising.held, rising.slack, rising.at, self._tally)  # fmt: skip
 
+    def item_bounds(self) -> tuple[int, int]:
+        """The least and the greatest item that is there."""
+        parts = [self._fresh.code, *(each.item[: each.used] for each in self._rising.values())]
+        parts += [self._blocks.arrays.item[place] for place in self._blocks.entry_slices()]
+        items = np.concatenate(parts)
+        return int(items.min(initial=0)), int(items.max(initial=0))
+
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is there; items are codes of a dictionary."""
         used[self._fresh.code] = True
@@ -266,9 +276,14 @@ class SlidingCounts(Ladder[RisingCounts]):
     def _rising_entries(self) -> Iterator[int]:
         return (each.used for each in self._rising.values())
 
-    def _revive(self, rising: RisingCounts, arrays: Arrays) -> None:
-        rising.used, rising.slack = len(arrays["item"]), int(arrays["slack"][0])
-        rising.item[: rising.used], rising.count[: rising.used] = arrays["item"], arrays["count"]
+    def _revive(self, rising: RisingCounts, saved: Saved) -> None:
+        item = saved.ints("item", _ANY, order="strictly")
+        (rising.slack,) = saved.numbers("slack", (0, rising.held))
+        count = saved.ints("count", (0, rising.held), len(item))
+        if len(item) > len(rising.item) or int(count.sum()) > rising.held:
+            raise saved.damaged("item", "has more than there is room for")
+        rising.used = len(item)
+        rising.item[: rising.used], rising.count[: rising.used] = item, count
 
     def check(self) -> None:
         super().check()
@@ -277,9 +292,8 @@ class SlidingCounts(Ladder[RisingCounts]):
             # items ascend; what was taken from the counters was taken from one more than there may be
             assert bool((np.diff(item) > 0).all())
             assert (self._entries_of(bits) + 1) * rising.slack <= rising.held - int(count.sum())
-        for block in self._blocks.live().tolist():
-            held, _used, slack, lost = self._blocks.arrays.about[block, :4].tolist()
-            assert 0 <= slack <= lost <= held
+        held, _used, slack, lost = self._blocks.arrays.about[self._blocks.live(), :4].T
+        assert bool(((slack >= 0) & (slack <= lost) & (lost <= held)).all())
 
 
 def _same(source: Ints) -> Ints:

@@ -32,12 +32,15 @@ from muntin.aggregate.contract import Array
 from muntin.kernels.sliding_quantiles import cut_row, feed, finish
 from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.order_code import OrderCode
+from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.geometry import bounded, unbounded
 from muntin.synopsis.sketch.ladder import Covered, Ladder
 from muntin.synopsis.sketch.number_codes import coded_parts
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 from muntin.synopsis.sketch.rising import Rising
 from muntin.synopsis.sketch.scratch import scratch, unchanged
+
+_ANY, _SHORT = (-(2**63), 2**63 - 1), np.dtype(np.int32)
 
 
 class RisingQuantiles(Rising):
@@ -61,6 +64,11 @@ class RisingQuantiles(Rising):
     def arrays(self) -> Arrays:
         used = self.used
         return {"value": self.value[:used], "gap": self.gap[:used], "spread": self.spread[:used]}
+
+    def trim(self) -> None:
+        """Have no room for more."""
+        for name, array in self.arrays().items():
+            setattr(self, name, array.copy())
 
     def room(self) -> int:
         return len(self.value)
@@ -183,7 +191,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _shrink(self, rising: RisingQuantiles, bits: int) -> None:
         self._feed(rising, bits, np.zeros(0, np.int64))  # with a larger threshold
-        self._revive(rising, rising.arrays())
+        rising.trim()
 
     def _finish(self, rising: RisingQuantiles, scale: int, level: int, number: int) -> None:
         tolerance = max(1, rising.held // (self.geometry.shape.entries << level))
@@ -193,10 +201,13 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
     def _rising_entries(self) -> Iterator[int]:
         return (each.used for each in self._rising.values())
 
-    def _revive(self, rising: RisingQuantiles, arrays: Arrays) -> None:
-        rising.used = len(arrays["value"])
-        rising.value = arrays["value"].astype(np.int64)  # a copy
-        rising.gap, rising.spread = arrays["gap"].astype(np.int32), arrays["spread"].astype(np.int32)
+    def _revive(self, rising: RisingQuantiles, saved: Saved) -> None:
+        rising.value = saved.ints("value", _ANY, order="ascending").copy()
+        rising.used = len(rising.value)
+        some = (0, rising.held)
+        rising.gap, rising.spread = (
+            saved.ints(name, some, rising.used, dtype=_SHORT).copy() for name in ("gap", "spread")
+        )
 
     def check(self) -> None:
         super().check()

@@ -16,7 +16,8 @@ import numpy as np
 from muntin.kernels.sticky_sample import thin
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
-from muntin.synopsis.sketch.geometry import check_eps
+from muntin.synopsis.saved import COUNTS, Saved
+from muntin.synopsis.sketch.geometry import check_eps, saved_eps
 from muntin.synopsis.sketch.scratch import slots
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
@@ -103,6 +104,11 @@ class StickySample(ABC):
         first = self._from(rows, None)
         return int(self._kept["at"][first]) if first < len(self._kept) else LONG_AGO
 
+    def item_bounds(self) -> tuple[int, int]:
+        """The least and the greatest item that is kept."""
+        code = self._kept["code"]
+        return int(code.min(initial=0)), int(code.max(initial=0))
+
     def mark_items(self, used: Bools) -> None:
         """Set `used` for every item that is kept; items are codes of a dictionary."""
         used[self._kept["code"]] = True
@@ -169,19 +175,32 @@ class StickySample(ABC):
             **{name: self._kept[name].copy() for name in _COLUMNS},
         }
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, saved: Saved) -> None:
         """Go on from a snapshot of a sample with the same delta and seed."""
-        self.eps = float(arrays["eps"][0])
-        self.end, self.needed_from, dropped, self._youngest = (int(number) for number in arrays["meta"])
-        self._kept.replace({name: arrays[name] for name in _COLUMNS})
+        self.eps = saved_eps(saved)
+        self.end, self.needed_from, dropped, self._youngest = saved.numbers(
+            "meta", COUNTS, COUNTS, COUNTS, (0, 2**_HIGHEST)
+        )
+        position = saved.ints("position", (0, self.end - 1), order="strictly")
+        length = len(position)
+        if self.needed_from > self.end or (self._youngest == 0) != (self.window is not None):
+            raise saved.damaged("meta", "contradicts itself")
+        self._kept.replace(
+            {
+                "code": saved.array("code", _COLUMNS["code"], length),
+                "count": saved.ints("count", (1, max(1, self.end)), length),
+                "position": position,
+                "at": saved.times("at", length),
+                "level": saved.ints("level", (0, _HIGHEST), length, dtype=_COLUMNS["level"]),
+            }
+        )
         self._kept.dropped = dropped
 
     def copy(self) -> Any:
         """A sample of its own in the same state."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._kept = Columns(_COLUMNS)
-        other.restore(self.snapshot())
+        other._kept = self._kept.copy()
         return other
 
     def check(self) -> None:

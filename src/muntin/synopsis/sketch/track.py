@@ -17,7 +17,8 @@ from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.synopsis.contract import LONG_AGO, Arrays, Need
 from muntin.synopsis.ring import EventRing
-from muntin.synopsis.sketch.kinds import Promise, Sketch, element_codes, is_of_items, make_sketch
+from muntin.synopsis.saved import COUNTS, INSTANTS, Saved
+from muntin.synopsis.sketch.kinds import Promise, Sketch, check_items, element_codes, is_of_items, make_sketch
 from muntin.window import Unit, Window
 
 _WORTH_A_COPY = 2**14  # events whose feeding costs more than a copy
@@ -118,11 +119,16 @@ class SketchTrack:
             **self.sketch.snapshot(),
         }
 
-    def restore(self, arrays: Arrays) -> None:
-        """The track has been made with the promise that is in the arrays."""
-        numbers = [int(number) for number in arrays["track"]]
-        self.first, self.fed, self.fed_to, self.known_since, self.forgotten_before = numbers
-        self.sketch.restore(arrays)
+    def restore(self, saved: Saved) -> None:
+        """The track has been made with the promise that is saved."""
+        self.first, self.fed, self.fed_to, self.known_since, self.forgotten_before = saved.numbers(
+            "track", COUNTS, COUNTS, INSTANTS, INSTANTS, INSTANTS
+        )
+        held = self.store.dropped, self.store.dropped + len(self.store)
+        if not (self.first <= self.fed and held[0] <= self.fed <= held[1]):
+            raise saved.damaged("track", "has taken in events that the store knows nothing of")
+        self.sketch.restore(saved)
+        check_items(saved, self.need, self.sketch)
         self._copies = []
 
     def mark_items(self, used: Any) -> None:
@@ -171,7 +177,7 @@ def already_forgotten(instant: int) -> WindowTooLarge:
     )
 
 
-def promise_in(arrays: Arrays) -> Promise:
+def promise_in(saved: Saved) -> Promise:
     """The promise of a track that a snapshot was taken of."""
-    eps, delta = arrays["promise"].tolist()
+    eps, delta = saved.floats("promise", 2).tolist()
     return Promise(eps, None if np.isnan(delta) else delta)
