@@ -15,9 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.archive.definition import EXPIRES, Definition
+from muntin.described import COUNT, WHOLE, Maybe
 
 _LEVEL, _TREND, _VARIANCE = 0.3, 0.1, 0.2  # weights of what is new
 _FURTHEST = 8  # windows: no guess lies beyond
+
+
+# as `describe` makes it
+ARRIVALS = {"at": Maybe(WHOLE), "seen": [COUNT], "level": [float], "trend": [float], "variance": [float]}
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.arrow_bytes import read_sound_schema
+from muntin.described import COUNT, LONGEST, Between, Maybe
 from muntin.errors import ArchiveError, SchemaError, nearest
 
 GENERATED = "generated_at"  # a result is alive while generated_at <= now < expires_at
 EXPIRES = "expires_at"
+
+
+# as `describe` makes it
+DEFINITION = {
+    "columns": str,
+    "key": [str],
+    "window": Between(1, LONGEST),
+    "every": Between(1, LONGEST),
+    "inputs": [str],
+    "sizes": [COUNT],
+    "by_count": bool,
+    "negated_on": [str],
+    "reach": Maybe(COUNT),
+}
 
 
 @dataclass(frozen=True)
@@ -117,7 +133,7 @@ class Definition:
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Definition:
         """What `describe` described."""
-        columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(description["columns"])))
+        columns = read_sound_schema(base64.b64decode(description["columns"]))
         plain = {
             name: tuple(value) if isinstance(value, list) else value for name, value in description.items()
         }

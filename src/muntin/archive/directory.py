@@ -17,19 +17,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.archive.arrivals import Arrivals
-from muntin.archive.definition import Definition
+from muntin.archive.arrivals import ARRIVALS, Arrivals
+from muntin.archive.definition import DEFINITION, Definition
 from muntin.archive.disk import remove, replace
 from muntin.archive.drafts import SUFFIX
 from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Indexing
-from muntin.archive.invalidations import Invalidations
+from muntin.archive.invalidations import AT, UPDATE, Invalidations
 from muntin.archive.segment import Segment
-from muntin.archive.stored import Part, Stored
+from muntin.archive.stored import RUN, Part, Stored, own_name, refuse_other
+from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.errors import ArchiveError, NotFound
 
 NAME = "directory"
 _VERSION = b"MUNTAR01"
+_SHAPE = {
+    "number": COUNT,
+    "definition": DEFINITION,
+    "now": Maybe(WHOLE),
+    "batch": Maybe(WHOLE),
+    "about": Each(str),
+    "arrivals": ARRIVALS,
+    "log": Maybe(str),
+    "log_checksum": Absent(Maybe(str)),
+    "indexes": [{"indexing": str, "retired_at": Maybe(WHOLE), "parts": [{"applied": COUNT, "runs": [RUN]}]}],
+}
 _ATTEMPTS = 100  # to read an epoch while updates replace it
 
 
@@ -78,16 +90,22 @@ def _read_description(folder: Path) -> dict[str, Any]:
         raise ArchiveError(f"archive '{folder}' has format version {version}; this muntin reads 01")
     if hashlib.sha256(content[40:]).digest() != content[8:40]:
         raise ArchiveError(f"'{path}' is damaged: its checksum does not match")
-    description: dict[str, Any] = json.loads(content[40:])
+    try:
+        description: dict[str, Any] = json.loads(content[40:])
+        check_shape(description, _SHAPE, "its description")
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"'{path}' is damaged: {error}") from None
     return description
 
 
 def _open(folder: Path, description: dict[str, Any]) -> Epoch:
-    definition = Definition.from_description(description["definition"])
+    definition = _read_definition(folder, description["definition"])
     log, entries = None, None
     invalidations = Invalidations(definition)
     if description["log"]:
-        log = Segment(folder / description["log"], invalidations.schema, ())
+        path = folder / own_name(description["log"])
+        log = Segment(path, invalidations.schema, (), (AT, UPDATE))
+        refuse_other(log, description.get("log_checksum"))
         entries = pa.Table.from_batches(log.between(0, log.rows), invalidations.schema)
     return Epoch(
         number=description["number"],
@@ -102,8 +120,21 @@ def _open(folder: Path, description: dict[str, Any]) -> Epoch:
     )
 
 
+def _read_definition(folder: Path, description: dict[str, Any]) -> Definition:
+    try:
+        return Definition.from_description(description)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ArchiveError(f"'{folder / NAME}' is damaged: its definition is none: {error}") from None
+
+
 def _open_index(folder: Path, description: dict[str, Any], definition: Definition) -> Index:
     indexing = Indexing.parse(description["indexing"])
+    indexing.check(definition)
+    if len(description["parts"]) != indexing.parts:
+        raise ArchiveError(
+            f"'{folder / NAME}' is damaged: {indexing.label} has {indexing.parts} parts, "
+            f"not {len(description['parts'])}"
+        )
     is_sorted = indexing.variant.layout.is_sorted
     parts = tuple(
         Part(

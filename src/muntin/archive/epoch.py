@@ -76,6 +76,7 @@ class Epoch:
             "about": dict(self.about),
             "arrivals": self.arrivals.describe(),
             "log": self.log.name if self.log else None,
+            "log_checksum": self.log.checksum if self.log else None,
             "indexes": [
                 {
                     "indexing": index.indexing.label,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import stat
 import weakref
 from pathlib import Path
 
@@ -36,11 +37,14 @@ class MappedFile:
     """
 
     def __init__(self, path: Path):
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would never be open
         try:
-            self.size = os.fstat(descriptor).st_size
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode):
+                raise ValueError("it is no regular file")
+            self.size = about.st_size
             if self.size == 0:
-                raise ValueError("there is nothing to map in an empty file")
+                raise ValueError("it is empty")
             self._address = _libc.mmap(None, self.size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
         finally:
             os.close(descriptor)

@@ -11,6 +11,7 @@ the first time. A search looks at the fences, in memory, and into one block.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -24,12 +25,15 @@ import pyarrow as pa
 from muntin.archive.disk import cannot_write, remove, write, written
 from muntin.archive.mapped import MappedFile
 from muntin.archive.sorted_columns import Side, SortedColumns
+from muntin.arrow_bytes import UnsoundBytes, read_batch, read_batches
 from muntin.errors import ArchiveError, NotFound
 
 BLOCK_BYTES = 1 << 20
 FEWEST_BLOCK_ROWS, MOST_BLOCK_ROWS = 64, 1 << 16
 _TAIL = struct.Struct("<QI8s")
 _VERSION = b"MUNTSG01"
+_FACTS = ("offset", "length", "rows", "checksum")  # of each block
+_MOST_ROWS = 1 << 32  # of a block
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -39,15 +43,18 @@ class Segment:
     Opening reads the trailer. `bound` takes O(log rows) and reads one block; `between` copies nothing.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, order: Sequence[str]):
+    def __init__(self, path: Path, schema: pa.Schema, order: Sequence[str], never_null: Sequence[str] = ()):
         self.path = path
         self._schema = schema
+        self._never_null = never_null
         try:
             self._map = MappedFile(path)
         except FileNotFoundError:
             raise NotFound(f"segment '{path}' is missing") from None
-        except ValueError:
-            raise self._damaged("it is empty") from None
+        except ValueError as error:
+            raise self._damaged(str(error)) from None
+        except OSError as error:
+            raise ArchiveError(f"segment '{path}' cannot be read: {error.strerror or error}") from None
         self.size: int = self._map.size
         self.fences, blocks = self._read_trailer(order)
         self._offset, self._length, self._checksum = (
@@ -81,7 +88,20 @@ class Segment:
             message = self._map.slice(offset, length)
             if zlib.crc32(message) != self._checksum[number]:
                 raise self._damaged(f"the checksum of block {number} does not match")
-            block = self._blocks[number] = pa.ipc.read_record_batch(message, self._schema)
+            block = self._blocks[number] = self._read_block(number, message)
+        return block
+
+    def _read_block(self, number: int, message: pa.Buffer) -> pa.RecordBatch:
+        try:
+            block = read_batch(message, self._schema)
+        except UnsoundBytes as error:
+            raise self._damaged(f"block {number} is no block: {error}") from None
+        rows = int(self._start[number + 1] - self._start[number])
+        if len(block) != rows:
+            raise self._damaged(f"block {number} has {len(block):,} rows instead of {rows:,}")
+        for name in self._never_null:
+            if block.column(name).null_count:
+                raise self._damaged(f"column '{name}' of block {number} is NULL somewhere")
         return block
 
     def bound(self, values: Sequence[Any], side: Side) -> int:
@@ -140,12 +160,38 @@ class Segment:
         trailer = self._map.slice(self.size - _TAIL.size - length, length)
         if zlib.crc32(trailer) != checksum:
             raise self._damaged("the checksum of its trailer does not match")
-        with pa.ipc.open_stream(trailer) as reader:
-            blocks = reader.read_next_batch()
+        self.checksum = hashlib.sha256(trailer).hexdigest()[:32]
         head = self._schema.serialize()
-        if self._map.slice(0, head.size) != head:
+        if head.size > self.size or self._map.slice(0, head.size) != head:
             raise self._damaged("it does not begin with the schema of its rows")
+        blocks = self._read_blocks(trailer, order)
+        self._check_places(blocks, head.size, self.size - _TAIL.size - length)
         return pa.Table.from_batches([blocks.select([*order, "rows"])]), blocks
+
+    def _read_blocks(self, trailer: pa.Buffer, order: Sequence[str]) -> pa.RecordBatch:
+        """What the trailer says of each block."""
+        try:
+            (blocks,) = read_batches(trailer)
+        except ValueError as error:  # of which unsound bytes are one kind
+            raise self._damaged(f"its trailer is none: {error}") from None
+        wanted = {name: pa.int64() for name in _FACTS} | {
+            name: self._schema.field(name).type for name in order
+        }
+        if dict(zip(blocks.schema.names, blocks.schema.types, strict=True)) != wanted:
+            raise self._damaged("its trailer does not say what it must of each block")
+        if not len(blocks) or any(blocks.column(name).null_count for name in _FACTS):
+            raise self._damaged("its trailer leaves out what a block is")
+        return blocks
+
+    def _check_places(self, blocks: pa.RecordBatch, begin: int, end: int) -> None:
+        """Blocks lie in the file, one after the other, between where they may begin and end; each has rows."""
+        offset, length, rows, _ = (blocks.column(name).to_numpy() for name in _FACTS)
+        fits = int(offset.min()) >= 0 and int(offset.max()) <= end and int(length.min()) > 0
+        fits = fits and int(length.max()) <= end
+        if not (fits and offset[0] >= begin and bool((offset + length <= np.append(offset[1:], end)).all())):
+            raise self._damaged("its blocks do not lie in it, one after the other")
+        if not (int(rows.min()) >= 1 and int(rows.max()) <= _MOST_ROWS):
+            raise self._damaged("its trailer has a block of no number of rows")
 
     def _damaged(self, how: str) -> ArchiveError:
         return ArchiveError(f"segment '{self.path}' is damaged: {how}")
@@ -158,7 +204,7 @@ class SegmentWriter:
         self._path, self._schema, self._order = path, schema, order
         self._held: pa.Table = schema.empty_table()
         self._block_rows = 0  # settled by the first rows
-        self._blocks: dict[str, list[int]] = {name: [] for name in ("offset", "length", "rows", "checksum")}
+        self._blocks: dict[str, list[int]] = {name: [] for name in _FACTS}
         self._fences: list[pa.RecordBatch] = []
         self._offset = 0
         self._file = ExitStack()

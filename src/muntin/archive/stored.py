@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,39 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.archive.definition import EXPIRES, Definition
+from muntin.archive.definition import EXPIRES, GENERATED, Definition
+from muntin.archive.drafts import SUFFIX
 from muntin.archive.segment import Segment
+from muntin.described import COUNT, WHOLE, Absent
 from muntin.errors import ArchiveError
+
+_NAME = re.compile(rf"[0-9A-Za-z_-]+{re.escape(SUFFIX)}")
+
+
+# of a run, as the directory describes it; archives of version 0.1.0 have no checksums
+RUN = {
+    "file": str,
+    "rows": COUNT,
+    "bytes": COUNT,
+    "checksum": Absent(str),
+    "expiry": (WHOLE, WHOLE),
+    "inputs": [WHOLE],
+}
+
+
+def own_name(name: str) -> str:
+    """The name of a segment, which is a file of the archive's own folder and nothing else."""
+    if not _NAME.fullmatch(name):
+        raise ArchiveError(f"the directory is damaged: '{name:.60}' is no segment of its folder")
+    return name
+
+
+def refuse_other(segment: Segment, checksum: str | None) -> None:
+    """Raise an error if a segment is not the one that the directory was written for."""
+    if checksum is not None and checksum != segment.checksum:
+        raise ArchiveError(
+            f"segment '{segment.path}' is damaged: it is whole, but not the one that the directory knows"
+        )
 
 
 @dataclass(frozen=True)
@@ -36,8 +67,8 @@ class Stored:
     def describe(self) -> dict[str, Any]:
         """As plain values."""
         return {
-            "file": self.segment.name, "rows": self.rows, "bytes": self.size, "expiry": [self.least_expiry,
-            self.greatest_expiry], "inputs": self.least_inputs,
+            "file": self.segment.name, "rows": self.rows, "bytes": self.size, "checksum": self.segment.checksum,
+            "expiry": [self.least_expiry, self.greatest_expiry], "inputs": list(self.least_inputs),
         }  # fmt: skip
 
     @classmethod
@@ -45,12 +76,16 @@ class Stored:
                          is_sorted: bool) -> Stored:  # fmt: skip
         """Open what `describe` described; an error if the file is another."""
         order = definition.order if is_sorted else ()
-        segment = Segment(folder / description["file"], definition.schema, order)
+        path = folder / own_name(description["file"])
+        segment = Segment(path, definition.schema, order, (GENERATED, EXPIRES, *definition.inputs))
+        refuse_other(segment, description.get("checksum"))
         if (segment.rows, segment.size) != (description["rows"], description["bytes"]):
             raise ArchiveError(
                 f"segment '{segment.path}' is damaged: it has {segment.rows:,} rows in {segment.size:,} bytes, "
                 f"the directory says {description['rows']:,} in {description['bytes']:,}"
             )
+        if len(description["inputs"]) != len(definition.inputs):
+            raise ArchiveError(f"the directory is damaged: of '{segment.name}' it knows too few inputs")
         least, greatest = description["expiry"]
         return cls(segment, least, greatest, tuple(description["inputs"]))
 
