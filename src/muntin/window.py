@@ -21,6 +21,9 @@ from muntin.errors import MuntinError
 Unit = Literal["time", "rows"]
 Instants = TypeVar("Instants", "int", "npt.NDArray[np.int64]")  # one, or many
 
+# From the epoch back to the year 1: what a window that ends at the epoch or later can have as its start, in Python too.
+LONGEST_TIME = 719_162 * 86_400_000_000
+
 _SPANS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000),
           ("SECOND", 1_000_000), ("MILLISECOND", 1_000), ("MICROSECOND", 1))  # fmt: skip
 

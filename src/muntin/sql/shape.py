@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from muntin.sql.window_clause import UNITS
-from muntin.window import Window
+from muntin.window import LONGEST_TIME, Window
 
 _UNIT = "(" + "|".join(f"{unit}S?" for unit in UNITS) + ")"
 _TIME = re.compile(
@@ -107,7 +107,6 @@ def read_window(text: str) -> Window | None:
     else:
         return None
     assert size is not None
-    is_right = (
-        0 < size <= _LONGEST and (to is None or to <= size) and (slide is None or 0 < slide <= _LONGEST)
-    )
+    longest = LONGEST_TIME if found.re is _TIME else _LONGEST
+    is_right = 0 < size <= longest and (to is None or to <= size) and (slide is None or 0 < slide <= longest)
     return Window("time" if found.re is _TIME else "rows", size, to or 0, slide or 0) if is_right else None

@@ -15,7 +15,7 @@ from sqlglot.parser import Parser
 
 from muntin.errors import nearest
 from muntin.sql.place import Misfit
-from muntin.window import Window
+from muntin.window import LONGEST_TIME, Window, span
 
 UNITS = {
     "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000,
@@ -97,6 +97,7 @@ class WindowParser(Parser):
         size = length()
         if size < 1:
             self.fault("a window needs a size above zero", at)
+        self._check_reach(unit, size, at)
         to = slide = 0
         if self.word("TO"):
             at = self._curr
@@ -114,7 +115,16 @@ class WindowParser(Parser):
                 self.fault(
                     "SLIDE must be above zero; leave it out for a window that moves with every event", at
                 )
+            self._check_reach(unit, slide, at)
         return Window("time" if unit == "time" else "rows", size, to, slide)
+
+    def _check_reach(self, unit: str, length: int, at: Token) -> None:
+        if unit == "time" and length > LONGEST_TIME:
+            self.fault(
+                f"{span(length)} reach back before the year 1, which no time stamp can say; "
+                f"the longest that works is {span(LONGEST_TIME)}",
+                at,
+            )
 
     def duration(self) -> int:
         """`5 MINUTES`, `1.5 SECONDS`, `1 HOUR 30 MINUTES` or `INTERVAL '5 minutes'`, in microseconds."""
