@@ -12,7 +12,6 @@ the same checkpoint (`draft.py`). No pickle, nothing executable.
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 from pathlib import Path
 from typing import Any

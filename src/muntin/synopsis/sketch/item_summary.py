@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.described import COUNT
 from muntin.errors import MuntinError
 from muntin.synopsis.sketch.count_summary import CountSummary, Frequent
-from muntin.synopsis.sketch.summary_text import COUNTS, pack_summary, unpack_summary
+from muntin.synopsis.sketch.summary_text import (
+    COUNTS,
+    MOST_ELEMENTS,
+    check_column,
+    check_facts,
+    damaged,
+    pack_summary,
+    unpack_summary,
+)
+
+_FACTS = {"count": COUNT, "slack": COUNT, "left_out": COUNT}
 
 
 class ItemSummary:
@@ -61,6 +72,8 @@ class ItemSummary:
         """Of all that several summaries are of; O(their size)."""
         if len({each.value.type for each in summaries}) > 1:
             raise MuntinError("summaries of items of different types do not merge")
+        if sum(each.count + each.error for each in summaries) > MOST_ELEMENTS:
+            raise MuntinError("these summaries are of more elements than can be added up")
         values = _numbered([each.value for each in summaries])
         coded = np.split(values.indices.to_numpy(), np.cumsum([len(each.value) for each in summaries])[:-1])
         parts = [
@@ -87,8 +100,23 @@ class ItemSummary:
     def from_text(text: str) -> ItemSummary:
         """What `to_text` wrote."""
         facts, columns = unpack_summary(text, COUNTS)
-        count_of, spared = columns["count"].to_numpy(), columns["spared"].to_numpy()
-        return ItemSummary(columns["item"], CountSummary(np.arange(len(count_of)), count_of, spared, **facts))
+        check_facts(facts, _FACTS)
+        item = check_column(columns, "item")
+        count_of, spared = (
+            check_column(columns, name, pa.int64()).to_numpy() for name in ("count", "spared")
+        )
+        try:
+            distinct = len(_numbered([item]).dictionary)
+        except pa.ArrowException as error:
+            raise damaged(error) from None
+        if distinct < len(item):
+            raise damaged("it has an item twice")
+        error = facts["slack"] + facts["left_out"]
+        if min(count_of.min(initial=0), spared.min(initial=0)) < 0 or int(spared.max(initial=0)) > error:
+            raise damaged("it has counts that cannot be")
+        if int(count_of.astype(object).sum()) > facts["count"] or facts["count"] + error > MOST_ELEMENTS:
+            raise damaged("its counts are more than its elements, or more than can be added up")
+        return ItemSummary(item, CountSummary(np.arange(len(count_of)), count_of, spared, **facts))
 
 
 def _numbered(values: Sequence[pa.Array]) -> pa.DictionaryArray:

@@ -11,15 +11,16 @@ from muntin.synopsis.sketch.quantile_summary import QuantileSummary
 from muntin.synopsis.sketch.summary_text import QUANTILES, kind_of
 
 
-def merge_summaries(texts: Iterable[str | None]) -> QuantileSummary | ItemSummary:
-    """What APPROX_QUANTILE_SUMMARY or APPROX_COUNT_SUMMARY answered, of several: their errors add up, so that the
-    sum is within eps of all elements together, if each is within eps of its own. NULL is left out.
+def merge_summaries(texts: str | Iterable[str | None]) -> QuantileSummary | ItemSummary:
+    """What APPROX_QUANTILE_SUMMARY or APPROX_COUNT_SUMMARY answered, of one or of several: their errors add up, so
+    that the sum is within eps of all elements together, if each is within eps of its own. NULL is left out.
 
     With a delta the chances to fail add up as well.
     """
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        raise MuntinError(f"texts is a list of summaries, not {shown(texts)}")
-    given = [text_of("each of texts", text) for text in texts if text is not None]
+    many = [texts] if isinstance(texts, str) else texts
+    if isinstance(many, bytes) or not isinstance(many, Iterable):
+        raise MuntinError(f"texts is a summary or a list of them, not {shown(texts)}")
+    given = [text_of("each of texts", text) for text in many if text is not None]
     if not given:
         raise MuntinError("there is no summary to merge: give at least one")
     kind = kind_of(given[0])

@@ -11,11 +11,31 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.holistic import as_written
+from muntin.described import COUNT, Between
 from muntin.errors import MuntinError
 from muntin.kernels.sliding_quantiles import select_shares
 from muntin.synopsis.contract import Ints
 from muntin.synopsis.order_code import OrderCode
-from muntin.synopsis.sketch.summary_text import QUANTILES, pack_summary, unpack_summary
+from muntin.synopsis.sketch.summary_text import (
+    MOST_ELEMENTS,
+    QUANTILES,
+    check_column,
+    check_facts,
+    damaged,
+    pack_summary,
+    unpack_summary,
+)
+
+_DTYPES = ("<i8", "<f8")
+_FACTS = {
+    "dtype": str,
+    "share": Between(1, 2**40),
+    "count": COUNT,
+    "slack": COUNT,
+    "left_out": COUNT,
+    "length": [COUNT],
+    "weight": [COUNT],
+}
 
 
 class QuantileSummary:
@@ -84,10 +104,26 @@ class QuantileSummary:
     def from_text(text: str) -> QuantileSummary:
         """What `to_text` wrote."""
         facts, columns = unpack_summary(text, QUANTILES)
-        length = np.array(facts.pop("length"), np.int64)
-        stop, weight = np.cumsum(length), np.array(facts.pop("weight"), np.int64)
-        codes = OrderCode("max", np.dtype(facts.pop("dtype")))
-        return QuantileSummary(codes, columns["code"].to_numpy(), stop - length, stop, weight, **facts)
+        check_facts(facts, _FACTS)
+        item = check_column(columns, "code", pa.int64()).to_numpy()
+        length, weight = (np.array(facts.pop(name), np.int64) for name in ("length", "weight"))
+        dtype = facts.pop("dtype")
+        if dtype not in _DTYPES or len(length) != len(weight) or sum(length.tolist()) != len(item):
+            raise damaged("its runs are not those of its values")
+        stop = np.cumsum(length)
+        found = QuantileSummary(OrderCode("max", np.dtype(dtype)), item, stop - length, stop, weight, **facts)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Raise an error if its runs do not ascend, or say more than can be added up."""
+        falls = np.flatnonzero(np.diff(self.item) < 0) + 1
+        if len(np.setdiff1d(falls, self.start)) or (bool(self.count) and not len(self.item)):
+            raise damaged("its values are not in order, or not there")
+        shares = sum(many * each for many, each in zip((self.stop - self.start).tolist(), self.weight.tolist(),
+                                                       strict=True))  # fmt: skip
+        if max(shares, self.count * self.share, self.slack) > MOST_ELEMENTS:
+            raise damaged("it is of more values than can be added up")
 
     @staticmethod
     def merge(summaries: Sequence[QuantileSummary]) -> QuantileSummary:
@@ -95,6 +131,8 @@ class QuantileSummary:
         if len({each.codes.dtype for each in summaries}) > 1:
             raise MuntinError("summaries of integers and of floating-point numbers do not merge")
         share = lcm(*(each.share for each in summaries))
+        if sum(each.count for each in summaries) * share > MOST_ELEMENTS:
+            raise MuntinError("these summaries are of more values than can be added up")
         before = np.cumsum([0, *(len(each.item) for each in summaries)])
         return QuantileSummary(
             summaries[0].codes,
