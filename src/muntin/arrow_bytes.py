@@ -35,7 +35,7 @@ def read_batches(data: Any, may_be_compressed: bool = False) -> list[pa.RecordBa
         messages = list(pa.ipc.MessageReader.open_stream(pa.BufferReader(data)))
         if messages[0].type != "schema":
             raise UnsoundBytes("it does not begin with a schema")  # Arrow would not survive it
-        schema = pa.ipc.read_schema(messages[0])
+        schema = _named(pa.ipc.read_schema(messages[0]))
         if any(message.type != "record batch" for message in messages[1:]):
             raise UnsoundBytes("there is something that is no batch")
         return [_sound(message, schema, may_be_compressed) for message in messages[1:]]
@@ -66,7 +66,7 @@ def read_sound_schema(data: Any) -> pa.Schema:
         message = pa.ipc.read_message(pa.py_buffer(data))
         if message.type != "schema":  # Arrow would not survive it
             raise UnsoundBytes("it is no schema")
-        return pa.ipc.read_schema(message)
+        return _named(pa.ipc.read_schema(message))
     except UnsoundBytes:
         raise
     except _REFUSED as error:
@@ -79,6 +79,13 @@ def _sound(message: Any, schema: pa.Schema, may_be_compressed: bool) -> pa.Recor
     batch = pa.ipc.read_record_batch(message, schema)
     batch.validate(full=True)
     return batch
+
+
+def _named(schema: pa.Schema) -> pa.Schema:
+    """A schema whose names are texts: Arrow finds out only when they are asked for."""
+    for name in schema.names:
+        name.encode()
+    return schema
 
 
 def _check_buffers(metadata: bytes, body: Any, may_be_compressed: bool) -> None:

@@ -21,6 +21,8 @@ class Drafts:
     def path(self) -> Path:
         """A file that is not there yet."""
         path = self._folder / f"{self._begin}{next(self._numbers):04d}{SUFFIX}"
+        while path.exists():  # to write over a segment would pull it from under those who have it mapped
+            path = self._folder / f"{self._begin}{next(self._numbers):04d}{SUFFIX}"
         self._made.append(path)
         return path
 
