@@ -130,4 +130,4 @@ def use(engine: Engine) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    try_all(read_and_use)
+    try_all(read_and_use, lambda folder: [use(Engine.restore(folder / name)) for name in PLANS])

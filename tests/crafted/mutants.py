@@ -38,10 +38,15 @@ def run_mutants(script: str, folder: Path, seeds: range) -> None:
     assert last == "done", done.stderr
 
 
-def try_all(read_and_use: Callable[[Path, random.Random], None]) -> None:
-    """The main program of such a script: every mutant ends in an answer, or in an error of ours."""
+def try_all(
+    read_and_use: Callable[[Path, random.Random], None], warm_up: Callable[[Path], Any] | None = None
+) -> None:
+    """The main program of such a script: every mutant ends in an answer, or in an error of ours. `warm_up` is done
+    without haste: what it needs may have to be compiled."""
     folder, first, stop = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     faulthandler.enable()
+    if warm_up is not None:
+        warm_up(folder)
     limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     failed = []
@@ -64,6 +69,8 @@ def try_all(read_and_use: Callable[[Path, random.Random], None]) -> None:
 def mutate_arrays(arrays: dict[str, Any], chance: random.Random) -> None:
     """Change, cut, drop, retype or swap some arrays."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        if not arrays:
+            return
         name = chance.choice(sorted(arrays))
         array = arrays[name]
         how = chance.random()
