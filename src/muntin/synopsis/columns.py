@@ -14,7 +14,7 @@ import numpy as np
 from muntin.kernels.columns import find_run
 from muntin.synopsis.contract import Arrays, Bools
 
-_SMALLEST = 1024
+_SMALLEST = 128
 
 
 class Columns:
@@ -30,8 +30,8 @@ class Columns:
         """`most`: elements that there will ever be at a time, if that is known, so that room is for no more."""
         self.dropped = 0
         self._most = most
-        self._arrays: Arrays = {name: np.empty(_SMALLEST, dtype) for name, dtype in dtypes.items()}
-        self._capacity = _SMALLEST
+        self._capacity = min(_SMALLEST, most) if most else _SMALLEST
+        self._arrays: Arrays = {name: np.empty(self._capacity, dtype) for name, dtype in dtypes.items()}
         self._head = 0
         self._tail = 0
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from muntin.errors import CheckpointError
 from muntin.kernels.ladder import (
     FACTS,
     HELD,
@@ -80,13 +81,28 @@ class BlockStore:
         found = np.empty((4 * self.shape.levels + 64, 3), np.int64)
         pieces = cover(self.shape, self.arrays, start, end, sketched, found)
         if pieces < 0:
-            raise AssertionError(f"elements from {start} on have no blocks")
+            raise CheckpointError(
+                f"the state is damaged: elements of a sketch from {start} on have no blocks"
+            )
         return found[:pieces]
 
     def coarsened(self, shape: Shape) -> BlockStore:
         """The same blocks with half as many entries, for a ladder of twice the error."""
         other = BlockStore(shape, self.scales + 1, self.is_counted)
         coarsen_blocks(self.shape, self.arrays, other.arrays)
+        return other
+
+    def shifted(self, shape: Shape) -> BlockStore:
+        """The same blocks, for a ladder whose smallest blocks are half as large: each is one scale higher there."""
+        other = BlockStore(shape, self.scales + 1, self.is_counted)
+        old, new = self.arrays, other.arrays
+        for name in ("item", "count", "about"):
+            source = getattr(old, name)
+            into = getattr(new, name)
+            into[len(into) - len(source) :] = (
+                source  # rows of a scale have the same room, one after the other
+            )
+        new.first[1:], new.size[1:] = old.first, old.size
         return other
 
     def live(self) -> Ints:

@@ -54,6 +54,11 @@ class Fresh:
         code = self.code[first:]
         return code[self._columns["valid"][first:]] if "valid" in self._columns else code
 
+    def counted_at(self) -> Ints:
+        """The times of elements that count."""
+        at = self.at
+        return at[self._columns["valid"]] if "valid" in self._columns else at.copy()
+
     def extend(self, code: Ints, valid: Bools, at: Ints | None) -> None:
         """Append elements."""
         if "valid" not in self._columns and not bool(valid.all()):

@@ -52,7 +52,7 @@ class Geometry(NamedTuple):
     @property
     def waiting(self) -> int:
         """Elements that wait to become blocks, at most; 0: any number."""
-        return self.shape.margin + max(self.base, 256) if self.base else 0
+        return self.shape.margin + max(self.base, 64) if self.base else 0
 
     @property
     def finest(self) -> int:
@@ -135,6 +135,20 @@ def coarser(geometry: Geometry) -> Geometry | None:
     if geometry.window or shape.levels <= _FEWEST_LEVELS:
         return None
     half = shape._replace(reach=shape.reach // 2, margin=shape.margin // 2, levels=shape.levels - 1)
+    return Geometry(half, geometry.base // 2, 0)
+
+
+def shorter(geometry: Geometry) -> Geometry | None:
+    """Of the same error, with half as many elements that are kept as they come, in blocks that begin at half the size;
+    None if those would have fewer than two elements to an entry. It takes longer to take elements in.
+
+    >>> shorter(unbounded(0.01, True)).base, shorter(unbounded(0.01, True)).shape.levels
+    (8192, 10)
+    """
+    shape = geometry.shape
+    if geometry.window or 1 << (shape.unit_bits - 1) < 2 * shape.entries:
+        return None
+    half = shape._replace(reach=shape.reach // 2, margin=shape.margin // 2, unit_bits=shape.unit_bits - 1)
     return Geometry(half, geometry.base // 2, 0)
 
 

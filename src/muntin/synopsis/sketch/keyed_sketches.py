@@ -97,10 +97,15 @@ class KeyedSketches(Synopsis[EventRing]):
             self._last_at = np.append(self._last_at, np.full(more, LONG_AGO))
         self._last_at[key[known]] = at[known]  # in order of time, so the last one stays
         for track in self._all():
+            track.room = self.budget // len(self._all())
             track.take(self._values(track, part))
         self._fed, self._fed_to = number, int(at[-1]) + 1
 
     def _keep_to_budget(self) -> None:
+        if self._settled_bytes() <= self.budget:
+            return
+        for track in self._all():
+            track.compact()
         while self._settled_bytes() > self.budget:
             finest = sorted(self._all(), key=lambda track: -track.nbytes())
             if not any(track.coarsen() for track in finest[:1]) and not any(
@@ -108,11 +113,17 @@ class KeyedSketches(Synopsis[EventRing]):
             ):
                 break
         while self._settled_bytes() > self.budget:
-            oldest = min(track.oldest(self._fed_to) for track in self._all())
-            if oldest >= self._fed_to:
+            # what was forgotten may share a block with what was not, and look older than it is
+            begin = max(
+                min(track.oldest(self._fed_to) for track in self._all()),
+                min(track.forgotten_before for track in self._all()),
+            )
+            if begin >= self._fed_to:
                 break  # nothing is left
             for track in self._all():
-                track.forget((oldest + self._fed_to + 1) // 2)
+                track.forget(begin + -(-(self._fed_to - begin) // _STEPS))
+                track.demote()
+                track.compact()
 
     def _settled_bytes(self) -> int:
         return sum(track.nbytes() for track in self._all())
@@ -275,6 +286,7 @@ class KeyedSketches(Synopsis[EventRing]):
         ]
 
 
+_STEPS = 8  # in so many the oldest values are forgotten for lack of room
 _ANY = Window("time", 1)
 
 

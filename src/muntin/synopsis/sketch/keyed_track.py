@@ -48,6 +48,8 @@ class KeyedTrack:
         self.forgotten_before = LONG_AGO  # windows that begin before this instant have lost values
         self.is_quantile = not is_of_items(need)
         self.heavy: dict[int, Any] = {}
+        self.room = 2**62  # bytes that there are for it
+        self._shortened = 0  # how often sketches were told to keep fewer elements as they come
         dtype = dtype_of(need) if self.is_quantile else _INT
         self._light = Columns({"key": _INT, "value": dtype, "at": _INT})
         self._most = self._most_light()
@@ -73,15 +75,40 @@ class KeyedTrack:
                 del self.heavy[key]
 
     def coarsen(self) -> bool:
-        """Make do with less room, at twice the error; False if there is none to gain."""
-        if self.promise.eps > 0.25:
+        """Make do with less room: at twice the error, or, where that is no error to promise, by keeping fewer elements
+        as they come; False if there is none to gain."""
+        if self.promise.eps <= 0.25:
+            self.promise = self.promise._replace(eps=2 * self.promise.eps)
+            for sketch in self.heavy.values():
+                sketch.coarsen()
+        elif self._make_sketch().shorten():
+            self._shortened += 1
+            for sketch in self.heavy.values():
+                sketch.shorten()
+        else:
             return False
-        self.promise = self.promise._replace(eps=2 * self.promise.eps)
         self._most = self._most_light()
-        for sketch in self.heavy.values():
-            sketch.coarsen()
         self._promote()
         return True
+
+    def compact(self) -> None:
+        """Have no room for more light values."""
+        self._light = self._light.copy()
+
+    def demote(self) -> None:
+        """Keys of which no more is needed than a sketch has as it came are light again."""
+        small = {key: newest for key, sketch in self.heavy.items() if (newest := sketch.newest()) is not None}
+        some = {key: newest for key, newest in small.items() if len(newest[0]) <= self._most}
+        if not some:
+            return
+        for key in some:
+            del self.heavy[key]
+        key = np.repeat(np.fromiter(some, np.int64, len(some)), [len(value) for value, _ in some.values()])
+        value, at = (np.concatenate(parts) for parts in zip(*some.values(), strict=True))
+        all = [np.concatenate([self._light[name], more]) for name, more in zip(Values._fields, (key, value, at),
+                                                                               strict=True)]  # fmt: skip
+        order = np.argsort(all[2], kind="stable")
+        self._light.replace({name: each[order] for name, each in zip(Values._fields, all, strict=True)})
 
     def oldest(self, until: int) -> int:
         """About since when it has values; `until` if it has none."""
@@ -138,18 +165,38 @@ class KeyedTrack:
         key = self._light["key"]
         if len(key) <= self._most:
             return
-        many = np.flatnonzero(np.bincount(key) > self._most)
+        count = np.bincount(key)
+        many = np.flatnonzero(count > self._most)
+        if self.promise != self.asked:  # there is no room for all: for those that gain most
+            many = many[np.argsort(-count[many], kind="stable")][: self._most_heavy() - len(self.heavy)]
         if not len(many):
             return
         goes = np.isin(key, many)
         for each, part in _by_key(Values(*(self._light[name][goes] for name in Values._fields))):
-            self.heavy[each] = make_sketch(self.name, self.need, self.promise)
+            self.heavy[each] = self._make_sketch()
             self.heavy[each].extend(part.value, at=part.at)
         self._light.retain(~goes)
 
+    def _most_heavy(self) -> int:
+        """So many keys can have a sketch: half of the room is left to those that have none."""
+        sketch = self._make_sketch()
+        return max(len(self.heavy), self.room // (2 * int(sketch.bytes_for(self._most))))
+
     def _most_light(self) -> int:
-        """What a sketch would keep as it comes."""
-        return make_sketch(self.name, self.need, self.promise).unsettled
+        """What a sketch would keep as it comes; for lack of room, as many as take no more room than a sketch."""
+        sketch = self._make_sketch()
+        most = int(sketch.unsettled)
+        if self.promise != self.asked:
+            value_bytes = sum(self._light[name].itemsize for name in Values._fields)
+            while sketch.bytes_for(most) > most * value_bytes:
+                most += most // 4 + 1
+        return most
+
+    def _make_sketch(self) -> Any:
+        sketch = make_sketch(self.name, self.need, self.promise)
+        for _ in range(self._shortened):
+            sketch.shorten()
+        return sketch
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -182,6 +229,7 @@ class KeyedTrack:
         delta = np.nan if self.promise.delta is None else self.promise.delta
         arrays: Arrays = {
             "promise": np.array([self.promise.eps, delta, self.asked.eps]),
+            "shortened": np.array([self._shortened], np.int64),
             "track": np.array([self.known_since, self.forgotten_before], np.int64),
             "heavy": np.array(list(self.heavy), np.int64),
             **{f"light {name}": self._light[name].copy() for name in Values._fields},
@@ -193,6 +241,8 @@ class KeyedTrack:
     def restore(self, saved: Saved, keys: tuple[Expression, ...]) -> None:
         """Go on from a snapshot of a track of the same need."""
         self.promise = self.promise._replace(eps=float(saved.floats("promise", 3)[0]))
+        if "shortened" in saved:  # not in version 0.1.0
+            (self._shortened,) = saved.numbers("shortened", (0, 64))
         self._most = self._most_light()
         self.known_since, self.forgotten_before = saved.numbers("track", INSTANTS, INSTANTS)
         key = saved.ids("light key", keys)
@@ -207,15 +257,16 @@ class KeyedTrack:
         if len(set(heavy)) < len(heavy) or np.isin(key, heavy).any():
             raise saved.damaged("heavy", "has keys twice")
         for each in heavy:
-            self.heavy[each] = make_sketch(self.name, self.need, self.promise)
+            self.heavy[each] = self._make_sketch()
             self.heavy[each].restore(saved.under(f"heavy {each}/"))
             check_items(saved, self.need, self.heavy[each])
 
     def check(self) -> None:
         self._light.check()
-        # no key is both light and heavy, and none is light that has too many values
+        # no key is both light and heavy, and none is light that has too many values, but for lack of room
         assert not np.isin(self._light["key"], list(self.heavy)).any()
-        assert not len(self._light) or int(np.bincount(self._light["key"]).max()) <= self._most
+        few = not len(self._light) or int(np.bincount(self._light["key"]).max()) <= self._most
+        assert few or self.promise != self.asked
         # light values are in order of time
         assert bool((np.diff(self._light["at"]) >= 0).all())
         for sketch in self.heavy.values():

@@ -13,12 +13,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from muntin.kernels.ladder import AT, lowest_level, scale_of
+from muntin.kernels.ladder import AT, FACTS, lowest_level, rooms, scale_of
 from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.saved import COUNTS, Saved
 from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh
-from muntin.synopsis.sketch.geometry import Geometry, coarser, saved_eps, saved_geometry
+from muntin.synopsis.sketch.geometry import Geometry, coarser, saved_eps, saved_geometry, shorter
 from muntin.synopsis.sketch.rising import WAITS, Rising
 
 _LARGEST_BITS = 31  # of a block: what an entry counts fits 32 bits
@@ -185,13 +185,7 @@ class Ladder(ABC, Generic[R]):
         """Blocks of up to four times what is needed are rising, so that a window that grows finds those that
         it covers: one that is new begins where the next smaller one did, if that is at its own place."""
         geometry, shape = self.geometry, self.geometry.shape
-        lowest = max(geometry.base_bits, shape.unit_bits - 1) + 1
-        lowest += (shape.anchor - lowest) % shape.radix_bits
-        if geometry.window:
-            wanted = range(lowest, shape.reach.bit_length())
-        else:
-            needed = first - self.needed_from + geometry.base
-            wanted = range(lowest, min(needed.bit_length() + 2, _LARGEST_BITS), shape.radix_bits)
+        wanted = self._rising_sizes(first - self.needed_from + geometry.base)
         for bits in wanted:
             if bits not in self._rising:
                 smaller = self._rising.get(bits - shape.radix_bits)
@@ -201,6 +195,15 @@ class Ladder(ABC, Generic[R]):
                     self._rising[bits] = self._rise(bits)
         for bits in [each for each in self._rising if each > wanted.stop + 1]:
             del self._rising[bits]
+
+    def _rising_sizes(self, needed: int) -> range:
+        """Logarithms of the sizes that blocks must rise to, for windows of so many elements."""
+        geometry, shape = self.geometry, self.geometry.shape
+        lowest = max(geometry.base_bits, shape.unit_bits - 1) + 1
+        lowest += (shape.anchor - lowest) % shape.radix_bits
+        if geometry.window:
+            return range(lowest, shape.reach.bit_length())
+        return range(lowest, min(needed.bit_length() + 2, _LARGEST_BITS), shape.radix_bits)
 
     def _settle(self) -> None:
         self._fresh.drop_first(max(0, self.kept_from - self._fresh_from))
@@ -226,6 +229,26 @@ class Ladder(ABC, Generic[R]):
         self._take_fresh()  # at once: only then are blocks as old as their scale has them
         self._fresh.compact()
         return True
+
+    def shorten(self) -> bool:
+        """Keep only half as many elements as they come from now on, at the same error; False if that is no gain."""
+        geometry = shorter(self.geometry)
+        if geometry is None or self.geometry.is_exact:
+            return False
+        self.geometry, self._blocks = geometry, self._blocks.shifted(geometry.shape)
+        self._fresh.most = geometry.waiting
+        self._take_fresh()  # at once, as above
+        self._fresh.compact()
+        return True
+
+    def bytes_for(self, count: int) -> int:
+        """About what so many elements would take."""
+        shape = self.geometry.shape
+        room = rooms(shape, 1 + int(scale_of(shape, count + shape.margin)))
+        entries = int((room * (shape.entries << np.arange(shape.levels))).sum())
+        blocks = entries * (12 if self.is_counted else 8) + 8 * (FACTS * int(room.sum()) + 5 * room.size)
+        rising = sum(self._rise(bits).nbytes() for bits in self._rising_sizes(count))
+        return blocks + 16 * self.geometry.waiting + rising
 
     def _shrink(self, rising: R, bits: int) -> None:
         """A rising block may only have as many entries as it has now."""

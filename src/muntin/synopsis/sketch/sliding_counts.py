@@ -156,6 +156,12 @@ class SlidingCounts(Ladder[RisingCounts]):
             left_out=covered.left_out,
         )
 
+    def newest(self) -> tuple[Ints, Ints] | None:
+        """Items and times of all elements that are needed, if all of them are as they came; else None."""
+        if self.needed_from < self.sketched:
+            return None
+        return self._fresh.counted(0).copy(), self._fresh.counted_at()
+
     def _newest(self, first: int) -> Pairs:
         """The newest elements from an index on, counted."""
         newest = (self._fresh_from, self.end)

@@ -139,6 +139,12 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
             left_out=covered.left_out,
         )
 
+    def newest(self) -> tuple[Array, Ints] | None:
+        """Values and times of all elements that are needed, if all of them are as they came; else None."""
+        if self.needed_from < self.sketched:
+            return None
+        return self.codes.values(self._fresh.counted(0)), self._fresh.counted_at()
+
     def _sorted_fresh(self, first: int) -> Ints:
         """The newest elements from an index on, sorted."""
         newest = (self._fresh_from, self.end)
@@ -151,7 +157,7 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
 
     def _rise(self, bits: int) -> RisingQuantiles:
         # more tuples than Greenwald and Khanna had of any stream here; else it grows
-        return RisingQuantiles(3 * self._entries_of(bits) + 64)
+        return RisingQuantiles(3 * self._entries_of(bits) + 16)
 
     def _cut(self, first: int, code: Ints, valid: Bools, at: Ints) -> Ints:
         """Small blocks are sorted before those that they are parts of, each time by NumPy, which has the widest

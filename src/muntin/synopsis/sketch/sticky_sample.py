@@ -28,7 +28,7 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
     "level": np.dtype(np.int8),
 }
 _HIGHEST = 40
-_LARGEST_CHUNK = 2**13
+_LARGEST_CHUNK, _SMALLEST_CHUNK = 2**13, 2**6
 
 
 class StickySample(ABC):
@@ -145,6 +145,22 @@ class StickySample(ABC):
         self.eps *= 2
         return True
 
+    def shorten(self) -> bool:
+        """Thin out twice as soon from now on; False if that is no gain."""
+        if self.window is not None or self.chunk <= _SMALLEST_CHUNK:
+            return False
+        self.chunk //= 2
+        if self.end % self.chunk == 0:
+            self._thin()
+        self._kept = self._kept.copy()
+        return True
+
+    def newest(self) -> tuple[Ints, Ints] | None:
+        """Codes and times of all elements that are needed, if all of them are kept; else None."""
+        if len(self._kept) and int(self._kept["level"].max()) > 0:
+            return None
+        return self._kept["code"].copy(), self._kept["at"].copy()
+
     @property
     def unsettled(self) -> int:
         """How many elements can come before any of them may go."""
@@ -154,9 +170,15 @@ class StickySample(ABC):
         """Elements that are kept."""
         return len(self._kept)
 
+    def bytes_for(self, count: int) -> int:
+        """About what so many elements would take, at most."""
+        return self._entries_for(count) * sum(dtype.itemsize for dtype in _COLUMNS.values())
+
     def most_entries(self) -> int:
         """What `entries` can be for as many elements as are needed now."""
-        count = self.end - self.kept_from
+        return self._entries_for(self.end - self.kept_from)
+
+    def _entries_for(self, count: int) -> int:
         if self.window is not None:
             return (count >> self._highest) + 2 + self.chunk
         doublings = max(0, (count // self._youngest).bit_length())
