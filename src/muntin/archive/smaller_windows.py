@@ -1,8 +1,9 @@
 """Smaller windows: results of a join answer the same join over shorter windows.
 
 A result is in it if all its inputs are still in the shorter windows; it was generated at the same instant.
-If all windows are shorter by the same span, its expiry says so; if not, the place of each input has to be
-in the result. Longer windows cannot be served: what they still hold is gone.
+The places of its inputs decide. Results without places have only their expiry, which tells when all windows are
+shorter by the same span and the expiry is exact: a view's own is rounded up to its next update, so views keep
+places. Longer windows cannot be served: what they still hold is gone.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ def is_inside(rows: pa.Table, sizes: Sequence[int], definition: Definition, now:
               counts: Sequence[int] = ()) -> Any:  # fmt: skip
     """Whether each result is also one of the same join over windows of these sizes, as a NumPy array."""
     check_sizes(sizes, definition)
-    shorter = {size - smaller for size, smaller in zip(definition.sizes, sizes, strict=True)}
-    if len(shorter) == 1 and not definition.by_count:
-        return rows[EXPIRES].to_numpy() - shorter.pop() > now
+    if not definition.inputs:
+        return rows[EXPIRES].to_numpy() - (definition.sizes[0] - sizes[0]) > now
     inside = np.ones(rows.num_rows, bool)
     ends = counts if definition.by_count else [now] * len(sizes)
     for name, size, end in zip(definition.inputs, sizes, ends, strict=True):
