@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from muntin.archive.definition import GENERATED, Definition
 from muntin.errors import SchemaError, nearest
+from muntin.synopsis.item_code import with_one_of_equals
 
 AT, UPDATE = "invalidated_at", "update"
 
@@ -67,7 +68,7 @@ class Invalidations:
         """Whether an entry may be about results with known values of some columns; O(entries) at most."""
         for name, distinct in zip(self._on, self._distinct if len(self) else (), strict=False):
             if name in known:
-                sought = pa.array([known[name]], distinct.type)
+                sought = with_one_of_equals(pa.array([known[name]], distinct.type))
                 if not pc.index_in(sought, distinct)[0].is_valid:
                     return False
         return len(self) > 0
@@ -75,7 +76,7 @@ class Invalidations:
     @cached_property
     def _distinct(self) -> list[Any]:
         """Distinct values of each column."""
-        return [pc.unique(self.entries.column(name)) for name in self._on]
+        return [pc.unique(with_one_of_equals(self.entries.column(name))) for name in self._on]
 
     @cached_property
     def _sorted(self) -> tuple[Any, Any]:
@@ -101,6 +102,7 @@ class Invalidations:
         number: Any = 0
         is_missing: Any = False
         for column, values in zip(columns, distinct, strict=True):
-            found = np.asarray(pc.fill_null(pc.index_in(column, values), -1).to_numpy()).astype(np.int64)
+            place = pc.index_in(with_one_of_equals(column), values)
+            found = np.asarray(pc.fill_null(place, -1).to_numpy()).astype(np.int64)
             number, is_missing = number * len(values) + found, is_missing | (found < 0)
         return np.where(is_missing, -1, number)

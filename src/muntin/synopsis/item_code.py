@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.aggregate.contract import Array
 from muntin.synopsis.contract import Ints
@@ -27,3 +29,16 @@ def item_codes(value: Array) -> Ints:
 def item_values(code: Ints, dtype: np.dtype[Any]) -> Array:
     """The values of codes."""
     return code if dtype == np.int64 else code.view(np.float64)
+
+
+def with_one_of_equals(values: Any) -> Any:
+    """An Arrow array in which floats that are equal have the same bits, since Arrow looks values up by their bits;
+    other types come back as they are.
+
+    >>> with_one_of_equals(pa.array([-0.0, None, 1.5])).to_pylist()
+    [0.0, None, 1.5]
+    """
+    if not pa.types.is_floating(values.type):
+        return values
+    plain = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 is 0.0
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), values.type), plain)

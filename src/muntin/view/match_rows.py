@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.synopsis.item_code import with_one_of_equals
+
 
 def match_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
     """Numbers of the rows of each pair that is equal in all columns; NULL equals nothing, NaN itself.
@@ -39,8 +41,6 @@ def match_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
 def _encoded(ours: Any, theirs: Any) -> Any:
     """A number for each value of both, the same for equal ones; -1 for NULL."""
     parts = [chunk for each in (ours, theirs) for chunk in getattr(each, "chunks", [each])]
-    values = pa.chunked_array(parts, type=ours.type)
-    if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
+    values = with_one_of_equals(pa.chunked_array(parts, type=ours.type))
     indices = values.combine_chunks().dictionary_encode().indices
     return np.asarray(pc.fill_null(indices, -1)).astype(np.int64)
