@@ -60,6 +60,11 @@ class MissingPackage(MuntinError, ImportError):
     """A package that a part of muntin needs and that is not installed."""
 
 
+def damaged(view: str, why: str) -> ArchiveError:
+    """What is said of a view that cannot be read."""
+    return ArchiveError(f"view '{view}' is damaged: {why}; DROP MATERIALIZED VIEW removes it")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the closest known one, else all of them.
 

@@ -73,6 +73,12 @@ class KnownView:
     key: tuple[str, ...]
     sizes: tuple[int, ...]  # of the windows of a join; none if it has no smaller ones
     by_count: bool = False  # sizes are numbers of events, not microseconds
+    damage: str | None = None  # why it cannot be read
+
+    @classmethod
+    def damaged(cls, name: str, damage: str) -> KnownView:
+        """A view of which only its name is left."""
+        return cls(name, pa.schema([]), (), (), damage=damage)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,19 @@
 """Archive: the writer of a view on disk. One process at a time writes; any number read.
 
 An update writes new segments for the parts it touches, flushes them, and publishes them all at once by
-replacing one small file. A call that raises has changed nothing, and neither has a crash.
+replacing one small file. A call that raises has changed nothing, and neither has a crash. Once closed, an archive
+writes no more.
 """
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from muntin.archive.arrivals import Arrivals
 from muntin.archive.check import check_epoch
@@ -24,8 +25,11 @@ from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Indexing
 from muntin.archive.invalidations import Invalidations
 from muntin.archive.lease import remove_abandoned
+from muntin.archive.lock import NAME as LOCK
+from muntin.archive.lock import WriterLock
 from muntin.archive.migration import migrate_at_once, migrate_in_parallel, stops_for
 from muntin.archive.remote import RemoteUpdate
+from muntin.archive.removal import check_removal, remove_files
 from muntin.archive.touched import Touched
 from muntin.archive.update import Update
 from muntin.archive.view import View
@@ -49,7 +53,7 @@ class Archive:
     (2, [10])
     """
 
-    def __init__(self, folder: Path, epoch: Epoch, lock: IO[bytes]):
+    def __init__(self, folder: Path, epoch: Epoch, lock: WriterLock):
         self._folder = folder
         self._lock = lock
         self._view = View(epoch)
@@ -71,11 +75,12 @@ class Archive:
         shape.check(definition)
         if (folder / NAME).exists():
             raise NameTaken(f"there is an archive in '{folder}' already")
+        is_new = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ArchiveError(f"'{folder}' cannot be made: {error.strerror or error}") from None
-        lock = _lock(folder)
+        lock = WriterLock(folder)
         epoch = Epoch(
             number=0,
             definition=definition,
@@ -86,7 +91,17 @@ class Archive:
             arrivals=Arrivals(),
             about=about or {},
         )
-        publish(folder, epoch)
+        try:
+            if (folder / NAME).exists():
+                raise NameTaken(f"there is an archive in '{folder}' already")
+            publish(folder, epoch)
+        except BaseException:
+            lock.close()
+            if is_new:
+                with suppress(OSError):
+                    remove(folder / LOCK)
+                    folder.rmdir()
+            raise
         return cls(folder, epoch, lock)
 
     @classmethod
@@ -95,7 +110,7 @@ class Archive:
         folder = Path(folder)
         if not (folder / NAME).exists():
             read_epoch(folder)  # says what is missing
-        lock = _lock(folder)
+        lock = WriterLock(folder)
         try:
             epoch = read_epoch(folder)
         except BaseException:
@@ -120,6 +135,11 @@ class Archive:
         """How new results are indexed."""
         return self._view.epoch.index.indexing
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it writes no more."""
+        return self._lock.is_closed
+
     def update(
         self,
         now: int,
@@ -136,7 +156,7 @@ class Archive:
         are the events seen of each input, and there is no `expires_at`. A batch that is numbered, and not
         above the last one, is ignored.
         """
-        old = self._view.epoch
+        old = self._to_write()
         if batch is not None and old.batch is not None and batch <= old.batch:
             return Touched(of=self.indexing.parts)
         if old.now is not None and now < old.now:
@@ -156,13 +176,13 @@ class Archive:
 
     def plan_remote(self, now: int) -> RemoteUpdate:
         """An update to `now` whose parts others rewrite; nothing has changed before it is published."""
-        return RemoteUpdate.plan(self._folder, self._view.epoch, now)
+        return RemoteUpdate.plan(self._folder, self._to_write(), now)
 
     def publish_remote(
         self, update: RemoteUpdate, reports: Iterable[Mapping[str, Any]], batch: int | None = None
     ) -> Touched:
         """Publish what the rewriting of parts reported, whole or not at all."""
-        old = self._view.epoch
+        old = self._to_write()
         index, touched = update.index_with(old, map(dict, reports))
         new = replace(old, number=update.number, now=update.now, indexes=(index,),
                       batch=old.batch if batch is None else batch)  # fmt: skip
@@ -173,7 +193,7 @@ class Archive:
 
     def note_batch(self, batch: int) -> None:
         """Remember that a batch was taken in that brought the view no further."""
-        old = self._view.epoch
+        old = self._to_write()
         self._publish(lambda _: (replace(old, number=old.number + 1, batch=batch), Touched()))
 
     def migrate(self, indexing: str | Indexing, how: str = "auto", budget: float = 1.0) -> str:
@@ -182,11 +202,11 @@ class Archive:
         `stop` builds the new index before anything else happens; `parallel` leaves the old results where
         they are until they have expired; `auto` stops if that takes at most `budget` seconds. Returns how.
         """
+        old = self._to_write()
         shape = Indexing.parse(indexing) if isinstance(indexing, str) else indexing
         shape.check(self.definition)
         if how not in ("auto", "stop", "parallel"):
             raise ArchiveError(f"a migration is auto, stop or parallel, not {how!r}")
-        old = self._view.epoch
         if how == "auto":
             how = "stop" if stops_for(old, self._build_rate) <= budget else "parallel"
         change = migrate_at_once if how == "stop" else migrate_in_parallel
@@ -197,8 +217,18 @@ class Archive:
         """Read everything and raise an error that names the first thing that is not as it should be."""
         check_epoch(self._folder, self._view.epoch)
 
+    def remove(self) -> None:
+        """Remove it from disk, with its folder, and close it."""
+        self._to_write()
+        check_removal(self._folder)
+        try:
+            remove_files(self._folder)
+        finally:
+            if not (self._folder / NAME).exists():
+                self.close()
+
     def close(self) -> None:
-        """Let another process write. Views stay readable."""
+        """Let another process write, and write no more. Views stay readable."""
         self._pool.shutdown()
         self._lock.close()
 
@@ -207,6 +237,11 @@ class Archive:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _to_write(self) -> Epoch:
+        """The epoch to go on from; an error if this process may not write."""
+        self._lock.require()
+        return self._view.epoch
 
     def _arrivals(self, now: int, counts: Iterable[int] | None) -> Arrivals:
         old = self._view.epoch.arrivals
@@ -223,7 +258,7 @@ class Archive:
 
     def _publish(self, change: Callable[[Drafts], tuple[Epoch, Touched]]) -> Touched:
         """Write what `change` writes, publish the epoch it makes, and remove what is no longer used."""
-        old, started = self._view.epoch, time.perf_counter()
+        old, started = self._to_write(), time.perf_counter()
         drafts = Drafts(self._folder, old.number + 1)
         try:
             epoch, touched = change(drafts)
@@ -238,16 +273,3 @@ class Archive:
         if touched.bytes_written:
             self._build_rate = touched.bytes_written / (time.perf_counter() - started)
         return touched
-
-
-def _lock(folder: Path) -> IO[bytes]:
-    """Held while this process may write; the system lets go of it when the process ends, however it does."""
-    file = open(folder / "lock", "ab")  # noqa: SIM115
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise ArchiveError(
-            f"archive '{folder}' is being written by another process; open a View to read it"
-        ) from None
-    return file

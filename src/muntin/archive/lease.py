@@ -23,7 +23,7 @@ from muntin.archive.disk import remove
 from muntin.archive.epoch import Epoch
 from muntin.errors import ArchiveError
 
-_READERS = "readers"
+READERS = "readers"
 _ATTEMPTS = 100  # to link an epoch while updates remove its segments
 
 
@@ -45,7 +45,7 @@ class Lease:
         read_epoch(archive)  # says what is missing
         remove_abandoned(archive)
         try:
-            folder, lock = _make(archive / _READERS)
+            folder, lock = _make(archive / READERS)
             try:
                 return cls(folder, _link(archive, folder), lock)
             except BaseException:
@@ -61,7 +61,7 @@ class Lease:
 
 def remove_abandoned(archive: Path) -> None:
     """Remove leases whose process has ended."""
-    for path in (archive / _READERS).glob("*.lock"):
+    for path in (archive / READERS).glob("*.lock"):
         with suppress(OSError), open(path, "rb") as lock:  # gone meanwhile, or held
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(path.with_suffix(""), lock)

@@ -118,9 +118,12 @@ class Catalog:
             raise
 
     def drop_view(self, name: str) -> None:
-        if name in self.views.at_work and name in self.stream_of:
-            self.drop(name)
-        self.views.drop(name)
+        is_joined = name in self.views.at_work and name in self.stream_of
+        try:
+            self.views.drop(name)
+        finally:
+            if is_joined and name not in self.views.at_work:
+                self.drop(name)
 
     def check(self) -> None:
         """Assert every invariant."""

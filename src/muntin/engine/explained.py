@@ -16,7 +16,8 @@ def explain(catalog: Catalog, query: str | None) -> str:
     if query is None:
         parts = [_explain_stream(each.shard) for each in catalog.operators.values()]
         parts += filter(None, [explain_joins(joins)])
-        return "\n\n".join([*parts, *map(views.explain, views.at_work)]) or "no streams"
+        shown = [*views.at_work, *(name for name in views.damaged() if name not in views.at_work)]
+        return "\n\n".join([*parts, *map(views.explain, shown)]) or "no streams"
     if query in joins.group_of:
         return explain_joins(joins, joins.group_of[query].signature)
     require(query, catalog.stream_of)

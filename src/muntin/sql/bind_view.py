@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from muntin.errors import nearest
+from muntin.errors import damaged, nearest
 from muntin.query import Output, Query
 from muntin.sql.bind_join import bind_join
 from muntin.sql.bind_negation import bind_negation
@@ -137,6 +137,8 @@ def find_view(name: Name, views: Mapping[str, KnownView]) -> KnownView | None:
 
 def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
     """What a SELECT reads of a view, or a `Misfit`."""
+    if view.damage is not None:
+        raise damaged(view.name, view.damage)
     if select.changes is not None:
         raise Misfit(
             "a view is read as of its last update; EMIT CHANGES is for standing queries", select.changes

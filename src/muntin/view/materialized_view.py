@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, View
 from muntin.archive.choose import Choice, Load, choose_indexing
 from muntin.archive.invalidations import AT as INVALIDATED_AT
-from muntin.errors import ArchiveError, NameTaken
+from muntin.errors import MuntinError, NameTaken
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.view.operator import ViewOperator
@@ -38,6 +38,7 @@ NAME, TEXT, BECAUSE, SOURCE = (
     "because",
     "source",
 )  # what is written about a view into its archive
+FAILURES = (MuntinError, OSError, EOFError, pa.ArrowException)  # of a disk, or of what is on it
 _SUPPOSED_UPDATES = 36  # while a window by count fills: it chooses classes, and no answer depends on it
 
 
@@ -142,7 +143,7 @@ class MaterializedView:
         ended = pa.concat_tables(self.ended) if self.ended else None
         try:
             self.archive.update(instant, rows, invalidated=ended, counts=counts)
-        except ArchiveError as error:
+        except FAILURES as error:
             warnings.warn(
                 f"view '{self.query.name}' stays as of its last update until the next advance: {error}",
                 RuntimeWarning,

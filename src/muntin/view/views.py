@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from muntin.archive import EXPIRES, GENERATED, View
 from muntin.archive.smaller_windows import compare_sharing
-from muntin.errors import ArchiveError, MuntinError, NotFound, nearest
+from muntin.errors import ArchiveError, MuntinError, NotFound, damaged, nearest
 from muntin.join.operator import JoinOperator
 from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
-from muntin.view.materialized_view import BECAUSE, NAME, TEXT, MaterializedView, covers, known_of
+from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView, covers
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
+from muntin.view.shelf import Shelf
 from muntin.view.wide_join import WideJoin
 from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
 from muntin.window import span
@@ -29,40 +28,50 @@ class Views:
     """One folder for each view; `joins` are the engine's, which the views are fed by."""
 
     def __init__(self, folder: str | Path | None, joins: JoinOperator):
-        self._folder = None if folder is None else Path(folder)
+        self._shelf = Shelf(folder)
         self._joins = joins
         self.at_work: dict[str, MaterializedView] = {}
 
     def known(self) -> dict[str, KnownView]:
-        """All views that can be read, by name."""
-        found = {view.epoch.about[NAME]: known_of(view) for view in self._on_disk()}
+        """All views by name; a SELECT from one that is damaged says so."""
+        found = {name: each.known for name, each in self._shelf.views().items()}
         return found | {name: each.query.known for name, each in self.at_work.items()}
 
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
         self.check_creation(query)
+        self._shelf.refuse_damaged(query.name)
         operator: ViewOperator | None = None
         clocks = [self._joins.clock_of(side.stream.name) for side in query.source.sides]
         if isinstance(query.source, NegationQuery):
             operator = Negation(query.source, clocks)
         elif isinstance(query.source, WideJoinQuery):
             operator = WideJoin(query.source, clocks)
-        view = MaterializedView(query, self._path(query.name), operator)
+        view = MaterializedView(query, self._shelf.folder_of(query.name), operator)
         self.at_work[query.name] = view
         return view
 
     def check_creation(self, query: ViewQuery) -> None:
         """Raise an error if a view cannot be made, before anything changes."""
-        if self._folder is None:
+        if self._shelf.folder is None:
             raise ArchiveError(f"view '{query.name}' needs a place on disk: Engine(archive='folder')")
 
     def drop(self, name: str) -> None:
         """Remove a view and what it keeps."""
-        if name in self.at_work:
-            self.at_work.pop(name).archive.close()
-        elif name not in self.known():
-            raise NotFound(f"there is no view '{name}'{nearest(name, self.known())}")
-        shutil.rmtree(self._path(name), ignore_errors=True)
+        if name not in self.at_work:
+            self.require(name, self.known())
+            self._shelf.remove(name)
+            return
+        archive = self.at_work[name].archive
+        try:
+            archive.remove()
+        finally:
+            if archive.is_closed:
+                del self.at_work[name]
+
+    def damaged(self) -> list[str]:
+        """Names of views that cannot be read."""
+        return [name for name, known in self.known().items() if known.damage is not None]
 
     def release(self, name: str) -> None:
         """Let go of a view that was created in a call that failed."""
@@ -126,9 +135,13 @@ class Views:
         return found.drop_columns(own)
 
     def explain(self, name: str) -> str:
-        """Index, reason, size and costs of a view."""
-        view = self._view(name)
-        epoch, stats = view.epoch, view.stats()
+        """Index, reason, size and costs of a view; that it is damaged, if it is."""
+        self.require(name, self.known())
+        try:
+            view = self._view(name)
+            epoch, stats = view.epoch, view.stats()
+        except FAILURES as error:
+            return f"view {name}: {error}"
         shape = " and ".join(index.indexing.label for index in epoch.indexes)
         lines = [
             f"view {name}: {stats['results']:,} results in {stats['parts']} parts, {stats['bytes']:,} bytes, by "
@@ -159,11 +172,18 @@ class Views:
         return "\n".join(lines)
 
     def stats(self) -> dict[str, Any]:
-        """Counters by view."""
-        return {
-            name: {**each.view.stats(), "now": each.view.now, "probes": each.probes}
-            for name, each in self.at_work.items()
+        """Counters by view, of those that are kept up to date; of all that are damaged, what is wrong with them."""
+        stats: dict[str, Any] = {
+            name: {"damaged": known.damage}
+            for name, known in self.known().items()
+            if known.damage is not None
         }
+        for name, each in self.at_work.items():
+            try:
+                stats[name] = {**each.view.stats(), "now": each.view.now, "probes": each.probes}
+            except FAILURES as error:
+                stats[name] = {"damaged": str(error)}
+        return stats
 
     def close(self) -> list[str]:
         """Let other processes write the archives; the names of the views that are left to them."""
@@ -217,8 +237,12 @@ class Views:
         if name in self.at_work:
             self.at_work[name].probes += 1
             return self.at_work[name].view
-        self.require(name, self.known())
-        return View.open(self._path(name))
+        stored = self._shelf.views()
+        self.require(name, stored)
+        view, known = stored[name].view, stored[name].known
+        if view is None:
+            raise damaged(name, known.damage or "")
+        return view
 
     def _at_work(self, name: str) -> MaterializedView:
         self.require(name, self.known())
@@ -236,17 +260,6 @@ class Views:
             return view.operator.covers(view.view.now)
         sizes = tuple(side.window.size for side in view.query.source.sides)
         return covers(self._joins.registrations[name].known_from, sizes, view.view.now)
-
-    def _path(self, name: str) -> Path:
-        assert self._folder is not None
-        return self._folder / quote(name, safe="")
-
-    def _on_disk(self) -> Iterator[View]:
-        if self._folder is None or not self._folder.is_dir():
-            return
-        for path in sorted(self._folder.iterdir()):
-            if (path / "directory").exists() and not any(self._path(name) == path for name in self.at_work):
-                yield View.open(path)
 
 
 def _prefix(name: str) -> str:
