@@ -12,7 +12,6 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -35,6 +34,7 @@ from muntin.spark.archive_tasks import (
 )
 from muntin.spark.stream_of import stream_of, to_spark_type
 from muntin.sql import parse_view
+from muntin.view.folder_name import folder_of
 from muntin.view.materialized_view import MaterializedView
 from muntin.view_query import ViewQuery
 
@@ -73,7 +73,7 @@ def archive_join(
         if side.stream.name not in streams:
             raise NotFound(f"there is no stream '{side.stream.name}'{nearest(side.stream.name, streams)}")
     pairs = _pairs(source, streams)
-    keeper = _Keeper(view, Told.of(view, known), Path(archive) / quote(view.name, safe=""), Path(checkpoint))
+    keeper = _Keeper(view, Told.of(view, known), folder_of(Path(archive), view.name), Path(checkpoint))
     return pairs.writeStream.foreachBatch(keeper.take).option("checkpointLocation", checkpoint)
 
 
