@@ -264,7 +264,7 @@ def test_a_full_disk_leaves_the_view_and_loses_nothing(tmp_path, monkeypatch):
         with pytest.warns(RuntimeWarning, match="view 'v' stays as of its last update .* No space left"):
             feed(engine, random, 12)
         assert rows(engine.execute("SELECT k, x, y FROM v"), "k", "x", "y") == before
-        with pytest.raises(MuntinError, match="results that its disk has not taken"):
+        with pytest.raises(MuntinError, match="results that its disk does not take"):
             engine.checkpoint(tmp_path / "checkpoint")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

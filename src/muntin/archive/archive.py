@@ -148,13 +148,15 @@ class Archive:
         invalidated: Any = None,
         counts: Iterable[int] | None = None,
         batch: int | None = None,
+        known_from: int | None = None,
     ) -> Touched:
         """Bring the view to `now`: remove what has expired and insert what is new, whole or not at all.
 
         `results` have the columns of the definition, `generated_at` and `expires_at`. `invalidated` are
         values that ended results before their time, with `invalidated_at`. With windows by count, `counts`
         are the events seen of each input, and there is no `expires_at`. A batch that is numbered, and not
-        above the last one, is ignored.
+        above the last one, is ignored. `known_from` is kept for those who go on with the archive: results of inputs
+        before that time may be missing.
         """
         old = self._to_write()
         if batch is not None and old.batch is not None and batch <= old.batch:
@@ -170,7 +172,8 @@ class Archive:
         if self.definition.by_count:
             rows = arrivals.with_guess(rows, now, self.definition)
         new = replace(old, number=number, now=now, invalidations=invalidations, arrivals=arrivals,
-                      batch=old.batch if batch is None else batch)  # fmt: skip
+                      batch=old.batch if batch is None else batch,
+                      known_from=old.known_from if known_from is None else known_from)  # fmt: skip
         born_alive = new.liveness().keep(rows)
         return self._publish(lambda drafts: Update(old, new, drafts, self._pool).run(born_alive))
 

@@ -117,6 +117,7 @@ def _open(folder: Path, description: dict[str, Any]) -> Epoch:
         arrivals=Arrivals.from_description(description["arrivals"]),
         batch=description["batch"],
         about=description["about"],
+        known_from=description.get("known_from"),  # version 0.1 did not say
     )
 
 

@@ -46,6 +46,7 @@ class Epoch:
     arrivals: Arrivals
     batch: int | None = None  # the last batch it holds, of those that were numbered
     about: Mapping[str, str] = field(default_factory=dict)  # what its owner wrote into it
+    known_from: int | None = None  # results of inputs before this time may be missing; None: nobody said
 
     @property
     def index(self) -> Index:
@@ -74,6 +75,7 @@ class Epoch:
             "now": self.now,
             "batch": self.batch,
             "about": dict(self.about),
+            "known_from": self.known_from,
             "arrivals": self.arrivals.describe(),
             "log": self.log.name if self.log else None,
             "log_checksum": self.log.checksum if self.log else None,

@@ -108,11 +108,12 @@ class Catalog:
             self.drop(name)
 
     def create_view(self, view: ViewQuery) -> None:
-        self.views.create(view)
+        made = self.views.create(view)
         if not isinstance(view.source, JoinQuery):
             return
         try:
             self.add({view.name: view.source})
+            made.feed(self.joins.registrations[view.name])
         except BaseException:
             self.views.release(view.name)
             raise

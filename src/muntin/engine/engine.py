@@ -321,14 +321,24 @@ class Engine:
         adaptive: bool = True,
         archive: str | Path | None = None,
         sketch_bytes: int = DEFAULT_BUDGET,
+        incomplete_views: bool = False,
     ) -> Engine:
-        """An engine that goes on where a checkpoint was taken."""
+        """An engine that goes on where a checkpoint was taken.
+
+        The archives of its views must hold what they held then, or more: an archive that is lost or older is
+        refused. With `incomplete_views` the engine goes on all the same, and these views say that they are incomplete
+        until their windows are known.
+        """
         description, arrays = read_checkpoint(path_of("path", path))
         engine = cls(
             backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes
         )
-        with refusing(f"checkpoint '{path}'"):
-            load(engine._catalog, description, arrays)
+        try:
+            with refusing(f"checkpoint '{path}'"):
+                load(engine._catalog, description, arrays, incomplete_views)
+        except BaseException:
+            engine._views.close()
+            raise
         return engine
 
 

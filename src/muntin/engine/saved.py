@@ -7,13 +7,16 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.arrow_bytes import read_sound_schema
-from muntin.described import COUNT, Absent, Each, check_shape
+from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.engine.catalog import Catalog
+from muntin.join.registration import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.query import Query
 from muntin.sql import parse_query, parse_view
 from muntin.stream import Stream
 from muntin.synopsis.saved import Saved
+from muntin.view.coverage import Promise
+from muntin.view_query import ViewQuery
 
 Description = dict[str, Any]
 Named = dict[str, Any]  # arrays by path
@@ -24,6 +27,7 @@ _SHAPE = {
     "queries": [str],
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
+    "views": Absent(Each({"now": Maybe(WHOLE), "epoch": COUNT, "known_from": Maybe(WHOLE), "id": Maybe(str)})),
 }
 
 
@@ -41,17 +45,24 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
         arrays |= _below(f"{number}/", named)
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
+    description["views"] = catalog.views.promises()
     return description, arrays | _below("joins/", joined) | held
 
 
-def load(catalog: Catalog, description: Description, arrays: Named) -> None:
-    """Fill an empty catalog."""
+def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:
+    """Fill an empty catalog; with `incomplete_views` also if archives do not hold what they did."""
     check_shape(description, _SHAPE, "the description")
+    promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
     for number, saved in enumerate(description["streams"]):
         _load_stream(catalog, saved, _under(f"{number}/", arrays))
     if "joins" in description:
-        _load_joins(catalog, description["joins"], _under("joins/", arrays))
-    catalog.views.restore(description.get("view_operators", {}), arrays, catalog.streams)
+        views = _load_joins(catalog, description["joins"], _under("joins/", arrays))
+        for view in views:
+            registration = catalog.joins.registrations[view.name]
+            promise = promises.get(view.name, Promise(_last_update(view, registration)))  # 0.1 made none
+            catalog.views.resume(view, promise, incomplete_views).feed(registration)
+    held = description.get("view_operators", {})
+    catalog.views.restore(held, arrays, catalog.streams, promises, incomplete_views)
     catalog.stream_of = {name: catalog.stream_of[name] for name in description["queries"]}
 
 
@@ -66,7 +77,8 @@ def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
     catalog.stream_of |= dict.fromkeys(queries, stream.name)
 
 
-def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> None:
+def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> list[ViewQuery]:
+    """Have the joins; the views that they feed."""
     texts = {name: each["text"] for name, each in saved["registrations"].items()}
     views = {name: view for name, text in texts.items() if (view := parse_view(text, catalog.streams))}
     joins = {name: view.source for name, view in views.items() if isinstance(view.source, JoinQuery)}
@@ -77,8 +89,13 @@ def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> None:
     joins = {name: joins[name] for name in texts}
     catalog.joins.restore(saved, arrays, joins)
     catalog.stream_of |= {name: query.left.stream.name for name, query in joins.items()}
-    for view in views.values():
-        catalog.views.create(view)
+    return list(views.values())
+
+
+def _last_update(view: ViewQuery, registration: JoinRegistration) -> int | None:
+    """The instant that a view's archive must have reached, by what its join has given out."""
+    reached = registration.emitted_to
+    return None if reached is None or reached == registration.began_at else reached - reached % view.every
 
 
 def _below(prefix: str, arrays: Named) -> Named:

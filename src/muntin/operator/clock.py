@@ -24,6 +24,7 @@ class Clock:
         self.delay = delay
         self.greatest: int | None = None  # event time seen
         self.first: int | None = None  # smallest accepted event time
+        self.seen_from: int | None = None  # smallest one since this clock was made or restored
         self.promised = LONG_AGO  # an instant the user said time has reached
         self.events = 0  # accepted
         self.late_events = 0
@@ -70,6 +71,7 @@ class Clock:
         """So many events were accepted, from one time to another."""
         self.events += events
         self.first = least if self.first is None else min(self.first, least)
+        self.seen_from = least if self.seen_from is None else min(self.seen_from, least)
         self.greatest = greatest if self.greatest is None else max(self.greatest, greatest)
 
     def promise(self, instant: int) -> None:

@@ -26,8 +26,7 @@ class ViewInput:
         self.log = EventLog()  # in the window, in order
         self.log.keep({field.name: field.type for field in columns})
         self.coming = pa.schema([*columns, pa.field(AT, pa.int64())]).empty_table()  # as they arrived
-        self.seen = 0  # events before the instant
-        self.counted = 0  # of these, how many came this way: the others an archive has told of
+        self.seen = 0  # events before the instant, also those that only an archive has told of
 
     def insert(self, events: pa.Table) -> None:
         """Take events in."""
@@ -44,7 +43,7 @@ class ViewInput:
         fresh = coming.take(pa.array(np.arange(came)))  # copied, so that what is left does not keep it
         self.log.extend(at[:came], {name: fresh[name].combine_chunks() for name in self.log.columns})
         self.coming = coming.slice(came)
-        self.seen, self.counted = self.seen + came, self.counted + came
+        self.seen += came
         if self.window.is_time:
             self.log.drop_first(int(np.searchsorted(self.log.at, instant - self.window.size, "left")))
         else:
@@ -64,20 +63,21 @@ class ViewInput:
         self.seen = seen
 
     def covers(self, known_from: int, now: int) -> bool:
-        """Whether all of the window is known, if all events from a time on are."""
+        """Whether all of the window is known, if all events from a time on are. One by count is if it is full of
+        such events."""
         if self.window.is_time:
             return now - self.window.size >= known_from
-        return self.counted >= self.window.size
+        return len(self.log) >= self.window.size and int(self.log.at[0]) >= known_from
 
     def snapshot(self) -> tuple[dict[str, int], dict[str, Any]]:
         """A description that JSON can hold, and named arrays."""
         arrays = {f"log/{name}": array for name, array in self.log.snapshot().items()}
         arrays |= {f"coming/{name}": self.coming[name].combine_chunks() for name in self.coming.column_names}
-        return {"seen": self.seen, "counted": self.counted}, arrays
+        return {"seen": self.seen}, arrays
 
     def restore(self, description: dict[str, int], saved: Saved) -> None:
         """State from a snapshot."""
-        self.seen, self.counted = description["seen"], description["counted"]
+        self.seen = description["seen"]
         self.log.restore(saved.under("log/"), first=0)
         coming = saved.under("coming/")
         at = coming.column(AT, {pa.int64()})

@@ -6,7 +6,9 @@ first of them that sees it, and expires at the first that does not, which is kno
 
 from __future__ import annotations
 
+import uuid
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,15 @@ import pyarrow.compute as pc
 
 from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, View
 from muntin.archive.choose import Choice, Load, choose_indexing
+from muntin.archive.directory import NAME as DIRECTORY
 from muntin.archive.invalidations import AT as INVALIDATED_AT
-from muntin.errors import MuntinError, NameTaken
+from muntin.errors import ArchiveError, MuntinError, NameTaken
+from muntin.join.registration import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
+from muntin.operator.clock import Clock
 from muntin.query import CHANGE
+from muntin.synopsis.contract import LONG_AGO
+from muntin.view.coverage import Coverage, Promise
 from muntin.view.operator import ViewOperator
 from muntin.view_query import (
     HIDDEN,
@@ -32,34 +39,93 @@ from muntin.view_query import (
 )
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
-NAME, TEXT, BECAUSE, SOURCE = (
-    "name",
-    "text",
-    "because",
-    "source",
-)  # what is written about a view into its archive
+# what is written about a view into its archive; the id is like no other's
+NAME, TEXT, BECAUSE, SOURCE, ID = "name", "text", "because", "source", "id"
 FAILURES = (MuntinError, OSError, EOFError, pa.ArrowException)  # of a disk, or of what is on it
 _SUPPOSED_UPDATES = 36  # while a window by count fills: it chooses classes, and no answer depends on it
 
 
 class MaterializedView:
-    """What is `pending` or `ended` waits for a disk that did not take it."""
+    """What is `pending` or `ended` waits for a disk that did not take it; `clocks` are those of its streams."""
 
-    def __init__(self, query: ViewQuery, folder: Path, operator: ViewOperator | None = None):
+    def __init__(
+        self,
+        query: ViewQuery,
+        folder: Path,
+        operator: ViewOperator | None = None,
+        clocks: Sequence[Clock] = (),
+    ):
         self.query = query
         self.operator = operator  # if no join of the engine feeds it
+        self.registration: JoinRegistration | None = None  # if one does
         self.pending: list[pa.Table] = []  # results
         self.ended: list[pa.Table] = []  # values whose results have ended before their time
         self.probes = 0  # since the last update
         self.probes_before = 0  # between the two updates before
+        self._waits: tuple[int, tuple[int, ...] | None] | None = None  # an update that the disk did not take
+        self._missed = 0  # windows of the join that had to be forgotten
+        is_new = not (folder / DIRECTORY).exists()
         self.archive = self._open(folder)
+        self.coverage = Coverage(clocks)
+        if not is_new:
+            epoch = self.view.epoch
+            told = epoch.now if epoch.known_from is None else epoch.known_from
+            self.coverage.lose_before(LONG_AGO if told is None else told)
+            self.coverage.begin_with_the_next()
+
+    @classmethod
+    def resume(
+        cls,
+        query: ViewQuery,
+        folder: Path,
+        operator: ViewOperator | None,
+        clocks: Sequence[Clock],
+        promise: Promise,
+        may_lack: bool,
+    ) -> MaterializedView:
+        """The view of a checkpoint, which says what the archive holds at least. An error if the archive does not;
+        or else, if it `may_lack` results, the view is incomplete until its windows are known."""
+        where, otherwise = f"the archive in '{folder}'", "restore(…, incomplete_views=True) goes on without"
+        is_there = (folder / DIRECTORY).exists()
+        if not is_there and not may_lack:
+            raise ArchiveError(
+                f"view '{query.name}' of the checkpoint is not in '{folder}': give the archive that it was kept in; "
+                f"{otherwise}"
+            )
+        view = cls(query, folder, operator, clocks)
+        epoch = view.view.epoch
+        try:
+            if is_there and promise.id is not None and epoch.about.get(ID, promise.id) != promise.id:
+                raise ArchiveError(
+                    f"{where} is another one than that of view '{query.name}' in the checkpoint; give that one, or "
+                    "drop the view there first"
+                )
+            is_behind = not is_there or epoch.number < promise.epoch or _before(epoch.now, promise.now)
+            if is_behind and not may_lack:
+                raise ArchiveError(
+                    f"{where} is older than the checkpoint: view '{query.name}' is at update {epoch.number} "
+                    f"({_shown(epoch.now)}) there, and was at {promise.epoch} ({_shown(promise.now)}) in the "
+                    f"checkpoint; {otherwise} what lies between"
+                )
+        except BaseException:
+            view.archive.close()
+            raise
+        view.coverage = Coverage(clocks)
+        for known_from in (epoch.known_from, promise.known_from, promise.now if is_behind else None):
+            if known_from is not None:
+                view.coverage.lose_before(known_from)
+        if promise.known_from is None:
+            view.coverage.begin_with_the_next()
+        elif epoch.now is not None and _before(promise.now, epoch.now):
+            view.coverage.go_on_to(epoch.now)
+        return view
 
     def _open(self, folder: Path) -> Archive:
         """A new archive, or the one that is there if it was made by the same text."""
-        if not (folder / "directory").exists():
+        if not (folder / DIRECTORY).exists():
             choice = self.choice()
             about = {NAME: self.query.name, TEXT: self.query.text, BECAUSE: choice.because,
-                     SOURCE: type(self.query.source).__name__}  # fmt: skip
+                     SOURCE: type(self.query.source).__name__, ID: uuid.uuid4().hex}  # fmt: skip
             return Archive.create(folder, definition_of(self.query), choice.indexing, about)
         archive = Archive.open(folder)
         if (text := archive.view.epoch.about[TEXT]) != self.query.text:
@@ -83,12 +149,43 @@ class MaterializedView:
         probes = max(self.probes, self.probes_before)
         return choose_indexing(Load(size, probes, definition.by_count, definition.per_window))
 
-    def follow(self, changes: pa.Table | None, reached: int | None) -> None:
-        """Bring the archive of a join to the last update instant up to `reached`, with the pairs that came."""
+    def is_complete(self) -> bool:
+        """Whether all windows were known from their start at its last update."""
+        now, known_from = self.view.now, self.coverage.known_from
+        if now is None or known_from is None:
+            return False
+        if self.operator is not None:
+            return self.operator.covers(now, known_from)
+        assert self.registration is not None
+        sides = zip(self.query.source.sides, self.registration.known_from, strict=True)
+        return all(now - side.window.size >= max(since, known_from) for side, since in sides)
+
+    def promise(self) -> Promise:
+        """What a checkpoint says of the archive."""
+        epoch = self.view.epoch
+        return Promise(epoch.now, epoch.number, self.coverage.known_from, epoch.about.get(ID))
+
+    def feed(self, registration: JoinRegistration) -> None:
+        """Have a join of the engine bring its results from now on."""
+        self.registration, self._missed = registration, registration.missed
+
+    def follow(self, changes: pa.Table | None) -> None:
+        """Bring the archive of a join to the last update instant that it has reached, with the pairs that came."""
+        assert self.registration is not None
+        reached = self.registration.emitted_to
         if changes is not None:
             self.pending.append(self._results(changes))
-        if reached is not None:
-            self._store(reached - reached % self.query.every)
+        if reached is None:
+            return
+        if self.registration.missed > self._missed:  # with the pairs that came then
+            self.coverage.lose_before(reached)
+            self._missed = self.registration.missed
+        self._store(reached - reached % self.query.every)
+
+    def catch_up(self) -> None:
+        """Try again what the disk did not take."""
+        if self._waits is not None:
+            self._store(*self._waits)
 
     def turn(self, until: int | None) -> None:
         """Bring the archive to the last update instant up to `until`, with what its own operator says."""
@@ -97,6 +194,7 @@ class MaterializedView:
         counts = self.view.epoch.arrivals.seen if definition.by_count else ()
         turn = self.operator.advance(until, self.view.now, counts)
         if turn is None:
+            self.catch_up()
             return
         columns = {
             name: turn.entering[name]
@@ -135,23 +233,32 @@ class MaterializedView:
         """If the disk does not take what waits, it waits on, with a warning: the view stays as it was."""
         now = self.view.now
         if now is not None and instant <= now:
-            self.pending, self.ended = [], []  # a stream that is replayed brings what is there already
+            self.pending, self.ended, self._waits = [], [], None  # a replay brings what is there already
             return
         rows = pa.concat_tables([self._schema().empty_table(), *self.pending])
         if now is not None:
             rows = rows.filter(pc.greater(rows[GENERATED], now))
         ended = pa.concat_tables(self.ended) if self.ended else None
         try:
-            self.archive.update(instant, rows, invalidated=ended, counts=counts)
+            known_from = self._known_from(instant)
+            self.archive.update(instant, rows, invalidated=ended, counts=counts, known_from=known_from)
         except FAILURES as error:
+            self._waits = instant, counts
             warnings.warn(
                 f"view '{self.query.name}' stays as of its last update until the next advance: {error}",
                 RuntimeWarning,
                 stacklevel=4,
             )
             return
-        self.pending, self.ended = [], []
+        self.pending, self.ended, self._waits = [], [], None
         self.probes_before, self.probes = self.probes, 0
+
+    def _known_from(self, instant: int) -> int:
+        """From which time on nothing is missing in the archive at an instant: what is, lies before it."""
+        known_from = self.coverage.known_from
+        fed_by = self.operator or self.registration
+        assert fed_by is not None
+        return instant if known_from is None else min(instant, max(known_from, *fed_by.known_from))
 
     def _results(self, changes: pa.Table) -> pa.Table:
         """The pairs that enter, as the archive keeps them."""
@@ -198,6 +305,10 @@ def known_of(view: View) -> KnownView:
     return KnownView(about[NAME], visible, definition.key, sizes, definition.by_count)
 
 
-def covers(known_from: tuple[int, int], sizes: tuple[int, ...], now: int | None) -> bool:
-    """Whether windows of these sizes lie in what is known."""
-    return now is not None and bool(np.all(now - np.array(sizes) >= np.array(known_from)))
+def _before(one: int | None, other: int | None) -> bool:
+    """Whether an instant comes before another; before the first update there is none."""
+    return other is not None and (one is None or one < other)
+
+
+def _shown(instant: int | None) -> str:
+    return "before its first" if instant is None else str(np.datetime64(instant, "us"))

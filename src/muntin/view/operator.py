@@ -96,10 +96,12 @@ class ViewOperator(ABC):
             self._continue_from(counts)
         return self._go(instant)
 
-    def covers(self, now: int | None) -> bool:
-        """Whether all windows are known from their start."""
+    def covers(self, now: int, known_from: int) -> bool:
+        """Whether all windows at an instant are known from their start, if nothing from a time on is missing."""
+        if self.query.by_count and self.reached is not None and self.reached > now:
+            return False  # the windows have gone on without the archive
         known = zip(self.inputs, self.known_from, strict=True)
-        return now is not None and all(each.covers(since, now) for each, since in known)
+        return all(each.covers(max(since, known_from), now) for each, since in known)
 
     def _continue_from(self, counts: Sequence[int]) -> None:
         """Number events on from where the archive is; those that it has seen need not be pushed again."""
@@ -130,7 +132,7 @@ class ViewOperator(ABC):
 
     def restore(self, description: dict[str, Any], arrays: dict[str, Any]) -> None:
         """State from a snapshot."""
-        input = {"seen": COUNT, "counted": COUNT}
+        input = {"seen": COUNT}
         known_from = [WHOLE] * len(self.inputs)
         shape = {"reached": Maybe(WHOLE), "known_from": tuple(known_from), "inputs": [input]}
         check_shape(description, shape, "the state of a view")

@@ -12,10 +12,12 @@ from muntin.archive import EXPIRES, GENERATED, View
 from muntin.archive.smaller_windows import compare_sharing
 from muntin.errors import ArchiveError, MuntinError, NotFound, damaged, nearest
 from muntin.join.operator import JoinOperator
+from muntin.operator.clock import Clock
 from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
-from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView, covers
+from muntin.view.coverage import Promise
+from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
 from muntin.view.shelf import Shelf
@@ -39,17 +41,25 @@ class Views:
 
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
-        self.check_creation(query)
-        self._shelf.refuse_damaged(query.name)
-        operator: ViewOperator | None = None
-        clocks = [self._joins.clock_of(side.stream.name) for side in query.source.sides]
-        if isinstance(query.source, NegationQuery):
-            operator = Negation(query.source, clocks)
-        elif isinstance(query.source, WideJoinQuery):
-            operator = WideJoin(query.source, clocks)
-        view = MaterializedView(query, self._shelf.folder_of(query.name), operator)
+        clocks = self._prepare(query)
+        folder, operator = self._shelf.folder_of(query.name), _operator_of(query, clocks)
+        view = self.at_work[query.name] = MaterializedView(query, folder, operator, clocks)
+        return view
+
+    def resume(self, query: ViewQuery, promise: Promise, may_lack: bool) -> MaterializedView:
+        """Go on with the archive of a view that a checkpoint tells of; it must hold as much, unless it `may_lack`
+        some."""
+        clocks = self._prepare(query)
+        folder, operator = self._shelf.folder_of(query.name), _operator_of(query, clocks)
+        view = MaterializedView.resume(query, folder, operator, clocks, promise, may_lack)
         self.at_work[query.name] = view
         return view
+
+    def _prepare(self, query: ViewQuery) -> list[Clock]:
+        """The clocks of a view's streams, if it can be made."""
+        self.check_creation(query)
+        self._shelf.refuse_damaged(query.name)
+        return [self._joins.clock_of(side.stream.name) for side in query.source.sides]
 
     def check_creation(self, query: ViewQuery) -> None:
         """Raise an error if a view cannot be made, before anything changes."""
@@ -83,7 +93,7 @@ class Views:
             if view.operator is not None:
                 view.turn(until)
             else:
-                view.follow(answers.pop(name, None), self._joins.registrations[name].emitted_to)
+                view.follow(answers.pop(name, None))
 
     def operators(self) -> dict[str, ViewOperator]:
         """Those of the views that have one of their own, by name."""
@@ -198,11 +208,12 @@ class Views:
             view.archive.check()
 
     def refuse_pending(self) -> None:
-        """Raise an error if there are pairs that no checkpoint would hold."""
+        """Raise an error if there are results that no checkpoint would hold, though the disk was asked again."""
         for name, view in self.at_work.items():
+            view.catch_up()
             if view.pending or view.ended:
                 raise ArchiveError(
-                    f"view '{name}' has results that its disk has not taken; call advance() again"
+                    f"view '{name}' has results that its disk does not take; make room there, or drop the view"
                 )
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -215,14 +226,24 @@ class Views:
             arrays |= {f"{_prefix(name)}{each}": array for each, array in named.items()}
         return descriptions, arrays
 
+    def promises(self) -> dict[str, Any]:
+        """What a checkpoint says of the archives, by view: as JSON can hold it."""
+        return {name: view.promise()._asdict() for name, view in self.at_work.items()}
+
     def restore(
-        self, descriptions: Mapping[str, Any], arrays: Mapping[str, Any], streams: Mapping[str, Stream]
+        self,
+        descriptions: Mapping[str, Any],
+        arrays: Mapping[str, Any],
+        streams: Mapping[str, Stream],
+        promises: Mapping[str, Promise],
+        may_lack: bool,
     ) -> None:
         """The views with operators of their own, as a snapshot has them."""
         for name, description in descriptions.items():
             view = parse_view(description["text"], streams)
             assert view is not None
-            operator = self.create(view).operator
+            promise = promises.get(name, Promise(description["reached"]))  # version 0.1 made none
+            operator = self.resume(view, promise, may_lack).operator
             assert operator is not None
             prefix = _prefix(name)
             named = {each[len(prefix) :]: arrays[each] for each in arrays if each.startswith(prefix)}
@@ -253,13 +274,14 @@ class Views:
         return self.at_work[name]
 
     def _is_complete(self, name: str) -> bool:
-        if name not in self.at_work:
-            return False
-        view = self.at_work[name]
-        if view.operator is not None:
-            return view.operator.covers(view.view.now)
-        sizes = tuple(side.window.size for side in view.query.source.sides)
-        return covers(self._joins.registrations[name].known_from, sizes, view.view.now)
+        return name in self.at_work and self.at_work[name].is_complete()
+
+
+def _operator_of(query: ViewQuery, clocks: list[Clock]) -> ViewOperator | None:
+    """What feeds a view that no join of the engine can."""
+    if isinstance(query.source, NegationQuery):
+        return Negation(query.source, clocks)
+    return WideJoin(query.source, clocks) if isinstance(query.source, WideJoinQuery) else None
 
 
 def _prefix(name: str) -> str:

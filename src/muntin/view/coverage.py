@@ -1,0 +1,61 @@
+"""Coverage: from which events on an archive lacks nothing, so that a view may say that it is complete.
+
+An engine knows what it has seen, an archive holds what others have seen as well. Whoever goes on with an archive
+cannot know what he has not been told: what came before the first event that he got may be missing in all results
+that he adds. The archive keeps this instant with each update, for those who go on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from muntin.operator.clock import Clock
+from muntin.synopsis.contract import LONG_AGO
+
+
+class Promise(NamedTuple):
+    """What a checkpoint says of the archive of a view."""
+
+    now: int | None  # instant of its last update
+    epoch: int = 0
+    known_from: int | None = LONG_AGO  # None: nobody could tell
+    id: str | None = None  # None: version 0.1 wrote the checkpoint or the archive
+
+
+class Coverage:
+    """What is missing in an archive; `clocks` are those of the view's streams."""
+
+    def __init__(self, clocks: Sequence[Clock], known_from: int = LONG_AGO):
+        self._clocks = clocks
+        self._known_from = known_from
+        self._in_doubt_to: int | None = None  # None: nothing is in doubt
+
+    def begin_with_the_next(self) -> None:
+        """An engine that has seen nothing goes on with an archive: it knows what it is told from now on."""
+        self._in_doubt_to = LONG_AGO
+
+    def go_on_to(self, now: int) -> None:
+        """An engine goes on from a checkpoint that is older than its archive, which is at `now`: events before that
+        instant are pushed again, or else what came since the checkpoint is missing."""
+        self._in_doubt_to = now
+
+    def lose_before(self, instant: int) -> None:
+        """Results of events before an instant may be missing."""
+        self._known_from = max(self._known_from, instant)
+
+    @property
+    def known_from(self) -> int | None:
+        """All results of events from this time on are there; None if nobody can tell yet."""
+        if self._in_doubt_to is None:
+            return self._known_from
+        first = [clock.seen_from for clock in self._clocks]
+        told = [each for each in first if each is not None]
+        if told and min(told) < self._in_doubt_to:
+            return self._known_from  # pushed again
+        if len(told) < len(first):
+            return None
+        # What came before the first event may be younger than it by the delay, and the first event may be younger
+        # than the earliest one seen by as much.
+        begins = [each + 2 * clock.delay + 1 for each, clock in zip(told, self._clocks, strict=True)]
+        return max(self._known_from, *begins)
