@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -104,10 +105,14 @@ def held(engine: Engine, view: str) -> Counter[tuple[int, ...]]:
 
 def is_complete(engine: Engine, view: str) -> bool:
     """What a view says of itself."""
-    return engine.execute(f'SELECT COUNT(*) AS n FROM "{view}"')["complete"].to_pylist() == [True]
+    return told(engine, [view])[view][0]
 
 
-def reached(engine: Engine, view: str) -> int | None:
-    """The instant of its last update, in seconds."""
-    end = engine.execute(f'SELECT COUNT(*) AS n FROM "{view}"')["window_end"].cast(pa.int64()).to_pylist()[0]
-    return None if end is None else end // SECOND
+def told(engine: Engine, views: Sequence[str]) -> dict[str, tuple[bool, int | None]]:
+    """What views say of themselves: whether they are complete, and the instant of their last update in seconds."""
+    tables = engine.select_many([f'SELECT COUNT(*) AS n FROM "{view}"' for view in views])
+    ends = [table["window_end"].cast(pa.int64()).to_pylist()[0] for table in tables]
+    return {
+        view: (table["complete"].to_pylist() == [True], None if end is None else end // SECOND)
+        for view, table, end in zip(views, tables, ends, strict=True)
+    }

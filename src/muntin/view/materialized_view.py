@@ -111,10 +111,10 @@ class MaterializedView:
             view.archive.close()
             raise
         view.coverage = Coverage(clocks)
-        for known_from in (epoch.known_from, promise.known_from, promise.now if is_behind else None):
+        for known_from in (epoch.known_from, promise.known_from):
             if known_from is not None:
                 view.coverage.lose_before(known_from)
-        if promise.known_from is None:
+        if is_behind or promise.known_from is None:
             view.coverage.begin_with_the_next()
         elif epoch.now is not None and _before(promise.now, epoch.now):
             view.coverage.go_on_to(epoch.now)

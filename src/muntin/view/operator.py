@@ -91,9 +91,16 @@ class ViewOperator(ABC):
         instant = target - target % self.query.slide
         if self.reached is not None and instant <= self.reached:
             return None
-        if through is not None and through < instant and (self.reached is None or through > self.reached):
-            self._go(through)
+        if through is not None and _is_before(self.reached, through) and through <= instant:
+            turn = self._go(through)
             self._continue_from(counts)
+            if through == instant:
+                return turn
+        elif through is not None and self.reached is not None and through < self.reached:
+            # an archive that lacks the last updates may all the same have counted further
+            self._continue_from(
+                [max(each.seen, seen) for each, seen in zip(self.inputs, counts, strict=False)]
+            )
         return self._go(instant)
 
     def covers(self, now: int, known_from: int) -> bool:
@@ -140,3 +147,7 @@ class ViewOperator(ABC):
         for number, (each, described) in enumerate(zip(self.inputs, description["inputs"], strict=True)):
             each.restore(described, saved.under(f"{number}/"))
         self.reached, self.known_from = description["reached"], description["known_from"]
+
+
+def _is_before(one: int | None, other: int) -> bool:
+    return one is None or one < other
