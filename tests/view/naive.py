@@ -78,11 +78,11 @@ class Twin:
     def answer(self, view: str, now: int) -> Counter[tuple[int, ...]]:
         """The numbers of the events of each row at an instant, in seconds."""
         if view == "join":
-            return _joined(self.window("a", now, 10), self.window("b", now, 6))
+            return joined(self.window("a", now, 10), self.window("b", now, 6))
         if view == "rows":
-            return _joined(self.window("a", now, rows=9), self.window("b", now, rows=5))
+            return joined(self.window("a", now, rows=9), self.window("b", now, rows=5))
         if view == "wide":
-            pairs = _joined(self.window("a", now, 8), self.window("b", now, 6))
+            pairs = joined(self.window("a", now, 8), self.window("b", now, 6))
             key = {event[2]: event[1] for event in self.events["b"]}
             c = self.window("c", now, 10)
             return Counter((x, y, z[2]) for x, y in pairs.elements() for z in c if z[1] == key[y])
@@ -92,7 +92,8 @@ class Twin:
         return Counter((event[2],) for event in left if event[1] not in blocked)
 
 
-def _joined(left: list[Any], right: list[Any]) -> Counter[tuple[int, ...]]:
+def joined(left: list[Any], right: list[Any]) -> Counter[tuple[int, ...]]:
+    """Pairs of two windows with the same key."""
     return Counter((x[2], y[2]) for x in left for y in right if x[1] is not None and x[1] == y[1])
 
 
