@@ -14,6 +14,7 @@ from muntin.operator.backfill import Backfill
 from muntin.operator.operator import Operator
 from muntin.plan.request import Request, request_of
 from muntin.stream import Stream
+from muntin.view.folders import Folders
 from muntin.view.views import Views
 from muntin.view_query import ViewQuery
 
@@ -23,16 +24,23 @@ Asked = Request | JoinQuery
 class Catalog:
     """Lets in one thread at a time only if its owner does. A call that raises has changed nothing.
 
-    `make` gives a stream its operator.
+    `make` gives a stream its operator; `folders` are those that paths may lie in.
     """
 
-    def __init__(self, make: Callable[[Stream], Operator], backlog_bytes: int, archive: str | Path | None):
+    def __init__(
+        self,
+        make: Callable[[Stream], Operator],
+        backlog_bytes: int,
+        archive: str | Path | None,
+        folders: Folders,
+    ):
         self.make_operator = make
+        self.folders = folders
         self.operators: dict[str, Operator] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
         self.joins = JoinOperator(lambda stream: self.operators[stream].shard.clock, backlog_bytes)
-        self.views = Views(archive, self.joins)
+        self.views = Views(archive, self.joins, folders)
 
     @property
     def streams(self) -> Mapping[str, Stream]:

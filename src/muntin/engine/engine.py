@@ -32,6 +32,7 @@ from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.view.feed import feed_views
+from muntin.view.folders import Folders
 
 _AT_ONCE = 64  # queries that are registered before others get their turn
 _TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
@@ -54,7 +55,8 @@ class Engine:
     another structure when the ratio of updates to look-ups changes; answers are the same. `archive` is
     the folder of its materialised views; those that are there can be read at once. `sketch_bytes` is what
     approximate aggregates per key may keep, for each window group: beyond it their errors grow, and
-    answers say by how much.
+    answers say by how much. `folders` are those that the archive and files named after BACKFILL must lie in,
+    links resolved; None allows all that the process may read.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Engine:
         adaptive: bool = True,
         archive: str | Path | None = None,
         sketch_bytes: int = DEFAULT_BUDGET,
+        folders: Sequence[str | Path] | None = None,
     ):
         _check_bytes("backlog_bytes", backlog_bytes)
         _check_bytes("sketch_bytes", sketch_bytes)
@@ -74,7 +77,7 @@ class Engine:
         def make_operator(stream: Stream) -> Operator:
             return Operator(stream, backlog_bytes, adaptive, sketch_bytes)
 
-        self._catalog = Catalog(make_operator, backlog_bytes, folder)
+        self._catalog = Catalog(make_operator, backlog_bytes, folder, Folders(folders))
         self._operators, self._joins = self._catalog.operators, self._catalog.joins
         self._views = self._catalog.views
 
@@ -321,6 +324,7 @@ class Engine:
         adaptive: bool = True,
         archive: str | Path | None = None,
         sketch_bytes: int = DEFAULT_BUDGET,
+        folders: Sequence[str | Path] | None = None,
         incomplete_views: bool = False,
     ) -> Engine:
         """An engine that goes on where a checkpoint was taken.
@@ -331,7 +335,11 @@ class Engine:
         """
         description, arrays = read_checkpoint(path_of("path", path))
         engine = cls(
-            backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes
+            backlog_bytes=backlog_bytes,
+            adaptive=adaptive,
+            archive=archive,
+            sketch_bytes=sketch_bytes,
+            folders=folders,
         )
         try:
             with refusing(f"checkpoint '{path}'"):

@@ -35,7 +35,7 @@ def filling(
             operator = catalog.make_operator(stream)  # a script that creates it is about to run
         backfill = operator.begin_backfill(requests)
     try:
-        backfill.fill(history_batches(stream, history))
+        backfill.fill(history_batches(stream, history, catalog.folders))
         for _ in range(_ROUNDS):  # what was pushed meanwhile, ever less of it
             with lock:
                 live = backfill.take_held()

@@ -10,6 +10,7 @@ from muntin.archive.directory import NAME as DIRECTORY
 from muntin.archive.removal import remove_archive
 from muntin.errors import damaged
 from muntin.view.folder_name import folder_of, view_name
+from muntin.view.folders import Folders
 from muntin.view.materialized_view import FAILURES, known_of
 from muntin.view_query import KnownView
 
@@ -25,8 +26,11 @@ class Stored(NamedTuple):
 class Shelf:
     """What is in the folder, whoever writes it; each question looks anew. Without a folder there is nothing."""
 
-    def __init__(self, folder: str | Path | None):
+    def __init__(self, folder: str | Path | None, allowed: Folders):
+        if folder is not None:
+            allowed.require(folder, "archive")
         self.folder = None if folder is None else Path(folder)
+        self._allowed = allowed
 
     def folder_of(self, name: str) -> Path:
         """Where a view of that name stands, or would."""
@@ -36,7 +40,7 @@ class Shelf:
     def refuse_damaged(self, name: str) -> None:
         """Raise an error if a view is there and cannot be read."""
         if (self.folder_of(name) / DIRECTORY).exists():
-            known = _open(self.folder_of(name)).known
+            known = self._open(self.folder_of(name)).known
             if known.damage is not None:
                 raise damaged(name, known.damage)
 
@@ -47,7 +51,7 @@ class Shelf:
             return found
         for path in sorted(self.folder.iterdir()):
             if (path / DIRECTORY).exists():
-                stored = _open(path)
+                stored = self._open(path)
                 if stored.known.name not in found or path == self.folder_of(stored.known.name):
                     found[stored.known.name] = stored
         return found
@@ -56,13 +60,13 @@ class Shelf:
         """Remove a view that nobody writes."""
         remove_archive(self.views()[name].folder)
 
-
-def _open(folder: Path) -> Stored:
-    try:
-        view = View.open(folder)
-        return Stored(folder, view, known_of(view))
-    except FAILURES as error:
-        damage = str(error)
-    except (LookupError, TypeError, ValueError) as error:
-        damage = f"the directory in '{folder}' describes no view ({type(error).__name__}: {error})"
-    return Stored(folder, None, KnownView.damaged(view_name(folder.name), damage))
+    def _open(self, folder: Path) -> Stored:
+        try:
+            self._allowed.require(folder, "view")  # its folder may be a link
+            view = View.open(folder)
+            return Stored(folder, view, known_of(view))
+        except FAILURES as error:
+            damage = str(error)
+        except (LookupError, TypeError, ValueError) as error:
+            damage = f"the directory in '{folder}' describes no view ({type(error).__name__}: {error})"
+        return Stored(folder, None, KnownView.damaged(view_name(folder.name), damage))

@@ -17,6 +17,7 @@ from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
 from muntin.view.coverage import Promise
+from muntin.view.folders import Folders
 from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
@@ -29,8 +30,8 @@ from muntin.window import span
 class Views:
     """One folder for each view; `joins` are the engine's, which the views are fed by."""
 
-    def __init__(self, folder: str | Path | None, joins: JoinOperator):
-        self._shelf = Shelf(folder)
+    def __init__(self, folder: str | Path | None, joins: JoinOperator, allowed: Folders):
+        self._shelf = Shelf(folder, allowed)
         self._joins = joins
         self.at_work: dict[str, MaterializedView] = {}
 
