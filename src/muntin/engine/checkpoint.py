@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from muntin.engine.draft import drafted, remove_abandoned
-from muntin.errors import CheckpointError, MuntinError, NotFound
+from muntin.errors import CheckpointError, NotFound
 from muntin.operator.packed import pack, refusing, unpack
 
 _MAGIC = b"MUNTIN"
