@@ -40,7 +40,9 @@ def differences(expected: Answer, actual: pa.Table | None) -> str:
     """
     if actual is None:
         actual = expected.query.answer_schema().empty_table()
-    if report := _schema_difference(expected.query.answer_schema(), actual.schema):
+    is_change = "change" in actual.schema.names  # of EMIT CHANGES: a column that look-ups do not have
+    schema = expected.query.emission_schema() if is_change else expected.query.answer_schema()
+    if report := _schema_difference(schema, actual.schema):
         return report
     rows = actual.to_pylist()
     lines: list[str] = []

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from aggregates import NOTHING, Measured, aggregate, answer_type
 from cold import read_cold
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Query
@@ -35,6 +36,7 @@ from reference_join import StandingJoin
 
 EPOCH = datetime(1970, 1, 1)
 Key = tuple[Any, ...]
+NO_VALUE = object()  # what does not exist; NULL is None
 
 _TYPES = {
     "TIMESTAMP": pa.timestamp("us"), "BIGINT": pa.int64(), "DOUBLE": pa.float64(),
@@ -70,6 +72,7 @@ class Answer:
     saw_all: bool  # whether the query was there before the first event
     rows: list[dict[str, Any]] = field(default_factory=list)
     slack: list[dict[str, float]] = field(default_factory=list)
+    left_out: int = 0  # rows of which a value does not exist
 
     @property
     def keys(self) -> list[str]:
@@ -110,6 +113,7 @@ class _Standing:
     query: Query
     reached: int | None  # it emitted all that closed up to here
     since: int | None  # greatest event time when it came; None if it saw the whole stream
+    inside: set[Key] = field(default_factory=set)  # EMIT CHANGES: the keys that are in
 
 
 class ReferenceEngine:
@@ -184,13 +188,15 @@ class ReferenceEngine:
             reached = log.watermark if until is None else microseconds(until)
             if reached is None or (standing.reached is not None and reached <= standing.reached):
                 continue
-            if rows := self._closed(standing, log, reached):
+            if standing.query.emits_changes:
+                answers[name] = self._changes(standing, log, reached)
+            elif rows := self._closed(standing, log, reached):
                 answers[name] = self._answer(standing, rows)
             standing.reached = reached
         for name, join in self.joins.items():
             if found := join.advance(None if until is None else microseconds(until)):
                 answers[name] = found
-        return {name: answer for name, answer in answers.items() if answer.rows}
+        return {name: answer for name, answer in answers.items() if answer.rows or answer.left_out}
 
     def _closed(self, standing: _Standing, log: _Log, reached: int) -> list[_Row]:
         """The rows of the windows that closed after `standing.reached` and up to `reached`."""
@@ -201,19 +207,35 @@ class ReferenceEngine:
         by_key = _by_key(query, events)
         if _count_slide(query):
             return self._closed_counts(standing, by_key, reached)
-        first = min(event.at for event in log.events)
-        slide = _slide(query)
-        if slide:
-            begin = first if standing.reached is None else max(first, standing.reached)
-            instants = list(range((begin // slide + 1) * slide, reached + 1, slide))
-        else:
-            instants = [reached] if reached > first else []
         return [
             row
-            for instant in instants
+            for instant in _instants(standing, log, reached)
             for key, own in by_key.items()
             if (row := self._row(query, key, own, instant))
         ]
+
+    def _changes(self, standing: _Standing, log: _Log, reached: int) -> Answer:
+        """EMIT CHANGES: who enters and who leaves, instant by instant and key by key."""
+        query, answer = standing.query, Answer(standing.query, standing.since is None)
+        by_key = _by_key(query, self._passing(query, log))
+        for instant in _instants(standing, log, reached) if log.events else []:
+            for key, own in by_key.items():
+                is_there = self._row(query, key, own, instant) is not None
+                row = self._row(query, key, own, instant, is_needed=True)
+                assert row is not None
+                (passes,), (values,) = _selected(query, [row])
+                if is_there and passes is NO_VALUE:
+                    answer.left_out += 1
+                    continue
+                is_in = is_there and passes is True
+                if is_in == (key in standing.inside):
+                    continue
+                if NO_VALUE in values.values():
+                    answer.left_out += 1
+                    continue
+                _add(answer, standing, row, values | {"change": "enter" if is_in else "leave"})
+                standing.inside ^= {key}
+        return answer
 
     def _closed_counts(self, standing: _Standing, by_key: dict[Key, list[Event]], reached: int) -> list[_Row]:
         """[ROWS … SLIDE s]: a row for each event that made its key's count a multiple of s."""
@@ -230,9 +252,10 @@ class ReferenceEngine:
         return [row for _at, _arrival, row in sorted(found, key=lambda each: each[:2])]
 
     def _row(
-        self, query: Query, key: Key, events: list[Event], instant: int | None, count: int | None = None
-    ) -> _Row | None:
-        """The answer of one key at one instant; None if it has no event in the window.
+        self, query: Query, key: Key, events: list[Event], instant: int | None, count: int | None = None,
+        is_needed: bool = False,
+    ) -> _Row | None:  # fmt: skip
+        """The answer of one key at one instant; None if it has no event in the window, unless it is needed.
 
         `count` is how many of its events a [ROWS … SLIDE] query stands at.
         """
@@ -247,7 +270,7 @@ class ReferenceEngine:
             count = _floor(sum(event.at < instant for event in events), _count_slide(query))
         windows = [query.window] if query.window is not None else [call.window for call in query.calls]
         inside = [_inside(window, events, instant, count) for window in windows]
-        if query.keys and not any(inside):
+        if query.keys and not any(inside) and not is_needed:
             return None
         calls = [_measure(call, _inside(call.window, events, instant, count)) for call in query.calls]
         return _Row(key, calls, *_bounds(query, inside[0], instant), _reach(query, instant))
@@ -267,23 +290,11 @@ class ReferenceEngine:
         answer = Answer(query, standing.since is None)
         if not rows:
             return answer
-        parts = {
-            key.name: pa.array([row.key[place] for row in rows], key.expression.type)
-            for place, key in enumerate(query.keys)
-        }
-        for place, call in enumerate(query.calls):
-            kind = answer_type(call.function, call.argument.type if call.argument else None)
-            parts[f"${place}"] = pa.array([row.calls[place].value for row in rows], kind)
-        kept = query.having.evaluate(parts).to_pylist() if query.having else [True] * len(rows)
-        outputs = {o.name: _listed(o.expression.evaluate(parts)) for o in query.outputs}
-        keys = {key.name: _listed(parts[key.name]) for key in query.keys}
-        for number, row in enumerate(rows):
-            if kept[number] is not True:
-                continue
-            values = {name: column[number] for name, column in {**keys, **outputs}.items()}
-            bounds = {"window_start": _datetime(row.start), "window_end": _datetime(row.end)}
-            answer.rows.append({**values, **bounds, "complete": _is_complete(standing, row) or None})
-            answer.slack.append({o.name: _slack(o.expression, row.calls) for o in query.outputs})
+        for row, passes, values in zip(rows, *_selected(query, rows), strict=True):
+            if passes is NO_VALUE or (passes is True and NO_VALUE in values.values()):
+                answer.left_out += 1
+            elif passes is True:
+                _add(answer, standing, row, values)
         return answer
 
 
@@ -331,6 +342,16 @@ def _slide(query: Query) -> int:
     """Microseconds between the query's instants; 0 if it has any instant, or moves by events."""
     window = query.window if query.window is not None else query.calls[0].window
     return window.slide if window.is_time else 0
+
+
+def _instants(standing: _Standing, log: _Log, reached: int) -> list[int]:
+    """The instants after `standing.reached` and up to `reached` at which a query by time answers."""
+    first = min(event.at for event in log.events)
+    slide = _slide(standing.query)
+    if not slide:
+        return [reached] if reached > first else []
+    begin = first if standing.reached is None else max(first, standing.reached)
+    return list(range((begin // slide + 1) * slide, reached + 1, slide))
 
 
 def _by_key(query: Query, events: list[Event]) -> dict[Key, list[Event]]:
@@ -408,6 +429,50 @@ def _fill_in(expression: Expression, log: _Log) -> None:
         }
         for event, value in zip(missing, _listed(expression.evaluate(batch)), strict=True):
             event.values[expression.sql] = value
+
+
+def _selected(query: Query, rows: list[_Row]) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Of each row, what HAVING says and the values of SELECT; `NO_VALUE` for what does not exist."""
+    parts = {
+        key.name: pa.array([row.key[place] for row in rows], key.expression.type)
+        for place, key in enumerate(query.keys)
+    }
+    for place, call in enumerate(query.calls):
+        kind = answer_type(call.function, call.argument.type if call.argument else None)
+        parts[f"${place}"] = pa.array([row.calls[place].value for row in rows], kind)
+    passes = _of_each(query.having, parts, rows) if query.having else [True] * len(rows)
+    columns = [_of_each(output.expression, parts, rows) for output in query.outputs]
+    names = [each.name for each in (*query.outputs, *query.keys)]
+    columns += [_listed(parts[key.name]) for key in query.keys]
+    found = zip(*columns, strict=True)
+    return passes, [dict(zip(names, values, strict=True)) for values in found]
+
+
+def _add(answer: Answer, standing: _Standing, row: _Row, values: dict[str, Any]) -> None:
+    """A row of an answer, with its keys first."""
+    keys = {key.name: values[key.name] for key in standing.query.keys}
+    bounds = {"window_start": _datetime(row.start), "window_end": _datetime(row.end)}
+    answer.rows.append({**keys, **values, **bounds, "complete": _is_complete(standing, row) or None})
+    answer.slack.append({o.name: _slack(o.expression, row.calls) for o in standing.query.outputs})
+
+
+def _of_each(expression: Expression, parts: dict[str, Any], rows: list[_Row]) -> list[Any]:
+    """An expression over the answers of each row; row by row, if it does not exist for all of them."""
+    try:
+        values = _listed(expression.evaluate(parts))
+    except MuntinError:
+        if len(rows) == 1:
+            return [NO_VALUE]
+        values = []
+        for number, row in enumerate(rows):
+            values += _of_each(
+                expression, {name: part.slice(number, 1) for name, part in parts.items()}, [row]
+            )
+    read = [int(name[1:]) for name in expression.columns if name.startswith("$")]
+    return [
+        value if all(row.calls[number].exists for number in read) else NO_VALUE
+        for value, row in zip(values, rows, strict=True)
+    ]
 
 
 def _listed(column: Any) -> list[Any]:

@@ -6,12 +6,15 @@ it goes and fails with the report and the case as text, ready to be saved under 
 
 from __future__ import annotations
 
-import pyarrow as pa
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import muntin
 from answers import assert_same_answer
 from casefile import Advance, Case, Checkpoint, Drop, Late, Lookup, Push, Register, Step, write_case
-from muntin.errors import WindowTooLarge
+from muntin.errors import NoValue, WindowTooLarge
 from reference import ReferenceEngine
 from runtimes import as_table, checkpointed
 from shrink import smallest
@@ -24,6 +27,7 @@ class Pair:
         self.case = case
         self.engine = muntin.Engine()
         self.reference = ReferenceEngine()
+        self.left_out: Counter[str] = Counter()  # by query, rows of which a value does not exist
         for sql in case.streams:
             self.engine.execute(sql)
             self.reference.execute(sql)
@@ -46,6 +50,7 @@ class Pair:
             case Drop(name):
                 self.engine.drop(name)
                 self.reference.drop(name)
+                del self.left_out[name]
             case Checkpoint():
                 self.engine = checkpointed(self.engine)
             case Late():
@@ -53,13 +58,23 @@ class Pair:
 
     def _lookup(self, step: Lookup) -> None:
         keys = None if step.keys is None else list(step.keys)
+        query = self.reference.standing[step.query].query
         try:
-            actual: pa.Table = self.engine.lookup(step.query, key=keys, at=step.at)
+            actual = self._warned(lambda: self.engine.lookup(step.query, key=keys, at=step.at))
         except WindowTooLarge:
             if self._must_answer(step):
                 raise
             return
+        except NoValue as error:
+            expected = self.reference.lookup(step.query, keys, step.at)
+            assert not query.keys, error
+            assert expected.left_out or not expected.saw_all, error
+            assert step.query in str(error)
+            return
         expected = self.reference.lookup(step.query, keys, step.at)
+        if expected.saw_all:
+            assert query.keys or not expected.left_out, f"{step.query} must be refused"
+            self.left_out[step.query] += expected.left_out
         assert_same_answer(expected, actual, f"lookup {step.query} key {step.keys} at {step.at}")
 
     def _must_answer(self, step: Lookup) -> bool:
@@ -70,11 +85,26 @@ class Pair:
         return (log.greatest + 1 if step.at is None else step.at) >= log.watermark
 
     def _advance(self, until: int | None) -> None:
-        actual = self.engine.advance(until=until)
+        actual = self._warned(lambda: self.engine.advance(until=until))
         expected = self.reference.advance(until)
+        told = self.engine.stats()["queries"]
         for name in self.reference.standing:
             wanted = expected.get(name) or self.reference.nothing(name)
             assert_same_answer(wanted, actual.get(name), f"advance until {until}: {name}")
+            self.left_out[name] += wanted.left_out
+            if wanted.saw_all:
+                assert told[name]["overflows"] == self.left_out[name], f"rows left out of {name}"
+
+    def _warned(self, call: Callable[[], Any]) -> Any:
+        """Each query warns once per call, and only if rows were left out."""
+        before = {name: each["overflows"] for name, each in self.engine.stats()["queries"].items()}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            answer = call()
+        after = {name: each["overflows"] for name, each in self.engine.stats()["queries"].items()}
+        named = sorted(str(each.message).split("'")[1] for each in caught)
+        assert named == sorted(name for name in after if after[name] > before[name]), caught
+        return answer
 
 
 def disagreement(case: Case) -> Exception | None:

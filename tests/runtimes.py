@@ -58,7 +58,7 @@ class Reference:
 
     def advance(self, until: int | None) -> dict[str, list[Row]]:
         answers: dict[str, Answer] = self.engine.advance(until)
-        return {name: answer.rows for name, answer in answers.items()}
+        return {name: answer.rows for name, answer in answers.items() if answer.rows}
 
     def drop(self, name: str) -> None:
         self.engine.drop(name)

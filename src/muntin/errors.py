@@ -44,6 +44,10 @@ class NameTaken(MuntinError):
     """A name that is already in use."""
 
 
+class NoValue(MuntinError):
+    """A value that does not exist: a sum beyond 64 bits, an integer that overflows, a text that is no number."""
+
+
 class WindowTooLarge(MuntinError):
     """A look-up at an instant whose window the state no longer (or not yet) covers."""
 

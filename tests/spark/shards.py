@@ -33,6 +33,7 @@ class Shards:
         self.stream = stream
         self.options = {"zone": None, **options}
         self.late = 0
+        self.overflows = 0
         self.refused: list[str] = []
         self.configure(queries)
         self.tester = TwsTester(ShardProcessor(self.job))
@@ -75,6 +76,7 @@ class Shards:
             by_shard.setdefault(row["shard"], []).append(Row(**row))
         emitted = [row for shard, rows in by_shard.items() for row in self.tester.test(shard, rows)]
         self.late += sum(row["late"] for row in emitted)
+        self.overflows += sum(row["overflows"] for row in emitted)
         batch = pa.RecordBatch.from_pylist([row.asDict() for row in emitted], schema=EMITTED_SCHEMA)
         answers = [pa.Table.from_batches([each]) for each in unpack_answers(self.job, [batch])]
         table = pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table()

@@ -26,6 +26,7 @@ class Lowered(NamedTuple):
 
     value: Array
     valid: npt.NDArray[np.bool_]
+    lost: npt.NDArray[np.bool_] | None = None  # where there is no answer, not even NULL; None: nowhere
 
 
 class Aggregate(ABC):
@@ -47,9 +48,9 @@ class Aggregate(ABC):
         """Answers from partials, one per slot; O(slots)."""
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        """One answer from plain Python numbers, one tuple per component; None for NULL."""
+        """One answer from plain Python numbers, one tuple per component; None for NULL. NoValue if there is none."""
         arrays = (tuple(np.array([part]) for part in partial) for partial in partials)
-        value, valid = self.lower(dict(zip(self.components, arrays, strict=True)))
+        value, valid, _ = self.lower(dict(zip(self.components, arrays, strict=True)))
         return value[0].item() if valid[0] else None
 
     def check_parameters(self, parameters: tuple[Any, ...]) -> None:

@@ -1,4 +1,8 @@
-"""SUM and AVG: of what is in the window, without a trace of what has left it."""
+"""SUM and AVG: of what is in the window, without a trace of what has left it.
+
+The total of integers is kept modulo 2**64, beside a *shadow* that was added up in floats. The shadow is off by some
+rounding errors, far less than 2**62, so the two together say what the exact total is, however large.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number
-from muntin.errors import MuntinError
+from muntin.errors import NoValue
 from muntin.kernels.totals import add_rests, is_apart
 
 _FAR = float(2**62)
-_TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
+_LAP = 2**64  # what a total is short of each time it has overflown
+TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
 
 
 class Sum(Aggregate):
-    """Integers sum exactly (an overflow of 64 bits is an error, not a wrong number); floats are
+    """Integers sum exactly (beyond 64 bits there is no sum, and no wrong number); floats are
     accurate to about 30 digits of the largest value in the window."""
 
     name = "sum"
@@ -30,15 +35,27 @@ class Sum(Aggregate):
 
     def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
-        return Lowered(_total(partials), count > 0)
+        total, rest = partials["sum"]
+        if total.dtype == np.float64:
+            return Lowered(_float_total(total, rest), count > 0)
+        if not is_apart(total, rest, _FAR):  # nearly always
+            return Lowered(total, count > 0)
+        lost = np.abs(total.astype(np.float64) - rest) > _FAR
+        return Lowered(total, (count > 0) & ~lost, lost)
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        (count,), total = partials
-        return _one_total(*total) if count else None
+        (count,), (total, rest) = partials
+        if not count:
+            return None
+        if isinstance(total, float):
+            return total + rest if isfinite(total) else total
+        if abs(total - rest) > _FAR:
+            raise NoValue(TOO_LARGE)
+        return total
 
 
 class Avg(Aggregate):
-    """SUM divided by COUNT; NULL for an empty window."""
+    """The mean; of integers it exists however large their sum is. NULL for an empty window."""
 
     name = "avg"
     components = ("count", "sum")
@@ -50,28 +67,26 @@ class Avg(Aggregate):
 
     def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
-        return Lowered(_total(partials) / np.maximum(count, 1), count > 0)
+        total, rest = partials["sum"]
+        if total.dtype == np.float64:
+            total = _float_total(total, rest)
+        elif is_apart(total, rest, _FAR):
+            short = np.rint((rest - total) / _LAP) * _LAP
+            total = total + short  # in floats: rounded once, as a quotient of 64 bits would be
+        return Lowered(total / np.maximum(count, 1), count > 0)
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
-        (count,), total = partials
-        return _one_total(*total) / count if count else None
+        (count,), (total, rest) = partials
+        if not count:
+            return None
+        if isinstance(total, float):
+            return (total + rest if isfinite(total) else total) / count
+        if abs(total - rest) > _FAR:
+            total = int(total) + round((rest - total) / _LAP) * _LAP
+        return total / count
 
 
-def _total(partials: Partials) -> Array:
-    total, rest = partials["sum"]  # integers: (total, float shadow); floats: (high, low)
-    if total.dtype == np.int64:
-        # a wrapped total is 2**64 away from its shadow, a right one at most some rounding errors
-        if is_apart(total, rest, _FAR):
-            raise MuntinError(_TOO_LARGE)
-        return total
-    out = np.empty_like(total)
-    add_rests(total, rest, out)
+def _float_total(high: Array, low: Array) -> Array:
+    out = np.empty_like(high)
+    add_rests(high, low, out)
     return out
-
-
-def _one_total(total: Any, rest: Any) -> Any:
-    if isinstance(total, float):
-        return total + rest if isfinite(total) else total
-    if abs(total - rest) > _FAR:
-        raise MuntinError(_TOO_LARGE)
-    return total

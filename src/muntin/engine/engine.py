@@ -285,7 +285,12 @@ class Engine:
         """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
         with self._lock:
             queries = {
-                name: {"stream": _streams_read(each.query), "emitted": each.emitted, "missed": each.missed}
+                name: {
+                    "stream": _streams_read(each.query),
+                    "emitted": each.emitted,
+                    "missed": each.missed,
+                    "overflows": each.overflows,
+                }
                 for name in self._catalog.stream_of
                 for each in [self._catalog.registration(name)]
             }

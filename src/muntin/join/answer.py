@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,10 @@ from muntin.errors import WindowTooLarge
 from muntin.join.fold_pairs import fold_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
-from muntin.synopsis.contract import LONG_AGO, Ints
+from muntin.operator.evaluate import Answers
+from muntin.operator.left_out import NONE, LeftOut, either, evaluate_each
+from muntin.query import Output
+from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 _LENGTH = "#"  # stands for the columns of pairs of which none is read
 
@@ -22,6 +27,7 @@ class Pairs(NamedTuple):
 
     match: Ints  # which ones they are in the store
     columns: dict[str, pa.Array]
+    left_out: LeftOut = NONE  # those of which WHERE has no value
 
     def take(self, rows: Ints | None) -> dict[str, pa.Array]:
         """Columns of some of them, None for all."""
@@ -41,27 +47,49 @@ def read_pairs(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -
     pairs = Pairs(chosen, columns)
     if query.where is None or not len(chosen):
         return pairs
-    passing = np.flatnonzero(np.asarray(query.where.evaluate(columns).fill_null(False)))
-    return pairs if len(passing) == len(chosen) else Pairs(chosen[passing], pairs.take(passing))
+    passing, lost, reason = evaluate_each(query.where, columns)
+    kept = np.flatnonzero(np.asarray(passing.fill_null(False)))
+    if len(kept) == len(chosen):
+        return pairs
+    left_out = NONE if lost is None else LeftOut(int(lost.sum()), reason)
+    return Pairs(chosen[kept], pairs.take(kept), left_out)
 
 
 def answer(
     registration: JoinRegistration, pairs: Pairs, rows: Ints | None, at: Ints, instants: Ints
-) -> pa.Table:
+) -> Answers:
     """Answers at `instants`: `rows` are the pairs seen at each (None: each once), `at` their instants, in
-    order."""
+    order. Without those of which a value does not exist."""
     query = registration.query
     if query.fold is not None:
         columns = {name: column for name, column in pairs.take(rows).items() if name != _LENGTH}
-        table = fold_pairs(query.fold, columns, at, instants)
+        table, left_out, gone = fold_pairs(query.fold, columns, at, instants)
         at = np.asarray(table.column("window_end").cast(pa.int64()))
         values = table.columns[:-3]
     else:
-        values = [output.expression.evaluate(pairs.columns) for output in query.outputs]
-        if rows is not None:
-            index = pa.array(rows)
-            values = [value.take(index) for value in values]
-    return pa.Table.from_arrays([*values, *bounds(registration, at)], schema=query.answer_schema())
+        values, gone, left_out = select_pairs(query.outputs, pairs.columns, rows)
+        at = at if gone is None else at[~gone]
+    table = pa.Table.from_arrays([*values, *bounds(registration, at)], schema=query.answer_schema())
+    return Answers(table, pairs.left_out.also(left_out), gone)
+
+
+def select_pairs(
+    outputs: Sequence[Output], columns: Mapping[str, pa.Array], rows: Ints | None
+) -> tuple[list[pa.Array], Bools | None, LeftOut]:
+    """What SELECT makes of some pairs (None: of all), which of them it leaves out since a value of them does not
+    exist (None: none), and why."""
+    found = [evaluate_each(output.expression, columns) for output in outputs]
+    lost = reduce(either, (each.lost for each in found), None)
+    values = [each.column for each in found]
+    if rows is not None:
+        index = pa.array(rows)
+        values = [value.take(index) for value in values]
+    if lost is None:
+        return values, None, NONE
+    gone = lost if rows is None else lost[rows]
+    there = pa.array(~gone)
+    reason = next(each.reason for each in found if each.reason)
+    return [value.filter(there) for value in values], gone, LeftOut(int(gone.sum()), reason)
 
 
 def bounds(registration: JoinRegistration, at: Ints) -> list[pa.Array]:
@@ -71,7 +99,7 @@ def bounds(registration: JoinRegistration, at: Ints) -> list[pa.Array]:
     return [to_instants(starts), to_instants(ends), pa.array(registration.complete(at))]
 
 
-def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> pa.Table:
+def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> Answers:
     """Answers at one instant: `at`, or just after the latest event of both streams."""
     query = registration.query
     instant = at if at is not None else group.now
@@ -88,7 +116,7 @@ def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> 
     return answer_at(group, registration, instant)
 
 
-def answer_at(group: JoinGroup, registration: JoinRegistration, instant: int) -> pa.Table:
+def answer_at(group: JoinGroup, registration: JoinRegistration, instant: int) -> Answers:
     """Answers at one instant of which nothing has been forgotten: every match in its windows, once."""
     chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
     pairs = read_pairs(group, registration, chosen)
@@ -108,13 +136,12 @@ def earliest_instant(group: JoinGroup, registration: JoinRegistration) -> int:
     return min(covered, spared - (spared % query.slide if query.slide else 0))
 
 
-def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) -> pa.Table:
+def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) -> Answers:
     query = registration.query
     if query.fold is None or query.keys:
-        return query.answer_schema().empty_table()
+        return Answers(query.answer_schema().empty_table())
     none = np.zeros(0, np.int64)
-    table = answer(registration, read_pairs(group, registration, none), None, none, np.zeros(1, np.int64))
+    table, *_ = answer(registration, read_pairs(group, registration, none), None, none, np.zeros(1, np.int64))
     unknown = [pa.nulls(table.num_rows, pa.timestamp("us"))] * 2
-    return pa.Table.from_arrays(
-        [*table.columns[:-3], *unknown, table.columns[-1]], schema=query.answer_schema()
-    )
+    columns = [*table.columns[:-3], *unknown, table.columns[-1]]
+    return Answers(pa.Table.from_arrays(columns, schema=query.answer_schema()))

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import to_instants
-from muntin.errors import MuntinError
 from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
 from muntin.join.ticks import Calls, Slides, Ticks
+from muntin.operator.evaluate import Answers
+from muntin.operator.left_out import LeftOut, tell
 from muntin.synopsis.contract import LONG_AGO, Ints
 
 _WORDS = pa.array(["leave", "enter"], pa.string())
@@ -35,10 +36,6 @@ class _Due(NamedTuple):
     last: int
     begins: int  # the first tick of all: what is seen there has just come
 
-    def halves(self) -> tuple[_Due, _Due]:
-        middle = (self.first + self.last) // 2
-        return self._replace(last=middle), self._replace(first=middle + 1)
-
 
 def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
     """Answers by query of all windows that closed up to `until`, by default the group's watermark.
@@ -50,6 +47,7 @@ def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
         return {}
     answers: dict[str, pa.Table] = {}
     lost: dict[str, int] = {}
+    left_out: dict[str, LeftOut] = {}
     complaints: list[str] = []
     reached = [
         (name, each)
@@ -64,13 +62,10 @@ def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
         due, lost[name] = _due(group, registration, after, target)
         if lost[name]:
             complaints.append(f"query '{name}' has lost {lost[name]:,} windows that closed {_LOST}")
-        tables: list[pa.Table] = []
         if due.first <= due.last:
-            faults = _collect(group, registration, due, tables)
-            lost[name] += len(faults)
-            complaints += [f"query '{name}' {fault}" for fault in faults]
-        if tables:
-            answers[name] = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            table, left_out[name], _ = _answers(group, registration, due)
+            if table.num_rows:
+                answers[name] = table
     for name, registration in reached:
         registration.emitted_to = target
         registration.missed += lost.get(name, 0)
@@ -78,6 +73,8 @@ def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
     group.note_emitted()
     for complaint in complaints:
         warnings.warn(complaint, RuntimeWarning, stacklevel=4)
+    for name, some in left_out.items():
+        tell(name, group.registrations[name], some, stacklevel=4)
     return answers
 
 
@@ -93,24 +90,7 @@ def _due(group: JoinGroup, registration: JoinRegistration, after: int, target: i
     return _Due(Slides(slide), max(first, kept), last, begins), max(0, kept - first)
 
 
-def _collect(
-    group: JoinGroup, registration: JoinRegistration, due: _Due, tables: list[pa.Table]
-) -> list[str]:
-    """Add the answers of a query; a window that has none (an overflow in SELECT) must not hold up any other.
-    Says of each why."""
-    try:
-        table = _answers(group, registration, due)
-    except (MuntinError, pa.ArrowException) as error:
-        if due.first < due.last:
-            return [fault for half in due.halves() for fault in _collect(group, registration, half, tables)]
-        end = np.datetime64(int(due.ticks.at(np.array([due.first]))[0]), "us")
-        return [f"has no answer for the window that closed at {end}: {error}"]
-    if table.num_rows:
-        tables.append(table)
-    return []
-
-
-def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.Table:
+def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answers:
     query, ticks = registration.query, due.ticks
     if query.emits_changes:
         return _answer_changes(group, registration, due)
@@ -124,11 +104,11 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.
     is_always = query.fold is not None and not query.keys  # an answer without keys is there in silence, too
     instants = np.arange(due.first, due.last + 1) if is_always else np.unique(numbers)
     if not len(instants):
-        return query.emission_schema().empty_table()
+        return Answers(query.emission_schema().empty_table())
     return answer(registration, pairs, rows, ticks.at(numbers), ticks.at(instants))
 
 
-def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due) -> pa.Table:
+def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answers:
     """The pairs that come or go; only those are read."""
     # at the first tick of all, what is seen has just come; at others, it was perhaps seen at the one before
     is_beginning = due.first <= due.begins
@@ -144,10 +124,13 @@ def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due)
     else:
         left, right = (side[pairs.match] for side in group.matches.all[2:])
         leaves_at = registration.visible(left, right)[1] + 1
+    answers = answer(registration, pairs, rows, at, at)
+    if answers.gone is not None:
+        rows, enters = rows[~answers.gone], enters[~answers.gone]
     change = _WORDS.take(pa.array(enters.astype(np.int8)))
-    columns = answer(registration, pairs, rows, at, at).columns
-    schema = registration.query.emission_schema()
-    return pa.Table.from_arrays([*columns, change, to_instants(leaves_at[rows])], schema=schema)
+    columns = [*answers.table.columns, change, to_instants(leaves_at[rows])]
+    table = pa.Table.from_arrays(columns, schema=registration.query.emission_schema())
+    return answers._replace(table=table)
 
 
 def _seen(group: JoinGroup, registration: JoinRegistration, ticks: Ticks, match: Ints) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.errors import MuntinError
+from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
 from muntin.join import snapshot
 from muntin.join.answer import lookup
@@ -20,6 +20,7 @@ from muntin.join.side import Keyed
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.operator.admitted import Admitted
 from muntin.operator.clock import Clock
+from muntin.operator.left_out import tell
 from muntin.operator.prepare import evaluate
 from muntin.stream import Stream
 from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
@@ -166,7 +167,11 @@ class JoinOperator:
             raise MuntinError(
                 f"query '{name}' is a join, which is not looked up by key; write WHERE, or filter the answer"
             )
-        return lookup(group, registration, at)
+        table, left_out, _ = lookup(group, registration, at)
+        if left_out.rows and registration.query.fold is not None and not registration.query.keys:
+            raise NoValue(f"query '{name}' has no answer: {left_out.reason}")
+        tell(name, registration, left_out, stacklevel=3)
+        return table
 
     def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
         """The first value of the answer of a join that has one row."""

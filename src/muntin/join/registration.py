@@ -23,6 +23,7 @@ class JoinRegistration:
     known_from: Both = (LONG_AGO, LONG_AGO)  # all matches of events from these times on are kept
     emitted: int = 0  # rows given out by advance
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
+    overflows: int = 0  # rows left out since a value of them does not exist
 
     def hosts(self, query: JoinQuery) -> bool:
         """Whether all that another query needs is kept for this one anyway."""

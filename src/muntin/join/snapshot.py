@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muntin.described import COUNT, WHOLE, Each, Maybe, Misshapen, check_shape
+from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, Misshapen, check_shape
 from muntin.join.registration import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.synopsis.contract import Arrays
@@ -21,6 +21,7 @@ _SHAPE = {
             "known_from": _BOTH,
             "emitted": COUNT,
             "missed": COUNT,
+            "overflows": Absent(COUNT),
         }
     ),
     "groups": [
@@ -53,6 +54,7 @@ def take(operator: JoinOperator) -> tuple[dict[str, Any], dict[str, Any]]:
             "known_from": each.known_from,
             "emitted": each.emitted,
             "missed": each.missed,
+            "overflows": each.overflows,
         }
         for name, each in operator.registrations.items()
     }
@@ -92,7 +94,7 @@ def put(
     for name, told in description["registrations"].items():
         operator.group_of[name].registrations[name] = JoinRegistration(
             queries[name], told["emitted_to"], told["began_at"], _both(told["since"]),
-            _both(told["known_from"]), told["emitted"], told["missed"],
+            _both(told["known_from"]), told["emitted"], told["missed"], told.get("overflows", 0),
         )  # fmt: skip
     saved = Saved(arrays)
     if {told["stream"] for told in description["logs"]} != operator.logs.keys():

@@ -42,6 +42,7 @@ class Found(NamedTuple):
     start: Ints
     end: Ints
     complete: Bools
+    lost: Bools  # which of them have no value
 
 
 class Bundle:
@@ -85,6 +86,7 @@ class Bundle:
         count = len(self._size)
         instant = _rounded(np.full(count, at), self._slide)
         value, valid = np.zeros(count, self._dtype), np.zeros(count, np.bool_)
+        lost = np.zeros(count, np.bool_)
         complete = np.ones(count, np.bool_)
         for reading, asked, row, size, to, slide in self._alike:
             settled = _rounded(instant[row], slide)
@@ -94,11 +96,14 @@ class Bundle:
                 synopsis.refuse_forgotten(located, settled)
                 partials[need.component] = ask(located.lo, located.hi)
                 complete[row] &= located.is_complete(known_since)
-            value[row], valid[row] = reading.aggregate.lower(partials)
-        return Found(value, valid, instant - self._size, instant - self._to, complete)
+            value[row], valid[row], gone = reading.aggregate.lower(partials)
+            if gone is not None:
+                lost[row] = gone
+        return Found(value, valid, instant - self._size, instant - self._to, complete, lost)
 
-    def table(self, at: int | None) -> pa.Table:
-        """One row per query, in the order asked for; integers if all values are, else doubles."""
+    def table(self, at: int | None) -> tuple[pa.Table, tuple[str, ...]]:
+        """One row per query, in the order asked for; integers if all values are, else doubles. And the queries that
+        have no value, which are not in it."""
         found = self.find(0 if at is None else at)
         columns = {
             "query": self.names,
@@ -107,7 +112,10 @@ class Bundle:
             "window_end": to_instants(found.end, at is not None),
             "complete": pa.array(found.complete),
         }
-        return pa.table(columns)
+        table = pa.table(columns)
+        if not found.lost.any():
+            return table, ()
+        return table.filter(pa.array(~found.lost)), tuple(self.names.filter(pa.array(found.lost)).to_pylist())
 
 
 def _reader(shard: Shard, name: str) -> PointReader:

@@ -7,9 +7,12 @@ key that hovers about its threshold enters and leaves as often as it crosses it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
+from muntin.operator.left_out import LeftOut
 from muntin.operator.lookup import answers_at, qualifying
 from muntin.operator.reading import reading_of
 from muntin.operator.shard import Shard
@@ -17,22 +20,39 @@ from muntin.operator.stretch import Stretch
 from muntin.synopsis.contract import Ints
 
 
+class Changes(NamedTuple):
+    """Tables of changes, the keys that qualify at the last instant, and the rows left out."""
+
+    tables: list[pa.Table]
+    inside: Ints
+    left_out: LeftOut
+
+
 def changes_at(
     shard: Shard, name: str, instants: Ints, inside: Ints, stretch: Stretch | None, ids: Ints | None = None
-) -> tuple[list[pa.Table], Ints]:
-    """Tables of changes at each instant, after one at which the keys `inside` qualified; and those that
-    qualify at the last. Only keys among `ids` qualify, if given. O(keys) per instant for the selection,
-    O(changes) for the tables."""
+) -> Changes:
+    """Changes at each instant, after one at which the keys `inside` qualified. Only keys among `ids` qualify, if
+    given. O(keys) per instant for the selection, O(changes) for the tables.
+
+    A key whose row cannot be told, since a value of it does not exist, stays as it was.
+    """
     reading = reading_of(shard, name)
     schema = reading.query.emission_schema()
     tables: list[pa.Table] = []
-    for instant, now in zip(instants, qualifying(shard, name, instants, stretch, ids), strict=True):
+    qualified, unknown, left_out = qualifying(shard, name, instants, stretch, ids)
+    for instant, now, unsure in zip(instants, qualified, unknown, strict=True):
+        if len(unsure):
+            now = np.union1d(now, np.intersect1d(inside, unsure, assume_unique=True))
         changed = np.setxor1d(inside, now, assume_unique=True)
         if len(changed):
             of = changed if reading.keys is not None else None
             answers = answers_at(shard, name, np.array([instant]), of, is_filtered=False)
+            if answers.gone is not None:
+                now = np.setxor1d(now, changed[answers.gone], assume_unique=True)
+                changed = changed[~answers.gone]
+                left_out = left_out.also(answers.left_out)
             enters = np.isin(changed, now, assume_unique=True)
             change = pa.array(np.where(enters, "enter", "leave"), pa.string())
-            tables.append(pa.Table.from_arrays([*answers.columns, change], schema=schema))
+            tables.append(pa.Table.from_arrays([*answers.table.columns, change], schema=schema))
         inside = now
-    return tables, inside
+    return Changes(tables, inside, left_out)

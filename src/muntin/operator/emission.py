@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,15 @@ from muntin.errors import MuntinError
 from muntin.operator.alike import answers_of_alike
 from muntin.operator.candidates import candidates
 from muntin.operator.changes import changes_at
-from muntin.operator.evaluate import Rows, answer
+from muntin.operator.evaluate import Answers, Rows, answer
+from muntin.operator.left_out import NONE, LeftOut, tell
 from muntin.operator.lookup import answers_among, answers_at
 from muntin.operator.reading import Place, Reading, reading_of
 from muntin.operator.registration import Registration
 from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
 from muntin.operator.timed import timed
+from muntin.plan.manager import Placed
 from muntin.synopsis.contract import Bools, Found, Ints
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.moves import CountsEvents
@@ -53,21 +55,22 @@ class _Due:
     inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the last instant answered
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
+    left_out: LeftOut = NONE  # rows of which a value does not exist
 
     def take(
         self, shard: Shard, instants: Ints, stretch: Stretch | None, among: Candidates | None = None
     ) -> None:
-        """Add answers, among some keys or of all in a stretch; a window that has none (a sum beyond 64 bits)
-        must not hold up any other."""
+        """Add answers, among some keys or of all in a stretch; a window that has none must not hold up any other."""
         try:
             if self.inside is not None:
                 ids = None if among is None else among.ids
-                tables, self.inside = changes_at(shard, self.name, instants, self.inside, stretch, ids)
-                self.tables += tables
+                changes = changes_at(shard, self.name, instants, self.inside, stretch, ids)
+                self.inside, self.left_out = changes.inside, self.left_out.also(changes.left_out)
+                self.tables += changes.tables
             elif among is not None:
-                self.tables.append(answers_among(shard, self.name, instants, among))
+                self.add(answers_among(shard, self.name, instants, among))
             else:
-                self.tables.append(answers_at(shard, self.name, instants, stretch=stretch))
+                self.add(answers_at(shard, self.name, instants, stretch=stretch))
         except (MuntinError, pa.ArrowException) as error:
             if len(instants) > 1:
                 for instant in instants:
@@ -76,6 +79,11 @@ class _Due:
             self.missed += 1
             end = np.datetime64(int(instants[0]), "us")
             self.complaints.append(f"has no answer for the window that closed at {end}: {error}")
+
+    def add(self, answers: Answers) -> None:
+        self.tables.append(answers.table)
+        if answers.left_out.rows:
+            self.left_out = self.left_out.also(answers.left_out)
 
 
 def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
@@ -114,6 +122,8 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
     for due in dues:
         for complaint in due.complaints:
             warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=4)
+        shard.overflows += due.left_out.rows
+        tell(due.name, due.registration, due.left_out, stacklevel=4)
     return answers
 
 
@@ -151,8 +161,11 @@ def _due(shard: Shard, name: str, registration: Registration, after: int, until:
     begin = (after // query.slide + missed + 1) * query.slide
     instants = np.arange(begin, until + 1, query.slide)
     if query.keys and len(instants):  # a keyed query has nothing to say of silence
-        presence = shard.manager.placements[name].presence
-        holds = np.logical_or.reduce([held(number, each.window, instants) for number, each in presence])
+        placement = shard.manager.placements[name]
+        read: Iterable[Placed] = placement.presence
+        if query.emits_changes:  # who could not leave for want of a value does once every window is empty
+            read = [each for each in placement.all() if each[1].window.is_time] or read
+        holds = np.logical_or.reduce([held(number, each.window, instants) for number, each in read])
         if query.emits_changes:  # in the first window of a silence everyone leaves
             holds[1:] |= holds[:-1].copy()
             holds[0] = True
@@ -280,14 +293,14 @@ def _due_by_count(shard: Shard, name: str, registration: Registration, until: in
         due.missed += 1
         due.complaints.append(f"has lost windows that closed {_LONG_AGO}")
     try:
-        due.tables.append(_answer_moves(shard, name, after, until))
+        due.add(_answer_moves(shard, name, after, until))
     except (MuntinError, pa.ArrowException) as error:
         due.missed += 1
         due.complaints.append(f"has no answer for the windows that closed: {error}")
     return due
 
 
-def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.Table:
+def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> Answers:
     """Answers of windows that closed by count."""
     reading = reading_of(shard, name)
     width = reading.width
@@ -296,7 +309,7 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> pa.
     assert isinstance(counted, CountsEvents)
     moves = counted.moves(demand.window.slide, after, until, width)
     if not len(moves.slot):
-        return reading.schema.empty_table()
+        return Answers(reading.schema.empty_table())
 
     def find(place: Place) -> Found:
         def count(synopsis: Any) -> Found:

@@ -14,14 +14,17 @@ import pyarrow as pa
 from muntin.aggregate.approximate import ItemAggregate
 from muntin.answer import to_arrow, to_instants
 from muntin.band import Band
+from muntin.errors import NoValue
 from muntin.expression import Expression
 from muntin.kernels.bands import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.operator.items import lower_items
+from muntin.operator.left_out import NONE, LeftOut, Values, either, evaluate_each, explained, no_sum
 from muntin.operator.ranked import Ranked, plain_numbers
 from muntin.operator.reading import CallReading, Place, Reading
 from muntin.synopsis.contract import Bools, Found, Ints
 
+_NO_SLOTS = np.zeros(0, np.int64)
 # a look-up of a window in a group, at the instants (or counts) at hand
 Finder = Callable[[Place], Found]
 # makes a thing unless it was made before for the same `Hashable`
@@ -47,6 +50,14 @@ class Rows:
         return np.tile(np.arange(self.width), len(self.instants)) if kept is None else kept % self.width
 
 
+class Answers(NamedTuple):
+    """Rows of an answer; of those that were due, `gone` are left out since a value does not exist, None if none is."""
+
+    table: pa.Table
+    left_out: LeftOut = NONE
+    gone: Bools | None = None
+
+
 def always(what: Hashable, make: Callable[[], Any]) -> Any:
     """For answers that share nothing with others."""
     return make()
@@ -54,9 +65,9 @@ def always(what: Hashable, make: Callable[[], Any]) -> Any:
 
 def answer(reading: Reading, rows: Rows, find: Finder,
            texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
-           ) -> pa.Table:  # fmt: skip
+           ) -> Answers:  # fmt: skip
     """Answers of a query for all slots of `rows` whose key is present and passes HAVING, or for all of
-    them if it is not to be `filtered`.
+    them if it is not to be `filtered`; without those of which a value does not exist.
 
     Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
@@ -65,22 +76,26 @@ def answer(reading: Reading, rows: Rows, find: Finder,
     chosen = select(reading, rows, found, texts, once, is_filtered)
     if reading.query.having is not None or not is_filtered:
         once = always  # of this query alone from here on
-    return tabulate(reading, rows, found, chosen, once)
+    answers = tabulate(reading, rows, found, chosen, once)
+    return (
+        answers._replace(left_out=chosen.left_out.also(answers.left_out)) if chosen.left_out.rows else answers
+    )
 
 
 def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
                     texts: Mapping[Expression, Dictionary], once: Once) -> list[pa.Table]:  # fmt: skip
     """Answers of queries that are as this one but for the band their HAVING lets pass: rows are made for all
-    of them at once, and each has its part of them."""
+    of them at once, and each has its part of them. NoValue if one has to be left out."""
     assert reading.compared is not None
     found = [find(place) for place in reading.places]
-    (kept, columns, place), which = _before_having(reading, found, texts, once)
-    if kept is not None and not len(kept):
+    chosen, which = _before_having(reading, found, texts, once)
+    if chosen.kept is not None and not len(chosen.kept):
         return [reading.schema.empty_table()] * len(bands)
-    ranked = _ranked(columns[reading.compared], which[reading.compared], once)
+    _refuse_lost(reading, chosen)
+    ranked = _ranked(chosen.columns[reading.compared], which[reading.compared], once)
     passing = [ranked.within(band) for band in bands]
     edges = np.cumsum([0, *map(len, passing)])
-    return _cut(reading, rows, found, Selected(kept, columns, place), np.concatenate(passing), edges)
+    return _cut(reading, rows, found, chosen, np.concatenate(passing), edges)
 
 
 class Slots(NamedTuple):
@@ -94,11 +109,12 @@ class Slots(NamedTuple):
 def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found: Found,
                      texts: Mapping[Expression, Dictionary]) -> list[pa.Table]:  # fmt: skip
     """Answers of queries that are as this one but for their slots and the band their HAVING lets pass;
-    O(slots of all), in one pass."""
+    O(slots of all), in one pass. NoValue if one has to be left out."""
     assert reading.compared is not None
     chosen, _ = _before_having(reading, [found], texts, always)
     if chosen.kept is not None and not len(chosen.kept):
         return [reading.schema.empty_table()] * len(asked)
+    _refuse_lost(reading, chosen)
     compared = chosen.columns[reading.compared]
     begin, end = (np.array(side) for side in zip(*((each.begin, each.end) for each in asked), strict=True))
     if chosen.kept is not None:
@@ -119,17 +135,25 @@ def _cut(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected,
     """Those of the chosen that pass, tabulated at once, and cut where the next query's begin."""
     taken = pa.array(passing)
     kept = passing if chosen.kept is None else chosen.kept[passing]
-    chosen = Selected(kept, [column.take(taken) for column in chosen.columns], chosen.place)
-    table = tabulate(reading, rows, found, chosen, always)
+    chosen = chosen._replace(kept=kept, columns=[column.take(taken) for column in chosen.columns])
+    table, left_out, _ = tabulate(reading, rows, found, chosen, always)
+    if left_out.rows:
+        raise NoValue(left_out.reason)
     return [table.slice(lo, hi - lo) for lo, hi in pairwise(edges.tolist())]
 
 
-def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> pa.Table:
-    """Slots that were chosen, as answers."""
+def _refuse_lost(reading: Reading, chosen: Selected) -> None:
+    for call, lost in zip(reading.query.calls, chosen.lost, strict=True):
+        if lost is not None:
+            raise NoValue(no_sum(call))
+
+
+def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> Answers:
+    """Slots that were chosen, as answers; without those of which a value does not exist."""
     query, keys = reading.query, reading.keys
-    kept, columns, place = chosen
+    kept, columns, place = chosen.kept, chosen.columns, chosen.place
     if kept is not None and not len(kept):
-        return reading.schema.empty_table()
+        return Answers(reading.schema.empty_table())
     presence = [found[part.place] for part in reading.presence]
     key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
     named: dict[str, pa.Array] = {}
@@ -137,14 +161,49 @@ def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selec
         named = {f"${i}": column for i, column in enumerate(columns)}
         named |= {key.name: column for key, column in zip(query.keys, key_columns, strict=True)}
     values = [
-        columns[output] if isinstance(output, int) else output.evaluate(named) for output in reading.outputs
+        Values(columns[output], chosen.lost[output])
+        if isinstance(output, int)
+        else evaluate_each(output, named)
+        for output in reading.outputs
     ]
     bounds = once(("bounds", place, query.window is None), partial(_bounds, reading, presence, rows, kept))
     complete = once(
         ("complete", place, tuple(map(id, found)), reading.same_places),
         partial(_complete, reading, found, kept, len(bounds[0]), once),
     )
-    return pa.Table.from_arrays([*key_columns, *values, *bounds, complete], schema=reading.schema)
+    made = [each.column for each in values]
+    table = pa.Table.from_arrays([*key_columns, *made, *bounds, complete], schema=reading.schema)
+    gone, reason = _gone(reading, chosen, values)
+    if gone is None:
+        return Answers(table)
+    return Answers(table.filter(pa.array(~gone)), LeftOut(int(gone.sum()), reason), gone)
+
+
+def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple[Bools | None, str]:
+    """The rows for which one of the outputs has no value, and why."""
+    gone, reason = None, ""
+    for output, each in zip(reading.outputs, values, strict=True):
+        lost, why = each.lost, each.reason
+        if isinstance(output, Expression):
+            unknown, no_call = _lost_of(reading, output, chosen.lost)
+            lost, why = either(unknown, lost), no_call or why
+        elif lost is not None:
+            why = no_sum(reading.query.calls[output])
+        if lost is not None and lost.any():
+            gone, reason = either(gone, lost), reason or explained(why, reading.query.calls)
+    return gone, reason
+
+
+def _lost_of(
+    reading: Reading, expression: Expression, lost: Sequence[Bools | None]
+) -> tuple[Bools | None, str]:
+    """The rows for which one of the calls that an expression reads has no value, and why."""
+    found, reason = None, ""
+    if any(each is not None for each in lost):  # seldom
+        for number in (int(name[1:]) for name in expression.columns if name[0] == "$"):
+            if lost[number] is not None:
+                found, reason = either(found, lost[number]), reason or no_sum(reading.query.calls[number])
+    return found, reason
 
 
 class Selected(NamedTuple):
@@ -152,27 +211,46 @@ class Selected(NamedTuple):
 
     kept: Ints | None
     columns: list[pa.Array]
+    lost: list[Bools | None]  # for each call, where it has no value; None: nowhere
     place: Hashable  # what identifies the slots before HAVING
+    unknown: Ints = _NO_SLOTS  # those of which HAVING has no value: they are not kept
+    reason: str = ""  # why it has none
+
+    @property
+    def left_out(self) -> LeftOut:
+        return LeftOut(len(self.unknown), self.reason)
 
 
 def select(reading: Reading, rows: Rows, found: Sequence[Found],
            texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
     """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
     chosen, which = _before_having(reading, found, texts, once, is_filtered)
-    kept, columns, place = chosen
-    if reading.query.having is None or not is_filtered or (kept is not None and not len(kept)):
+    kept, having = chosen.kept, reading.query.having
+    if having is None or not is_filtered or (kept is not None and not len(kept)):
         return chosen
+    unknown, reason = _lost_of(reading, having, chosen.lost)
     if reading.compared is None:
-        passing = np.flatnonzero(_passing(reading, columns, rows, kept))
-    else:
-        ranked = _ranked(columns[reading.compared], which[reading.compared], once)
-        assert reading.query.having.band is not None
-        passing = ranked.within(reading.query.having.band)
-    if len(passing) < (len(rows) if kept is None else len(kept)):
-        taken = pa.array(passing)
-        columns = [column.take(taken) for column in columns] if len(passing) else []
-        kept = passing if kept is None else kept[passing]
-    return Selected(kept, columns, place)
+        verdict = _passing(reading, chosen.columns, rows, kept)
+        if verdict.lost is not None:
+            unknown, reason = either(unknown, verdict.lost), reason or verdict.reason
+        passes = np.asarray(verdict.column.fill_null(False))
+        passing = np.flatnonzero(passes if unknown is None else passes & ~unknown)
+    else:  # what has no value is NULL there, and in no band
+        ranked = _ranked(chosen.columns[reading.compared], which[reading.compared], once)
+        assert having.band is not None
+        passing = ranked.within(having.band)
+    if unknown is not None:
+        slots = np.flatnonzero(unknown)
+        reason = explained(reason, reading.query.calls)
+        chosen = chosen._replace(unknown=slots if kept is None else kept[slots], reason=reason)
+    if len(passing) == (len(rows) if kept is None else len(kept)):
+        return chosen
+    taken = pa.array(passing)
+    return chosen._replace(
+        kept=passing if kept is None else kept[passing],
+        columns=[column.take(taken) for column in chosen.columns] if len(passing) else [],
+        lost=[None if each is None else each[passing] for each in chosen.lost],
+    )
 
 
 def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary],
@@ -183,12 +261,15 @@ def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expr
     if reading.query.keys and is_filtered:
         kept = once(("present", place), partial(_present, reading, found))
     columns: list[pa.Array] = []
+    losts: list[Bools | None] = []
     which: list[Hashable] = []
     for call in reading.calls if kept is None or len(kept) else ():
         parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
         which.append((place, is_filtered, call.aggregate.name, parts))
-        columns.append(once(("lower", which[-1]), partial(_lower, call, found, kept, texts)))
-    return Selected(kept, columns, place), which
+        column, lost = once(("lower", which[-1]), partial(_lower, call, found, kept, texts))
+        columns.append(column)
+        losts.append(lost)
+    return Selected(kept, columns, losts, place), which
 
 
 def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
@@ -204,22 +285,22 @@ def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:
 
 def _lower(
     call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
-) -> pa.Array:
-    """Answers of one call for the slots that are kept; O(kept)."""
+) -> tuple[pa.Array, Bools | None]:
+    """Answers of one call for the slots that are kept, and where there is none, NULL meanwhile; O(kept)."""
     partials = {part.need.component: found[part.place].partials[part.need] for part in call.parts}
     if kept is not None:
         partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
     if isinstance(call.aggregate, ItemAggregate):
         ((counts,),) = partials.values()
-        return lower_items(call, counts.tolist(), texts)
-    value, valid = call.aggregate.lower(partials)
+        return lower_items(call, counts.tolist(), texts), None
+    value, valid, lost = call.aggregate.lower(partials)
     if call.text is not None:
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
-        return texts[call.text].values.take(codes).cast(call.type)
-    return to_arrow(value, valid, call.type)
+        return texts[call.text].values.take(codes).cast(call.type), None
+    return to_arrow(value, valid, call.type), lost
 
 
-def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: Ints | None) -> Bools:
+def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: Ints | None) -> Values:
     """Which of the kept slots pass HAVING."""
     query, keys, having = reading.query, reading.keys, reading.query.having
     assert having is not None
@@ -229,7 +310,7 @@ def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: In
     count = len(rows) if kept is None else len(kept)
     # an expression without a column takes the length from something
     named = named or {"$": pa.array(np.zeros(count, np.int64))}
-    return np.asarray(having.evaluate(named).fill_null(False))
+    return evaluate_each(having, named)
 
 
 def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints | None) -> list[pa.Array]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.errors import MuntinError
+from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
 from muntin.operator.candidates import candidates
-from muntin.operator.evaluate import Finder, Rows, always, answer, select
+from muntin.operator.evaluate import Answers, Finder, Rows, always, answer, select
 from muntin.operator.key_point import UNREAD, key_reader_of
+from muntin.operator.left_out import NONE, LeftOut, explained, tell
 from muntin.operator.point import reader_of
 from muntin.operator.reading import Place, Reading, reading_of
 from muntin.operator.shard import Shard
@@ -25,19 +26,40 @@ from muntin.synopsis.key_finder import Candidates
 
 
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:
-    """Answers at one instant: `at`, or just after the greatest event time seen."""
+    """Answers at one instant: `at`, or just after the greatest event time seen.
+
+    A row of which a value does not exist is left out, with a warning; if it is the only one asked for, it is refused.
+    """
     if key is None and (reader := reader_of(shard, name)):
         meter = shard.meter
         meter.singles += 1
-        if meter.singles < meter.next_timed:
-            return reader.table(at)
-        return timed_single(shard, name, lambda reader: reader.table(at))
+        try:
+            if meter.singles < meter.next_timed:
+                return reader.table(at)
+            return timed_single(shard, name, lambda reader: reader.table(at))
+        except NoValue as error:
+            raise _no_answer(name, key, explained(str(error), reader.query.calls)) from error
+    table, left_out, _ = _all_or_some(shard, name, key, at)
+    if left_out.rows:
+        registration = shard.registrations[name]
+        if not registration.query.keys or (key is not None and not isinstance(key, list)):
+            raise _no_answer(name, key, left_out.reason)
+        tell(name, registration, left_out, stacklevel=4)
+    return table
+
+
+def _no_answer(name: str, key: Any, reason: str) -> NoValue:
+    whose = "" if key is None else f" for the key {key!r}"
+    return NoValue(f"query '{name}' has no answer{whose}: {reason}")
+
+
+def _all_or_some(shard: Shard, name: str, key: Any, at: int | None) -> Answers:
     query = shard.registrations[name].query
     ids = None if key is None else _ids_of(shard, query, key)
     instant = at if at is not None else shard.now_of(name)
     if instant is None:
         return (
-            query.answer_schema().empty_table()
+            Answers(query.answer_schema().empty_table())
             if query.keys
             else answers_at(shard, name, np.zeros(1, np.int64), is_started=False)
         )
@@ -53,14 +75,20 @@ def value(shard: Shard, name: str, key: Any = None, at: int | None = None) -> An
     if key is None and (reader := reader_of(shard, name)):
         meter = shard.meter
         meter.singles += 1
-        if meter.singles < meter.next_timed:
-            return reader.value(at)
-        return timed_single(shard, name, lambda reader: reader.value(at))
+        try:
+            if meter.singles < meter.next_timed:
+                return reader.value(at)
+            return timed_single(shard, name, lambda reader: reader.value(at))
+        except NoValue as error:
+            raise _no_answer(name, key, explained(str(error), reader.query.calls)) from error
     query = shard.registrations[name].query
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
     if key is not None and (key_reader := key_reader_of(shard, name)):
-        found = key_reader.value(key, at)
+        try:
+            found = key_reader.value(key, at)
+        except NoValue as error:
+            raise _no_answer(name, key, str(error)) from error
         if found is not UNREAD:
             return found
     table = lookup(shard, name, key, at)
@@ -76,47 +104,63 @@ def answers_at(
     stretch: Stretch | None = None,
     is_started: bool = True,
     is_filtered: bool = True,
-) -> pa.Table:
+) -> Answers:
     """Answers at several instants, in order; for the keys `ids`, or all; without those that are absent or
-    do not pass HAVING, if it is `filtered`.
+    do not pass HAVING, if it is `filtered`, and without those of which a value does not exist.
 
     In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
     reading = reading_of(shard, name)
     rows, find = look(shard, reading, instants, ids, stretch, is_started)
     if rows.width == 0:
-        return reading.schema.empty_table()
+        return Answers(reading.schema.empty_table())
     if stretch is None or not is_filtered:
         return answer(reading, rows, find, shard.texts, always, is_filtered)
     make = partial(answer, reading, rows, find, shard.texts, stretch.once)
     return stretch.once(("answers", reading.same_answers, id(instants)), make)
 
 
-def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> pa.Table:
+def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> Answers:
     """Answers at one instant of those among some keys that pass HAVING; within its tolerance, if it has one:
     then only keys that the index says nothing about are verified."""
     if shard.registrations[name].query.tolerance is None:
         return answers_at(shard, name, instants, found.ids)
-    verified = found.fresh
+    verified, unsure = found.fresh, NONE
     if len(verified):
-        (verified,) = qualifying(shard, name, instants, None, verified)
+        told = qualifying(shard, name, instants, None, verified)
+        (verified,), unsure = told.ids, told.left_out
     ids = np.union1d(np.setdiff1d(found.ids, found.fresh, assume_unique=True), verified)
-    return answers_at(shard, name, instants, ids, is_filtered=False)
+    answers = answers_at(shard, name, instants, ids, is_filtered=False)
+    return answers._replace(left_out=unsure.also(answers.left_out))
+
+
+class Qualifying(NamedTuple):
+    """At each instant, the keys that pass HAVING and those of which it has no value; ascending."""
+
+    ids: list[Ints]
+    unknown: list[Ints]
+    left_out: LeftOut
 
 
 def qualifying(
     shard: Shard, name: str, instants: Ints, stretch: Stretch | None, ids: Ints | None
-) -> list[Ints]:
-    """The keys that qualify at each instant, ascending; without keys, 0 if the query has an answer."""
+) -> Qualifying:
+    """The keys that qualify at each instant; without keys, 0 if the query has an answer."""
     reading = reading_of(shard, name)
     rows, find = look(shard, reading, instants, ids, stretch)
     if not rows.width:
-        return [np.zeros(0, np.int64) for _ in instants]
+        nobody = [np.zeros(0, np.int64) for _ in instants]
+        return Qualifying(nobody, nobody, NONE)
     found = [find(place) for place in reading.places]
     once = always if stretch is None else stretch.once
-    kept = select(reading, rows, found, shard.texts, once).kept
-    slots = np.arange(len(rows)) if kept is None else kept
-    edges = np.searchsorted(slots, np.arange(len(instants) + 1) * rows.width)
+    chosen = select(reading, rows, found, shard.texts, once)
+    slots = np.arange(len(rows)) if chosen.kept is None else chosen.kept
+    return Qualifying(_by_instant(rows, slots), _by_instant(rows, chosen.unknown), chosen.left_out)
+
+
+def _by_instant(rows: Rows, slots: Ints) -> list[Ints]:
+    """The keys of some slots, instant by instant."""
+    edges = np.searchsorted(slots, np.arange(len(rows.instants) + 1) * rows.width)
     return [rows.ids(slots[lo:hi]) for lo, hi in pairwise(edges)]
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from muntin.aggregate.sum import TOO_LARGE
 from muntin.operator import snapshot
 from muntin.operator.backfill import Backfill
 from muntin.operator.bundle import Bundle
 from muntin.operator.emission import emit, skip
+from muntin.operator.left_out import LeftOut, tell
 from muntin.operator.lookup import lookup, value
 from muntin.operator.registration import Registration
 from muntin.operator.shard import Shard
@@ -77,7 +80,10 @@ class Operator:
         seams = [self.shard.now_of(name) for name in names] if self.shard.clock.now is None else []
         known = [seam for seam in seams if seam is not None]
         instant = max(known, default=self.shard.clock.now) if at is None else at
-        return timed_many(self.shard, names, lambda: self._bundle(names).table(instant))
+        table, lost = timed_many(self.shard, names, lambda: self._bundle(names).table(instant))
+        for name, rows in Counter(lost).items():
+            tell(name, self.shard.registrations[name], LeftOut(rows, TOO_LARGE), stacklevel=3)
+        return table
 
     def _bundle(self, names: tuple[str, ...]) -> Bundle:
         bundles = self.shard.prepared.bundles

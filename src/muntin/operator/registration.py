@@ -33,6 +33,7 @@ class Registration:
     owes: bool = field(init=False)  # whether past instants must be kept for it
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
     history: History | None = None  # that it was filled from
+    overflows: int = 0  # rows left out since a value of them does not exist
 
     def __post_init__(self) -> None:
         query = self.query

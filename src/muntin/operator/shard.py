@@ -58,6 +58,7 @@ class Shard:
         self.clock = Clock(stream.delay)
         self.manager = WindowManager()
         self.registrations: dict[str, Registration] = {}
+        self.overflows = 0  # rows that `advance` has left out, of all queries there ever were
         self.stores: dict[StoreId, Store] = {}
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}

@@ -37,6 +37,7 @@ _SHAPE = {
             "emitted_to": Maybe(WHOLE),
             "emitted": COUNT,
             "missed": COUNT,
+            "overflows": Absent(COUNT),
             "history": Absent(Maybe((WHOLE, WHOLE))),
             "groups": [COUNT],
         }
@@ -54,6 +55,7 @@ def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
             "emitted_to": each.emitted_to,
             "emitted": each.emitted,
             "missed": each.missed,
+            "overflows": each.overflows,
             "history": each.history,
             "groups": [number for number, _ in shard.manager.placements[name].all()],
         }
@@ -111,7 +113,12 @@ def put(shard: Shard, description: dict[str, Any], arrays: dict[str, Any], queri
     )
     shard.registrations = {
         name: Registration(
-            queries[name], each["emitted_to"], each["emitted"], missed=each["missed"], history=_history(each)
+            queries[name],
+            each["emitted_to"],
+            each["emitted"],
+            missed=each["missed"],
+            history=_history(each),
+            overflows=each.get("overflows", 0),
         )
         for name, each in registrations.items()
     }

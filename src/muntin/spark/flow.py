@@ -120,6 +120,7 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
             F.sum("events").alias("events"),
             F.sum("late").alias("late"),
             F.sum("answers").alias("answers"),
+            F.sum("overflows").alias("overflows"),
             F.max("greatest").alias("greatest"),
             F.sum("state_bytes").alias("state_bytes"),
         )

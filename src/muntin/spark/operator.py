@@ -35,6 +35,7 @@ class ShardOperator:
         self._stream = job.stream_of(route)
         self._parsed = _PARSED.setdefault((job.fingerprint, route.name), {})
         self._operator = Operator(self._stream, NO_LIMIT, adaptive=False)
+        self._told_overflows = 0
 
     @property
     def queries(self) -> dict[str, str]:
@@ -65,6 +66,11 @@ class ShardOperator:
                 events = events.append_column(field, pa.nulls(events.num_rows, field.type))
         return events
 
+    def take_overflows(self) -> int:
+        """How many rows have been left out since the last time, since a value of them does not exist."""
+        before, self._told_overflows = self._told_overflows, self._operator.shard.overflows
+        return self._told_overflows - before
+
     def advance(self, greatest: int) -> dict[str, pa.Table]:
         """The answers that are final now that the stream has come as far as `greatest`."""
         self._see(greatest)
@@ -78,6 +84,7 @@ class ShardOperator:
         """As `advance`, when the answers have been given out already."""
         self._see(greatest)
         self._operator.skip(greatest - self._delay)
+        self.take_overflows()  # they were told of by whoever gave the answers out
 
     def _see(self, greatest: int) -> None:
         # what a query registered later can know begins where the whole stream is, not where this shard is

@@ -60,7 +60,7 @@ class ShardProcessor(StatefulProcessor):
         for row in emitted_rows(
             self._job, int(key[0]), answers, refusals if is_first and bucket == 0 else {},
             events=sum(row["events"] for row in given), late=late if is_first else 0,
-            greatest=head.greatest, state_bytes=operator.nbytes(),
+            overflows=operator.take_overflows(), greatest=head.greatest, state_bytes=operator.nbytes(),
         ):  # fmt: skip
             yield Row(**dict(zip(EMITTED_SCHEMA.names, row, strict=True)))
 

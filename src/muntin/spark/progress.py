@@ -21,6 +21,7 @@ class Progress:
     events: int
     late: int
     answers: int
+    overflows: int  # answers left out since a value of them does not exist
     seconds: float
     state_bytes: int  # of all shards, in memory
     latest: datetime | None  # event time
@@ -33,9 +34,10 @@ class Progress:
 
     def __str__(self) -> str:
         late = f", {self.late:,} late" if self.late else ""
+        lost = f" ({self.overflows:,} left out: they have no value)" if self.overflows else ""
         lag = f", lag {self.lag.total_seconds():,.1f} s" if self.lag is not None else ""
         return (
-            f"batch {self.batch}: {self.events:,} events{late} at {self.rate:,.0f}/s, {self.answers:,} answers, "
+            f"batch {self.batch}: {self.events:,} events{late} at {self.rate:,.0f}/s, {self.answers:,} answers{lost}, "
             f"{self.state_bytes / 2**20:,.1f} MB of state{lag}"
         )
 
@@ -55,6 +57,7 @@ def progress_of(reported: Any) -> Progress | None:
         events=told["events"] or 0,
         late=told["late"] or 0,
         answers=told["answers"] or 0,
+        overflows=told["overflows"] or 0,
         seconds=(reported.durationMs or {}).get("triggerExecution", 0) / 1000,
         state_bytes=told["state_bytes"] or 0,
         latest=latest,

@@ -23,6 +23,7 @@ from muntin.aggregate.approximate import (
     ItemAggregate,
 )
 from muntin.answer import to_arrow
+from muntin.errors import NoValue
 from muntin.operator.reading import answer_type
 from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
@@ -70,7 +71,8 @@ def _summary_text(call: Call, shards: int) -> str:
 
 
 def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
-    """The answer of one window, if HAVING lets it pass, from what the shards said of it: a row each."""
+    """The answer of one window, if HAVING lets it pass and all its values exist, from what the shards said of it: a
+    row each."""
     merged: dict[str, Summary] = {
         text: merge_summaries(parts[name].to_pylist()) for text, name in _summaries(query, shards).items()
     }
@@ -78,9 +80,12 @@ def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
         f"${number}": _lower(call, merged[_summary_text(call, shards)])
         for number, call in enumerate(query.calls)
     }
-    if query.having is not None and not query.having.evaluate(named)[0].as_py():
+    try:
+        if query.having is not None and not query.having.evaluate(named)[0].as_py():
+            return query.answer_schema().empty_table()
+        values = [output.expression.evaluate(named) for output in query.outputs]
+    except (NoValue, pa.ArrowException):  # a value does not exist
         return query.answer_schema().empty_table()
-    values = [output.expression.evaluate(named) for output in query.outputs]
     bounds = [parts[side].combine_chunks()[:1] for side in ("window_start", "window_end")]
     complete = pa.array([all(parts["complete"].to_pylist())])
     return pa.Table.from_arrays([*values, *bounds, complete], schema=query.answer_schema())
@@ -91,7 +96,7 @@ def _lower(call: Call, summary: Summary) -> pa.Array:
     aggregate, kind = AGGREGATES[call.function], answer_type(call)
     (need,) = needs_of(call)
     if isinstance(summary, QuantileSummary):
-        value, valid = aggregate.lower({need.component: partials_of([need], [summary])[need]})
+        value, valid, _ = aggregate.lower({need.component: partials_of([need], [summary])[need]})
         return to_arrow(value, valid, kind)
     if isinstance(aggregate, ApproxCount):
         return pa.array([aggregate.read(summary.counts, _place(call, summary))], kind)

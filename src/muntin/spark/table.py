@@ -29,6 +29,7 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         operator.register(route.queries)
         told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
         for answers in _run_shard(job, operator, some, told):
+            told["overflows"] = operator.take_overflows()
             for row in emitted_rows(job, shard, answers, {}, **told):
                 yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
             told["events"] = 0

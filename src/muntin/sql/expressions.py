@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from muntin.band import Band
-from muntin.errors import MuntinError, nearest
+from muntin.errors import NoValue, nearest
 from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
 from muntin.sql.casts import CASTS
@@ -147,7 +147,7 @@ def _evaluate(term: Term, columns: Columns) -> pa.Array:
     try:
         value = term.run(columns)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise MuntinError(f"{term.sql}: {reason(error)}") from error
+        raise NoValue(f"{term.sql}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
 
 

@@ -133,7 +133,7 @@ class KeyFinder:
         value = partial[0]
         if isinstance(self._index, StaircaseIndex):
             self._index.add(key, at, value)
-        elif reason := _why_no_amounts(value):
+        elif reason := _why_no_amounts(*partial):
             self.refused, self._refused_until, self._index = reason, settled, None
             return
         else:
@@ -148,12 +148,16 @@ class KeyFinder:
         return CollectiveIndex("sum", self._parts, form)  # type: ignore[arg-type]
 
 
-def _why_no_amounts(value: Array) -> str | None:
+def _why_no_amounts(value: Array, shadow: Array | None = None) -> str | None:
+    """`shadow` is what sums of integers would be if they could not overflow."""
     if not len(value):
         return None
     if not (bool(np.isfinite(value).all()) and value.min() >= 0):
         return "a sum of numbers below 0, or that are none, cannot be indexed"
-    return "numbers this large cannot be indexed" if value.dtype == np.int64 and value.max() > _MOST else None
+    if value.dtype != np.int64:
+        return None
+    is_large = value.max() > _MOST or (shadow is not None and np.abs(shadow).max() > _MOST)
+    return "numbers this large cannot be indexed" if is_large else None
 
 
 def unit_for(need: Need, low: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pyarrow.compute as pc
 
 from muntin.answer import to_instants
 from muntin.archive import View
+from muntin.errors import NoValue
+from muntin.join.answer import select_pairs
 from muntin.join.fold_pairs import fold_pairs
+from muntin.operator.left_out import NONE, LeftOut, evaluate_each
 from muntin.view_query import ViewSelect
 
 _LENGTH = "#"  # stands for the columns of results of which none is read
@@ -21,18 +25,34 @@ def make_answer(view: View, rows: pa.Table, select: ViewSelect, complete: bool) 
     rows = rows if select.sizes is None else view.inside(rows, select.sizes)
     columns = {name: rows.column(name).combine_chunks() for name in select.view.columns.names}
     columns[_LENGTH] = pa.array(np.arange(rows.num_rows))
+    left_out = NONE
     if select.where is not None and rows.num_rows:
-        passing = pa.array(np.flatnonzero(np.asarray(select.where.evaluate(columns).fill_null(False))))
-        columns = {name: column.take(passing) for name, column in columns.items()}
+        passing, lost, reason = evaluate_each(select.where, columns)
+        left_out = NONE if lost is None else LeftOut(int(lost.sum()), reason)
+        columns = {name: column.filter(passing) for name, column in columns.items()}
     now = view.now if view.now is not None else 1
     if select.fold is None:
-        values = [output.expression.evaluate(columns) for output in select.outputs]
+        values, _, more = select_pairs(select.outputs, columns, None)
         names = [output.name for output in select.outputs]
     else:
         seen = {name: columns[name] for name in select.fold.stream.schema.names if not name.startswith("#")}
-        table = fold_pairs(select.fold, seen, np.full(len(columns[_LENGTH]), now), np.array([now]))
+        table, more, _ = fold_pairs(select.fold, seen, np.full(len(columns[_LENGTH]), now), np.array([now]))
         values, names = table.columns[:-3], table.column_names[:-3]
+    _tell(select, left_out.also(more))
     return _first_rows(_with_bounds(values, names, view, select, complete), select)
+
+
+def _tell(select: ViewSelect, left_out: LeftOut) -> None:
+    """Warn of rows left out; if there is only one row, it is refused."""
+    if not left_out.rows:
+        return
+    if select.fold is not None and not select.keys:
+        raise NoValue(f"the view has no answer: {left_out.reason}")
+    warnings.warn(
+        f"{left_out.rows:,} rows of the view are left out, for which there is no value: {left_out.reason}",
+        RuntimeWarning,
+        stacklevel=6,
+    )
 
 
 def read_results(view: View, select: ViewSelect) -> pa.Table:

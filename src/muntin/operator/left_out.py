@@ -1,0 +1,104 @@
+"""Rows left out: those of an answer for which a value does not exist, so that no other row goes with them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.errors import NoValue
+from muntin.expression import Expression
+from muntin.query import Call
+from muntin.synopsis.contract import Bools
+
+_CALL = re.compile(r"\$(\d+)")
+
+
+class LeftOut(NamedTuple):
+    """How many rows are left out, and why the first of them is."""
+
+    rows: int = 0
+    reason: str = ""
+
+    def also(self, other: LeftOut) -> LeftOut:
+        """Both of them."""
+        return LeftOut(self.rows + other.rows, self.reason or other.reason)
+
+
+NONE = LeftOut()
+
+
+class Counts(Protocol):
+    """Whoever counts the rows of a query that were left out."""
+
+    overflows: int
+
+
+class Values(NamedTuple):
+    """An expression for some rows: `lost` are the rows for which it has no value, None if it has one for all."""
+
+    column: pa.Array
+    lost: Bools | None = None
+    reason: str = ""
+
+
+def evaluate_each(expression: Expression, columns: Mapping[str, pa.Array]) -> Values:
+    """An expression for rows of which some may have no value; O(rows), and O(log rows) evaluations for each
+    that has none."""
+    try:
+        return Values(expression.evaluate(columns))
+    except (NoValue, pa.ArrowException) as error:
+        count = len(next(iter(columns.values())))
+        if count == 1:
+            return Values(pa.nulls(1, expression.type), np.ones(1, np.bool_), str(error))
+    middle = count // 2
+    first, second = (
+        evaluate_each(expression, {name: column[lo:hi] for name, column in columns.items()})
+        for lo, hi in ((0, middle), (middle, count))
+    )
+    lost = [
+        np.zeros(len(each.column), np.bool_) if each.lost is None else each.lost for each in (first, second)
+    ]
+    return Values(
+        pa.concat_arrays([first.column, second.column]), np.concatenate(lost), first.reason or second.reason
+    )
+
+
+def either(one: Bools | None, other: Bools | None) -> Bools | None:
+    """Rows that are in one of two sets, None being the empty one."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+def explained(reason: str, calls: Sequence[Call]) -> str:
+    """A reason in which `$0`, `$1`, … are the calls that they stand for."""
+    return _CALL.sub(lambda found: _written(calls, int(found[1])), reason)
+
+
+def no_sum(call: Call) -> str:
+    """Why a SUM has no value."""
+    return f"SUM({call.argument}) does not fit 64 bits; use SUM(CAST({call.argument} AS DOUBLE))"
+
+
+def _written(calls: Sequence[Call], number: int) -> str:
+    if number >= len(calls):
+        return f"${number}"
+    call = calls[number]
+    return f"{call.function.upper()}({call.argument or '*'})"
+
+
+def tell(name: str, counts: Counts, left_out: LeftOut, stacklevel: int) -> None:
+    """Count the rows of a query that a call has left out, and warn of them once."""
+    if left_out.rows:
+        counts.overflows += left_out.rows
+        rows = f"{left_out.rows:,} {'row' if left_out.rows == 1 else 'rows'}"
+        warnings.warn(
+            f"query '{name}' leaves out {rows}, for which there is no value: {left_out.reason}",
+            RuntimeWarning,
+            stacklevel=stacklevel + 1,
+        )
