@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery
 
@@ -114,6 +115,7 @@ class StandingJoin:
         now = self.visible(pairs, instant)
         changed = [(pair, "enter") for pair in now if not _is_in(pair, then)]
         changed += [(pair, "leave") for pair in then if not _is_in(pair, now)]
+        changed = [(pair, change) for pair, change in changed if self._plain([pair])[0]]
         changed.sort(key=lambda each: _order(each[0]))
         many = len(answer.rows)
         self._add(answer, instant, [pair for pair, _ in changed])
@@ -153,13 +155,21 @@ class StandingJoin:
         return [pair for pair, is_kept in zip(pairs, kept, strict=True) if is_kept is True]
 
     def _evaluate(self, expression: Expression, pairs: list[Pair]) -> list[Any]:
+        """Of each pair; NO_VALUE where there is none."""
+        from reference import NO_VALUE
+
         columns = {"#": pa.array(range(len(pairs)), pa.int64())}
         for number, side in enumerate(self.query.sides):
             for name in side.stream.schema.names:
                 values = [pair[number].values[name] for pair in pairs]
                 kind = side.stream.schema.field(name).type
                 columns[f"{side.name}.{name}"] = pa.array(values, kind)
-        return list(expression.evaluate(columns).to_pylist())
+        try:
+            return list(expression.evaluate(columns).to_pylist())
+        except MuntinError:
+            if len(pairs) == 1:
+                return [NO_VALUE]
+            return [value for pair in pairs for value in self._evaluate(expression, [pair])]
 
     def _add(self, answer: Answer, instant: int, pairs: list[Pair]) -> None:
         """The rows of one instant."""
@@ -178,13 +188,16 @@ class StandingJoin:
         answer.slack += slack
 
     def _plain(self, pairs: list[Pair]) -> tuple[list[dict[str, Any]], list[dict[str, float]]]:
+        from reference import NO_VALUE
+
         columns = {each.name: self._evaluate(each.expression, pairs) for each in self.query.outputs}
         rows = [{name: column[at] for name, column in columns.items()} for at in range(len(pairs))]
+        rows = [row for row in rows if NO_VALUE not in row.values()]
         return rows, [{} for _ in rows]
 
     def _folded(self, pairs: list[Pair]) -> tuple[list[dict[str, Any]], list[dict[str, float]]]:
         """GROUP BY and aggregates: pairs as events that are all in the window."""
-        from reference import Event, ReferenceEngine, _by_key, _measure, _Row, _Standing
+        from reference import NO_VALUE, Event, ReferenceEngine, _by_key, _measure, _Row, _Standing
 
         assert self.query.fold is not None
         fold = replace(
@@ -197,9 +210,15 @@ class StandingJoin:
             Event(0, number, {sql: column[number] for sql, column in values.items()})
             for number in range(len(pairs))
         ]
+        keys, inputs = (
+            [each.sql for each in wanted[: len(fold.keys)]],
+            [each.sql for each in wanted[len(fold.keys) :]],
+        )
+        events = [event for event in events if all(event.values[sql] is not NO_VALUE for sql in keys)]
         rows = [
             _Row(key, [_measure(call, own) for call in fold.calls], 0, 0, 0)
             for key, own in _by_key(fold, events).items()
+            if all(event.values[sql] is not NO_VALUE for event in own for sql in inputs)
         ]
         answer = ReferenceEngine()._answer(_Standing(fold, None, None), rows)
         for row in answer.rows:

@@ -154,11 +154,11 @@ def test_a_sum_that_does_not_fit_is_complained_about_by_each() -> None:
     engine = engine_of({f"q{limit}": text.format(limit) for limit in range(20)})
     at = np.array([0, 1, SECOND, 3 * SECOND])
     engine.push("s", {"ts": at, "k": ["a"] * 4, "v": np.array([2**62, 2**62, 50, 1])})
-    with pytest.warns(RuntimeWarning, match="has no answer for the window"):
+    with pytest.warns(RuntimeWarning, match="leaves out 1 row"):
         emitted = engine.advance()
     for name in engine.queries:
         assert emitted[name]["total"].to_pylist() == [50]
-        assert engine.stats()["queries"][name]["missed"] == 1
+        assert engine.stats()["queries"][name]["overflows"] == 1
 
 
 def test_a_sum_that_does_not_fit_one_of_many_windows() -> None:
@@ -168,9 +168,9 @@ def test_a_sum_that_does_not_fit_one_of_many_windows() -> None:
     engine = engine_of({f"q{size}": text.format(size) for size in range(1, 21)})
     at = np.array([0, 4 * SECOND, 5 * SECOND])
     engine.push("s", {"ts": at, "k": ["a"] * 3, "v": np.array([2**62, 2**62, 1])})
-    with pytest.warns(RuntimeWarning, match="has no answer for the window"):
+    with pytest.warns(RuntimeWarning, match="leaves out 1 row"):
         emitted = engine.advance()
     for size in range(1, 21):
-        missed = size >= 5
-        assert emitted[f"q{size}"]["total"].to_pylist() == [2**62] * (4 if missed else size + 1), size
-        assert engine.stats()["queries"][f"q{size}"]["missed"] == missed
+        overflows = size >= 5
+        assert emitted[f"q{size}"]["total"].to_pylist() == [2**62] * (4 if overflows else size + 1), size
+        assert engine.stats()["queries"][f"q{size}"]["overflows"] == overflows

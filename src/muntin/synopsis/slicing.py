@@ -83,7 +83,14 @@ class Slicing:
         if kept >= 0 and number < self.end:
             self.end = max(int(self._fragments["first"][kept]), self._ring.dropped)
             self._fragments.truncate(kept)
-            self._edge[:] = LONG_AGO  # the next event begins a fragment
+            self._await_edges()
+
+    def _await_edges(self) -> None:
+        """The edges that come next are those after the last fragment: an event before them belongs to it."""
+        self._edge[:] = LONG_AGO
+        if len(self):
+            self._edge[:] = self.start[-1] - (self.start[-1] - self.phase) % self.step + self.step
+        self._heap[:] = np.argsort(self._edge)
 
     def forget(self) -> None:
         """Drop the fragments of which the ring has no event left; O(1) amortised each."""
