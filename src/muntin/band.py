@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,31 @@ class Band:
         if self.attribute != other.attribute:
             return None
         return Band(self.attribute, *narrowed(max(self.low, other.low), min(self.high, other.high)))
+
+    def widened(self, part: float, is_float: bool) -> Band:
+        """The band that a value may miss by a part of its ends; `is_float` says what its sort keys are of. An end that
+        is open or infinite stays, and so does a band that nothing passes.
+
+        >>> band = Band(None, 100, GREATEST).widened(0.25, is_float=False)
+        >>> band.low, band.high == GREATEST
+        (75, True)
+        """
+        if self.low > self.high:
+            return self
+        low, high = (
+            end if end in (LEAST, GREATEST) else _moved(end, way * part, is_float)
+            for end, way in ((self.low, -1), (self.high, 1))
+        )
+        return Band(self.attribute, *narrowed(low, high))
+
+
+def _moved(end: int, part: float, is_float: bool) -> int:
+    """A sort key, moved by a part of its value, and never beyond that."""
+    if not is_float:
+        way = Fraction(str(part)) * abs(end)
+        return end + (math.ceil(way) if part < 0 else math.floor(way))
+    value = sort_value(end)
+    return sort_key(value + part * abs(value)) if math.isfinite(value) else end
 
 
 def narrowed(low: int, high: int) -> tuple[int, int]:

@@ -65,15 +65,15 @@ def always(what: Hashable, make: Callable[[], Any]) -> Any:
 
 def answer(reading: Reading, rows: Rows, find: Finder,
            texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
-           ) -> Answers:  # fmt: skip
-    """Answers of a query for all slots of `rows` whose key is present and passes HAVING, or for all of
-    them if it is not to be `filtered`; without those of which a value does not exist.
+           band: Band | None = None) -> Answers:  # fmt: skip
+    """Answers of a query for all slots of `rows` whose key is present and passes HAVING (or has its compared answer
+    in the `band`), or for all of them if it is not to be `filtered`; without those of which a value does not exist.
 
     Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
     """
     found = [find(place) for place in reading.places]
-    chosen = select(reading, rows, found, texts, once, is_filtered)
+    chosen = select(reading, rows, found, texts, once, is_filtered, band)
     if reading.query.having is not None or not is_filtered:
         once = always  # of this query alone from here on
     answers = tabulate(reading, rows, found, chosen, once)
@@ -222,8 +222,10 @@ class Selected(NamedTuple):
 
 
 def select(reading: Reading, rows: Rows, found: Sequence[Found],
-           texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True) -> Selected:  # fmt: skip
-    """The slots of a query whose key is present and passes HAVING; or all, if not to be `filtered`."""
+           texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True,
+           band: Band | None = None) -> Selected:  # fmt: skip
+    """The slots of a query whose key is present and passes HAVING, or the `band` in its place; or all, if not to be
+    `filtered`."""
     chosen, which = _before_having(reading, found, texts, once, is_filtered)
     kept, having = chosen.kept, reading.query.having
     if having is None or not is_filtered or (kept is not None and not len(kept)):
@@ -237,8 +239,9 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
         passing = np.flatnonzero(passes if unknown is None else passes & ~unknown)
     else:  # what has no value is NULL there, and in no band
         ranked = _ranked(chosen.columns[reading.compared], which[reading.compared], once)
-        assert having.band is not None
-        passing = ranked.within(having.band)
+        band = band or having.band
+        assert band is not None
+        passing = ranked.within(band)
     if unknown is not None:
         slots = np.flatnonzero(unknown)
         reason = explained(reason, reading.query.calls)

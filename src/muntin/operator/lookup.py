@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.band import Band
 from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
 from muntin.operator.candidates import candidates
@@ -104,9 +105,11 @@ def answers_at(
     stretch: Stretch | None = None,
     is_started: bool = True,
     is_filtered: bool = True,
+    band: Band | None = None,
 ) -> Answers:
     """Answers at several instants, in order; for the keys `ids`, or all; without those that are absent or
-    do not pass HAVING, if it is `filtered`, and without those of which a value does not exist.
+    do not pass HAVING (or the `band` in its place), if it is `filtered`, and without those of which a value
+    does not exist.
 
     In a `stretch`, whatever the group keeps of a window is found once for all its queries.
     """
@@ -115,23 +118,14 @@ def answers_at(
     if rows.width == 0:
         return Answers(reading.schema.empty_table())
     if stretch is None or not is_filtered:
-        return answer(reading, rows, find, shard.texts, always, is_filtered)
+        return answer(reading, rows, find, shard.texts, always, is_filtered, band)
     make = partial(answer, reading, rows, find, shard.texts, stretch.once)
     return stretch.once(("answers", reading.same_answers, id(instants)), make)
 
 
 def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> Answers:
-    """Answers at one instant of those among some keys that pass HAVING; within its tolerance, if it has one:
-    then only keys that the index says nothing about are verified."""
-    if shard.registrations[name].query.tolerance is None:
-        return answers_at(shard, name, instants, found.ids)
-    verified, unsure = found.fresh, NONE
-    if len(verified):
-        told = qualifying(shard, name, instants, None, verified)
-        (verified,), unsure = told.ids, told.left_out
-    ids = np.union1d(np.setdiff1d(found.ids, found.fresh, assume_unique=True), verified)
-    answers = answers_at(shard, name, instants, ids, is_filtered=False)
-    return answers._replace(left_out=unsure.also(answers.left_out))
+    """Answers at one instant of those among some keys that pass HAVING; within its tolerance, if it has one."""
+    return answers_at(shard, name, instants, found.ids, band=reading_of(shard, name).rough_band)
 
 
 class Qualifying(NamedTuple):

@@ -76,6 +76,11 @@ class Reading:
         self.range = self._range()
         compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
         self.compared = compared if compared is not None and is_plain(self.calls[compared].type) else None
+        # what HAVING lets pass within its tolerance, if it has one and its answers can be compared at once
+        self.rough_band = None
+        if query.tolerance is not None and self.compared is not None and query.having is not None:
+            is_float = pa.types.is_floating(self.calls[self.compared].type)
+            self.rough_band = query.having.band and query.having.band.widened(query.tolerance, is_float)
         self.is_by_time = all(call.window.is_time for call in query.calls)
         # numbers that queries have in common which look at the same, or are the same but for their name
         self.same_places = shard.prepared.number(self.places)

@@ -29,13 +29,15 @@ PARTS = 4  # levels of each size: the paper's p
 _DENSE = 50_000  # keys up to which scanning a row beats walking a tree
 _MOST = 2**40  # of one amount
 _FINE = 20  # of a sum of floats, the threshold is about 2 ** _FINE units
+_LEAST_EXPONENT = (
+    -1022
+)  # of a unit: `SUM(x) > 0` begins with the least float there is, of which none is a part
 
 
 class Candidates(NamedTuple):
     """Ids, ascending, of all keys that qualify and some that do not."""
 
     ids: Ints
-    fresh: Ints  # of those, the ones that the index says nothing about
 
 
 class KeyFinder:
@@ -98,7 +100,7 @@ class KeyFinder:
             return None
         fresh = np.unique(self._store.by_key(self._need, self._where, self._keys, settled, end)[0])
         found = self._find(max(start, self._store.forgotten_before), low, high)
-        return Candidates(found if not len(fresh) else np.union1d(found, fresh), fresh)
+        return Candidates(found if not len(fresh) else np.union1d(found, fresh))
 
     def nbytes(self) -> int:
         return 0 if self._index is None else self._index.nbytes()
@@ -138,7 +140,8 @@ class KeyFinder:
             return
         else:
             if value.dtype == np.float64:  # more than any threshold in these units is enough
-                value = np.minimum(np.ceil(value / self._unit), _MOST)
+                with np.errstate(over="ignore"):
+                    value = np.minimum(np.ceil(value / self._unit), _MOST)
             self._index.add(key, at, value.astype(np.int64))
         self._fed = settled
 
@@ -170,7 +173,7 @@ def unit_for(need: Need, low: int) -> float:
     if need.component != "sum" or dtype_of(need) != np.float64:
         return 1.0
     exponent = math.frexp(sort_value(low))[1]
-    return float(2.0 ** (exponent - exponent % 8 - _FINE))
+    return float(2.0 ** max(exponent - exponent % 8 - _FINE, _LEAST_EXPONENT))
 
 
 def why_not_indexed(need: Need, low: int) -> str | None:
