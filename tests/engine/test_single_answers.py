@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from muntin import Engine
-from muntin.errors import MuntinError, WindowTooLarge
+from muntin.errors import MuntinError, NoValue, WindowTooLarge
 
 QUERIES = [
     f"SELECT {call} AS v FROM s {window}{where}"
@@ -110,9 +110,11 @@ def test_sums_beyond_64_bits_are_refused_alike() -> None:
     engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts")
     engine.register("SELECT SUM(n) AS v FROM s [RANGE 3 SECONDS]", "q")
     engine.push("s", {"ts": [0, 1_000_000], "n": [2**63 - 1, 2**63 - 1]})
-    for ask in (engine.lookup, engine.value, lambda name: engine.lookup_many([name])):
-        with pytest.raises(MuntinError, match="does not fit 64 bits"):
+    for ask in (engine.lookup, engine.value):
+        with pytest.raises(NoValue, match="query 'q' has no answer: SUM does not fit 64 bits"):
             ask("q")
+    with pytest.warns(RuntimeWarning, match="query 'q' leaves out 1 row"):
+        assert engine.lookup_many(["q"]).num_rows == 0
     engine.push("s", {"ts": [3_500_000], "n": [-5]})
     assert engine.value("q") == engine.lookup("q")["v"][0].as_py() == 2**63 - 6
 
