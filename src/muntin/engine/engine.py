@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.argument import path_of, shown, text_of, texts_of
+from muntin.coverage import Coverage
 from muntin.engine.bulk import bulk
 from muntin.engine.catalog import Catalog, asked_of, require
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
@@ -200,9 +202,7 @@ class Engine:
         """
         text_of("name", name)
         with self._lock:
-            if name in self._views.at_work or (
-                name not in self._catalog.stream_of and name in self._views.known()
-            ):
+            if self._reads_view(name):
                 if at is not None:
                     raise MuntinError(
                         f"'{name}' is a view: it answers as of its last update, at no other instant"
@@ -273,6 +273,18 @@ class Engine:
                 {name: self._catalog.registration(name).query for name in self._catalog.stream_of}
             )
 
+    def coverage(self, name: str) -> Coverage:
+        """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they
+        will: what `complete` says, also of a query that has no row to say it."""
+        with self._lock:
+            if self._reads_view(name):
+                return self._views.coverage(name)
+            return self._catalog.operator_of(name).coverage(name)
+
+    def _reads_view(self, name: str) -> bool:
+        is_query = name in self._catalog.stream_of
+        return name in self._views.at_work or (not is_query and name in self._views.known())
+
     def explain(self, name: str | None = None) -> str:
         """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
         query or of all."""
@@ -290,6 +302,7 @@ class Engine:
                     "emitted": each.emitted,
                     "missed": each.missed,
                     "overflows": each.overflows,
+                    **asdict(self.coverage(name)),
                 }
                 for name in self._catalog.stream_of
                 for each in [self._catalog.registration(name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muntin.engine.catalog import Catalog, require
 from muntin.join.stats import explain_joins
+from muntin.operator.covered import coverage_of
 from muntin.operator.shard import Shard
 from muntin.operator.stats import running
 from muntin.plan.explain import explain_group, explain_stream
@@ -19,11 +20,13 @@ def explain(catalog: Catalog, query: str | None) -> str:
         shown = [*views.at_work, *(name for name in views.damaged() if name not in views.at_work)]
         return "\n\n".join([*parts, *map(views.explain, shown)]) or "no streams"
     if query in joins.group_of:
-        return explain_joins(joins, joins.group_of[query].signature)
+        told = explain_joins(joins, joins.group_of[query].signature)
+        return f"{told}\n\n{query}: {joins.coverage(query)}"
     require(query, catalog.stream_of)
     shard = catalog.operators[catalog.stream_of[query]].shard
     numbers, groups = sorted(shard.manager.placements[query].groups()), shard.manager.groups
-    return "\n\n".join(explain_group(groups[each], running(shard, each), groups.values()) for each in numbers)
+    parts = [explain_group(groups[each], running(shard, each), groups.values()) for each in numbers]
+    return "\n\n".join([*parts, f"{query}: {coverage_of(shard, query)}"])
 
 
 def _explain_stream(shard: Shard) -> str:

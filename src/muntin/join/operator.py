@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.coverage import Coverage
 from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
 from muntin.join import snapshot
@@ -172,6 +173,11 @@ class JoinOperator:
             raise NoValue(f"query '{name}' has no answer: {left_out.reason}")
         tell(name, registration, left_out, stacklevel=3)
         return table
+
+    def coverage(self, name: str) -> Coverage:
+        """Whether the windows of a join are known from their start, or from when on they are."""
+        group = self.group_of[name]
+        return group.registrations[name].coverage(group.now)
 
     def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
         """The first value of the answer of a join that has one row."""

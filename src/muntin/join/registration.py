@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muntin.coverage import Coverage
 from muntin.join_query import JoinQuery
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
@@ -37,6 +38,17 @@ class JoinRegistration:
         left, right = (side.window.size for side in self.query.sides)
         known: Bools = (instants - left >= self.known_from[0]) & (instants - right >= self.known_from[1])
         return known
+
+    def coverage(self, now: int | None) -> Coverage:
+        """Whether both windows are known from their start, or from when on they are."""
+        known = max(self.known_from)
+        if known == LONG_AGO or now is None:
+            return Coverage(known == LONG_AGO)
+        slide = self.query.slide
+        sides = zip(self.known_from, self.query.sides, strict=True)
+        reached = max(since + side.window.size for since, side in sides if since > LONG_AGO)
+        reached = -(-reached // slide) * slide if slide else reached
+        return Coverage(now >= reached, np.datetime64(known, "us"), np.datetime64(reached, "us"))
 
     def ranges(self, first: int, last: int) -> tuple[Both, Both]:
         """Times [from, to) of the events that the windows hold at instants from `first` to `last`."""

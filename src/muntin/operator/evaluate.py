@@ -339,6 +339,15 @@ def _complete(
     return pa.array(np.logical_and.reduce(spread))
 
 
+def is_covered(reading: Reading, found: Sequence[Found]) -> bool:
+    """Whether the windows of all keys that are present lie within what is known; False if none is present."""
+    kept = _present(reading, found) if reading.query.keys else None
+    if kept is not None and not len(kept):
+        return False
+    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
+    return all(bool(_spread(each, one.width, kept).all()) for each, one in zip(covered, found, strict=True))
+
+
 def _spread(per_instant: Any, width: int, kept: Ints | None) -> Any:
     """What is known of each instant, for each of the slots that are kept."""
     return np.repeat(per_instant, width) if kept is None else per_instant[kept // width]

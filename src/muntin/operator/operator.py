@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.aggregate.sum import TOO_LARGE
+from muntin.coverage import Coverage
 from muntin.operator import snapshot
 from muntin.operator.backfill import Backfill
 from muntin.operator.bundle import Bundle
+from muntin.operator.covered import coverage_of
 from muntin.operator.emission import emit, skip
 from muntin.operator.left_out import LeftOut, tell
 from muntin.operator.lookup import lookup, value
@@ -74,6 +76,10 @@ class Operator:
     def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
         """The first value of one query's answer, as a plain Python object."""
         return value(self.shard, name, key, at)
+
+    def coverage(self, name: str) -> Coverage:
+        """Whether the windows of a query are known from their start, or from when on they are."""
+        return coverage_of(self.shard, name)
 
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""

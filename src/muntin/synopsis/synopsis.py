@@ -153,6 +153,11 @@ class Synopsis(ABC, Generic[Store]):
     def check(self) -> None:
         """Assert every invariant."""
 
+    @property
+    def forgotten_before(self) -> int:
+        """Windows that begin before this instant have lost something."""
+        return int(self.store.forgotten_before)
+
     def known_since(self, window: Window, need: Need) -> int:
         """The instant from which on a need has been kept, on the edges of a window."""
         return self.store.known_since(window, need, self.where, self.keys)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from muntin.archive import EXPIRES, GENERATED, View
 from muntin.archive.smaller_windows import compare_sharing
+from muntin.coverage import Coverage
 from muntin.errors import ArchiveError, MuntinError, NotFound, damaged, nearest
 from muntin.join.operator import JoinOperator
 from muntin.operator.clock import Clock
@@ -273,6 +274,11 @@ class Views:
                 f"view '{name}' is not kept up to date by this engine; repeat its CREATE statement first"
             )
         return self.at_work[name]
+
+    def coverage(self, name: str) -> Coverage:
+        """Of a view as of its last update."""
+        self._view(name)
+        return Coverage(self._is_complete(name))
 
     def _is_complete(self, name: str) -> bool:
         return name in self.at_work and self.at_work[name].is_complete()

@@ -146,7 +146,7 @@ class KeyedSketches(Synopsis[EventRing]):
             for need in wanted
         }
         start, end = instants - window.size, instants - window.to
-        forgotten = max((track.forgotten_before for track in self._all()), default=LONG_AGO)
+        forgotten = self.forgotten_before
         if bool(((start < forgotten) & (instants < self.kept_from)).any()):
             raise already_forgotten(self.kept_from)
         whole = (start >= forgotten) & (end >= self._fed_to)
@@ -206,6 +206,10 @@ class KeyedSketches(Synopsis[EventRing]):
 
     def _track_of(self, need: Need) -> KeyedTrack:
         return _choose(self._tracks[need.input], promise_of(need, self.name))
+
+    @property
+    def forgotten_before(self) -> int:
+        return max((track.forgotten_before for track in self._all()), default=LONG_AGO)
 
     def known_since(self, window: Window, need: Need) -> int:
         return self.store.began_at if need.input.argument is None else self._track_of(need).known_since

@@ -214,6 +214,10 @@ class Sketched(Synopsis[EventRing]):
         start = self._times.find(read.begin)
         return (start if LONG_AGO < start < end else end - 1), end
 
+    @property
+    def forgotten_before(self) -> int:
+        return max((track.forgotten_before for track in self._all()), default=LONG_AGO)
+
     def known_since(self, window: Window, need: Need) -> int:
         return (
             self.store.began_at if need.input.argument is None else self._track_of(window, need).known_since
