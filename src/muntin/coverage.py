@@ -16,9 +16,8 @@ class Coverage:
     """
 
     complete: bool  # of an answer as of now
-    known_since: np.datetime64 | None = (
-        None  # what it reads has been kept from here on; None: from the first event on
-    )
+    # all that it reads has been kept from here on; None: all of the stream
+    known_since: np.datetime64 | None = None
     # answers as of this instant and later ones are complete; None: all are, or, of windows by count, nobody can tell
     complete_from: np.datetime64 | None = None
 

@@ -111,3 +111,31 @@ def test_a_table_leaves_out_only_the_row_without_a_value() -> None:
         assert count == sum(answer.left_out for answer in expected.values())
         left_out += count
     assert left_out > 20
+
+
+@pytest.mark.filterwarnings("ignore:a row is left out")
+def test_a_spread_query_leaves_out_only_the_window_without_a_value() -> None:
+    """What shards said of a window is merged in a last step: an overflow there ends no job."""
+    window = "[RANGE 2 SECONDS SLIDE 1 SECOND]"
+    queries = {
+        "plain": f"SELECT APPROX_COUNT(j = 1, 0.1) AS v FROM s {window}",
+        "wide": f"SELECT APPROX_COUNT(j = 1, 0.1) * {2**61} AS v FROM s {window}",
+        "having": f"SELECT APPROX_COUNT(j = 1, 0.1) AS v FROM s {window} HAVING APPROX_COUNT(j = 1, 0.1) * {2**61} > 0",
+    }
+    stream = declared(STREAM)
+    shards = Shards(stream, queries, shards=3, spread=True)
+    seconds = [10, 11, 12, 12, 12, 12, 13, 14, 15, 16, 20, 21, 25]
+    table = pa.table(
+        {"ts": [each * SECOND for each in seconds], "k": ["a"] * 13, "j": [1] * 13, "n": [1] * 13},
+        schema=stream.schema,
+    )
+    answers = shards.send([table.to_batches()])
+    plain_rows = {row["window_end"]: row["v"] for row in answers["plain"].to_pylist()}
+    assert max(plain_rows.values()) > 3
+    fitting = {end: count for end, count in plain_rows.items() if count <= 3}
+    assert {row["window_end"]: row["v"] for row in answers["wide"].to_pylist()} == {
+        end: count * 2**61 for end, count in fitting.items()
+    }
+    assert {row["window_end"]: row["v"] for row in answers["having"].to_pylist()} == {
+        end: count for end, count in fitting.items() if count
+    }

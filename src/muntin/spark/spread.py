@@ -8,6 +8,7 @@ the sum is within eps of all. Where a promise may fail by a chance, each shard h
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from muntin.aggregate.approximate import (
 )
 from muntin.answer import to_arrow
 from muntin.errors import NoValue
+from muntin.operator.left_out import explained
 from muntin.operator.reading import answer_type
 from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
@@ -84,7 +86,11 @@ def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
         if query.having is not None and not query.having.evaluate(named)[0].as_py():
             return query.answer_schema().empty_table()
         values = [output.expression.evaluate(named) for output in query.outputs]
-    except (NoValue, pa.ArrowException):  # a value does not exist
+    except (NoValue, pa.ArrowException) as error:
+        reason = explained(str(error), query.calls)
+        warnings.warn(
+            f"a row is left out, for which there is no value: {reason}", RuntimeWarning, stacklevel=2
+        )
         return query.answer_schema().empty_table()
     bounds = [parts[side].combine_chunks()[:1] for side in ("window_start", "window_end")]
     complete = pa.array([all(parts["complete"].to_pylist())])
