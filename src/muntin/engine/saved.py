@@ -27,7 +27,9 @@ _SHAPE = {
     "queries": [str],
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
-    "views": Absent(Each({"now": Maybe(WHOLE), "epoch": COUNT, "known_from": Maybe(WHOLE), "id": Maybe(str)})),
+    "views": Absent(
+        Each({"now": Maybe(WHOLE), "epoch": COUNT, "known_from": Maybe(WHOLE), "id": Maybe(str)})
+    ),
 }
 
 

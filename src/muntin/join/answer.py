@@ -14,7 +14,7 @@ from muntin.errors import WindowTooLarge
 from muntin.join.fold_pairs import fold_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
-from muntin.operator.evaluate import Answers
+from muntin.operator.evaluate import Answered
 from muntin.operator.left_out import NONE, LeftOut, either, evaluate_each
 from muntin.query import Output
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
@@ -57,7 +57,7 @@ def read_pairs(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -
 
 def answer(
     registration: JoinRegistration, pairs: Pairs, rows: Ints | None, at: Ints, instants: Ints
-) -> Answers:
+) -> Answered:
     """Answers at `instants`: `rows` are the pairs seen at each (None: each once), `at` their instants, in
     order. Without those of which a value does not exist."""
     query = registration.query
@@ -70,7 +70,7 @@ def answer(
         values, gone, left_out = select_pairs(query.outputs, pairs.columns, rows)
         at = at if gone is None else at[~gone]
     table = pa.Table.from_arrays([*values, *bounds(registration, at)], schema=query.answer_schema())
-    return Answers(table, pairs.left_out.also(left_out), gone)
+    return Answered(table, pairs.left_out.also(left_out), gone)
 
 
 def select_pairs(
@@ -99,7 +99,7 @@ def bounds(registration: JoinRegistration, at: Ints) -> list[pa.Array]:
     return [to_instants(starts), to_instants(ends), pa.array(registration.complete(at))]
 
 
-def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> Answers:
+def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> Answered:
     """Answers at one instant: `at`, or just after the latest event of both streams."""
     query = registration.query
     instant = at if at is not None else group.now
@@ -116,7 +116,7 @@ def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> 
     return answer_at(group, registration, instant)
 
 
-def answer_at(group: JoinGroup, registration: JoinRegistration, instant: int) -> Answers:
+def answer_at(group: JoinGroup, registration: JoinRegistration, instant: int) -> Answered:
     """Answers at one instant of which nothing has been forgotten: every match in its windows, once."""
     chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
     pairs = read_pairs(group, registration, chosen)
@@ -136,12 +136,12 @@ def earliest_instant(group: JoinGroup, registration: JoinRegistration) -> int:
     return min(covered, spared - (spared % query.slide if query.slide else 0))
 
 
-def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) -> Answers:
+def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) -> Answered:
     query = registration.query
     if query.fold is None or query.keys:
-        return Answers(query.answer_schema().empty_table())
+        return Answered(query.answer_schema().empty_table())
     none = np.zeros(0, np.int64)
     table, *_ = answer(registration, read_pairs(group, registration, none), None, none, np.zeros(1, np.int64))
     unknown = [pa.nulls(table.num_rows, pa.timestamp("us"))] * 2
     columns = [*table.columns[:-3], *unknown, table.columns[-1]]
-    return Answers(pa.Table.from_arrays(columns, schema=query.answer_schema()))
+    return Answered(pa.Table.from_arrays(columns, schema=query.answer_schema()))

@@ -18,7 +18,7 @@ from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
 from muntin.join.ticks import Calls, Slides, Ticks
-from muntin.operator.evaluate import Answers
+from muntin.operator.evaluate import Answered
 from muntin.operator.left_out import LeftOut, tell
 from muntin.synopsis.contract import LONG_AGO, Ints
 
@@ -90,7 +90,7 @@ def _due(group: JoinGroup, registration: JoinRegistration, after: int, target: i
     return _Due(Slides(slide), max(first, kept), last, begins), max(0, kept - first)
 
 
-def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answers:
+def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answered:
     query, ticks = registration.query, due.ticks
     if query.emits_changes:
         return _answer_changes(group, registration, due)
@@ -104,11 +104,11 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Ans
     is_always = query.fold is not None and not query.keys  # an answer without keys is there in silence, too
     instants = np.arange(due.first, due.last + 1) if is_always else np.unique(numbers)
     if not len(instants):
-        return Answers(query.emission_schema().empty_table())
+        return Answered(query.emission_schema().empty_table())
     return answer(registration, pairs, rows, ticks.at(numbers), ticks.at(instants))
 
 
-def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answers:
+def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answered:
     """The pairs that come or go; only those are read."""
     # at the first tick of all, what is seen has just come; at others, it was perhaps seen at the one before
     is_beginning = due.first <= due.begins

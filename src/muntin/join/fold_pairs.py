@@ -17,7 +17,7 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import PAIR_NUMBER, PAIR_TIME
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.operator.evaluate import Answers
+from muntin.operator.evaluate import Answered
 from muntin.operator.left_out import NONE, LeftOut, evaluate_each
 from muntin.operator.lookup import answers_at
 from muntin.operator.shard import Shard
@@ -37,7 +37,7 @@ class _Told(NamedTuple):
     left_out: LeftOut = NONE
 
 
-def fold_pairs(query: Query, columns: Mapping[str, pa.Array], at: Ints, instants: Ints) -> Answers:
+def fold_pairs(query: Query, columns: Mapping[str, pa.Array], at: Ints, instants: Ints) -> Answered:
     """Answers at all `instants`, in order, of the pairs that each is `at`; within one, keys stand in the order
     of their first pair."""
     told = _Told(columns, at, instants)
@@ -49,13 +49,13 @@ def fold_pairs(query: Query, columns: Mapping[str, pa.Array], at: Ints, instants
     answers = (
         answers_at(shard, _NAME, told.instants)
         if len(told.instants)
-        else Answers(query.answer_schema().empty_table())
+        else Answered(query.answer_schema().empty_table())
     )
     table = answers.table
     if query.keys and table.num_rows:
         first = np.asarray(table.column(PAIR_NUMBER))  # pairs are numbered on from instant to instant
         table = table.take(pa.array(np.argsort(first, kind="stable")))
-    return Answers(table.drop_columns([PAIR_NUMBER]), told.left_out.also(answers.left_out))
+    return Answered(table.drop_columns([PAIR_NUMBER]), told.left_out.also(answers.left_out))
 
 
 def _shard_of(query: Query, told: _Told) -> Shard:

@@ -19,7 +19,7 @@ from muntin.errors import MuntinError
 from muntin.operator.alike import answers_of_alike
 from muntin.operator.candidates import candidates
 from muntin.operator.changes import changes_at
-from muntin.operator.evaluate import Answers, Rows, answer
+from muntin.operator.evaluate import Answered, Rows, answer
 from muntin.operator.left_out import NONE, LeftOut, tell
 from muntin.operator.lookup import answers_among, answers_at
 from muntin.operator.reading import Place, Reading, reading_of
@@ -80,7 +80,7 @@ class _Due:
             end = np.datetime64(int(instants[0]), "us")
             self.complaints.append(f"has no answer for the window that closed at {end}: {error}")
 
-    def add(self, answers: Answers) -> None:
+    def add(self, answers: Answered) -> None:
         self.tables.append(answers.table)
         if answers.left_out.rows:
             self.left_out = self.left_out.also(answers.left_out)
@@ -300,7 +300,7 @@ def _due_by_count(shard: Shard, name: str, registration: Registration, until: in
     return due
 
 
-def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> Answers:
+def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> Answered:
     """Answers of windows that closed by count."""
     reading = reading_of(shard, name)
     width = reading.width
@@ -309,7 +309,7 @@ def _answer_moves(shard: Shard, name: str, after: int | None, until: int) -> Ans
     assert isinstance(counted, CountsEvents)
     moves = counted.moves(demand.window.slide, after, until, width)
     if not len(moves.slot):
-        return Answers(reading.schema.empty_table())
+        return Answered(reading.schema.empty_table())
 
     def find(place: Place) -> Found:
         def count(synopsis: Any) -> Found:

@@ -50,7 +50,7 @@ class Rows:
         return np.tile(np.arange(self.width), len(self.instants)) if kept is None else kept % self.width
 
 
-class Answers(NamedTuple):
+class Answered(NamedTuple):
     """Rows of an answer; of those that were due, `gone` are left out since a value does not exist, None if none is."""
 
     table: pa.Table
@@ -65,7 +65,7 @@ def always(what: Hashable, make: Callable[[], Any]) -> Any:
 
 def answer(reading: Reading, rows: Rows, find: Finder,
            texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
-           band: Band | None = None) -> Answers:  # fmt: skip
+           band: Band | None = None) -> Answered:  # fmt: skip
     """Answers of a query for all slots of `rows` whose key is present and passes HAVING (or has its compared answer
     in the `band`), or for all of them if it is not to be `filtered`; without those of which a value does not exist.
 
@@ -148,12 +148,12 @@ def _refuse_lost(reading: Reading, chosen: Selected) -> None:
             raise NoValue(no_sum(call))
 
 
-def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> Answers:
+def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> Answered:
     """Slots that were chosen, as answers; without those of which a value does not exist."""
     query, keys = reading.query, reading.keys
     kept, columns, place = chosen.kept, chosen.columns, chosen.place
     if kept is not None and not len(kept):
-        return Answers(reading.schema.empty_table())
+        return Answered(reading.schema.empty_table())
     presence = [found[part.place] for part in reading.presence]
     key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
     named: dict[str, pa.Array] = {}
@@ -175,8 +175,8 @@ def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selec
     table = pa.Table.from_arrays([*key_columns, *made, *bounds, complete], schema=reading.schema)
     gone, reason = _gone(reading, chosen, values)
     if gone is None:
-        return Answers(table)
-    return Answers(table.filter(pa.array(~gone)), LeftOut(int(gone.sum()), reason), gone)
+        return Answered(table)
+    return Answered(table.filter(pa.array(~gone)), LeftOut(int(gone.sum()), reason), gone)
 
 
 def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple[Bools | None, str]:

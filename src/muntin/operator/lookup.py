@@ -13,7 +13,7 @@ from muntin.band import Band
 from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
 from muntin.operator.candidates import candidates
-from muntin.operator.evaluate import Answers, Finder, Rows, always, answer, select
+from muntin.operator.evaluate import Answered, Finder, Rows, always, answer, select
 from muntin.operator.key_point import UNREAD, key_reader_of
 from muntin.operator.left_out import NONE, LeftOut, explained, tell
 from muntin.operator.point import reader_of
@@ -54,13 +54,13 @@ def _no_answer(name: str, key: Any, reason: str) -> NoValue:
     return NoValue(f"query '{name}' has no answer{whose}: {reason}")
 
 
-def _all_or_some(shard: Shard, name: str, key: Any, at: int | None) -> Answers:
+def _all_or_some(shard: Shard, name: str, key: Any, at: int | None) -> Answered:
     query = shard.registrations[name].query
     ids = None if key is None else _ids_of(shard, query, key)
     instant = at if at is not None else shard.now_of(name)
     if instant is None:
         return (
-            Answers(query.answer_schema().empty_table())
+            Answered(query.answer_schema().empty_table())
             if query.keys
             else answers_at(shard, name, np.zeros(1, np.int64), is_started=False)
         )
@@ -106,7 +106,7 @@ def answers_at(
     is_started: bool = True,
     is_filtered: bool = True,
     band: Band | None = None,
-) -> Answers:
+) -> Answered:
     """Answers at several instants, in order; for the keys `ids`, or all; without those that are absent or
     do not pass HAVING (or the `band` in its place), if it is `filtered`, and without those of which a value
     does not exist.
@@ -116,14 +116,14 @@ def answers_at(
     reading = reading_of(shard, name)
     rows, find = look(shard, reading, instants, ids, stretch, is_started)
     if rows.width == 0:
-        return Answers(reading.schema.empty_table())
+        return Answered(reading.schema.empty_table())
     if stretch is None or not is_filtered:
         return answer(reading, rows, find, shard.texts, always, is_filtered, band)
     make = partial(answer, reading, rows, find, shard.texts, stretch.once)
     return stretch.once(("answers", reading.same_answers, id(instants)), make)
 
 
-def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> Answers:
+def answers_among(shard: Shard, name: str, instants: Ints, found: Candidates) -> Answered:
     """Answers at one instant of those among some keys that pass HAVING; within its tolerance, if it has one."""
     return answers_at(shard, name, instants, found.ids, band=reading_of(shard, name).rough_band)
 
