@@ -17,6 +17,7 @@ from muntin.demo.plan import plan_lines
 from muntin.demo.progress import Progress
 from muntin.demo.source import Source
 from muntin.engine import Engine
+from muntin.operator.portion import portions
 
 AHEAD = 4  # batches drawn before they are asked for
 
@@ -58,13 +59,14 @@ def _step(
     progress.events += batch.num_rows
     if progress.first_answer is None:
         _first_answer(engine, source, progress, display, started)
-    answers = engine.advance()
+    alerts = []
+    for answers in portions(engine):
+        progress.answers += sum(table.num_rows for table in answers.values())
+        alerts += watch.notice(answers)
     progress.elapsed = time.perf_counter() - begun
-    progress.answers += sum(table.num_rows for table in answers.values())
     if not progress.warm_seconds:
         progress.warm_seconds, progress.warm_events = progress.elapsed, progress.events
     _read_stats(engine, source, progress)
-    alerts = watch.notice(answers)
     progress.alerts = watch.count
     display.show(progress, alerts)
 

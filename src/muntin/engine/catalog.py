@@ -12,6 +12,7 @@ from muntin.join.operator import JoinOperator
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.operator.backfill import Backfill
 from muntin.operator.operator import Operator
+from muntin.operator.portion import DEFAULT_ROWS
 from muntin.plan.request import Request, request_of
 from muntin.stream import Stream
 from muntin.view.folders import Folders
@@ -33,13 +34,16 @@ class Catalog:
         backlog_bytes: int,
         archive: str | Path | None,
         folders: Folders,
+        portion_rows: int = DEFAULT_ROWS,
     ):
         self.make_operator = make
         self.folders = folders
         self.operators: dict[str, Operator] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
-        self.joins = JoinOperator(lambda stream: self.operators[stream].shard.clock, backlog_bytes)
+        self.joins = JoinOperator(
+            lambda stream: self.operators[stream].shard.clock, backlog_bytes, portion_rows
+        )
         self.views = Views(archive, self.joins, folders)
 
     @property

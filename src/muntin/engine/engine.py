@@ -29,6 +29,7 @@ from muntin.join_query import AnyQuery
 from muntin.operator.instant import to_microseconds
 from muntin.operator.operator import Operator
 from muntin.operator.packed import refusing
+from muntin.operator.portion import DEFAULT_ROWS, Answers
 from muntin.operator.stats import stream_stats
 from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
@@ -59,6 +60,8 @@ class Engine:
     approximate aggregates per key may keep, for each window group: beyond it their errors grow, and
     answers say by how much. `folders` are those that the archive and files named after BACKFILL must lie in,
     links resolved; None allows all that the process may read.
+    `portion_rows` is about how many rows one `advance` gives of the queries over a stream, and of joins: what exceeds
+    it is left for the next call.
     """
 
     def __init__(
@@ -69,17 +72,19 @@ class Engine:
         archive: str | Path | None = None,
         sketch_bytes: int = DEFAULT_BUDGET,
         folders: Sequence[str | Path] | None = None,
+        portion_rows: int = DEFAULT_ROWS,
     ):
         _check_bytes("backlog_bytes", backlog_bytes)
         _check_bytes("sketch_bytes", sketch_bytes)
+        _check_rows("portion_rows", portion_rows)
         _check_switch("adaptive", adaptive)
         folder = None if archive is None else path_of("archive", archive)
         self._lock = threading.RLock()
 
         def make_operator(stream: Stream) -> Operator:
-            return Operator(stream, backlog_bytes, adaptive, sketch_bytes)
+            return Operator(stream, backlog_bytes, adaptive, sketch_bytes, portion_rows)
 
-        self._catalog = Catalog(make_operator, backlog_bytes, folder, Folders(folders))
+        self._catalog = Catalog(make_operator, backlog_bytes, folder, Folders(folders), portion_rows)
         self._operators, self._joins = self._catalog.operators, self._catalog.joins
         self._views = self._catalog.views
 
@@ -238,19 +243,24 @@ class Engine:
             instant = None if at is None else self._instant(at)
             return self._operators[streams.pop()].lookup_many(chosen, instant)
 
-    def advance(self, until: Any = None) -> dict[str, pa.Table]:
+    def advance(self, until: Any = None) -> Answers:
         """Answers of every window that closed since the last call, by query name.
 
-        Goes as far as the watermark; `until` stops earlier, or promises that time has reached it.
+        Goes as far as the watermark; `until` stops earlier, or promises that time has reached it. If there are
+        more rows than `portion_rows`, `more` of what is returned is true, and the next call goes on.
         """
         with self._lock:
             instant = None if until is None else self._instant(until)
-            answers: dict[str, pa.Table] = {}
-            for operator in self._operators.values():
-                answers |= operator.advance(instant)
-            answers |= self._joins.advance(instant)
-            self._views.follow(answers, instant)
-            return {name: answers[name] for name in self._catalog.stream_of if name in answers}
+            found: dict[str, pa.Table] = {}
+            more = False
+            for operator in (*self._operators.values(), self._joins):
+                portion = operator.advance(instant)
+                found |= portion
+                more |= portion.more
+            self._views.follow(found, instant)
+            answers = Answers({name: found[name] for name in self._catalog.stream_of if name in found})
+            answers.more = more
+            return answers
 
     def _instant(self, given: Any) -> int:
         """Microseconds of an instant that a caller gives."""
@@ -303,6 +313,7 @@ class Engine:
                     "missed": each.missed,
                     "overflows": each.overflows,
                     **asdict(self.coverage(name)),
+                    "owed": self._catalog.operator_of(name).owed(name),
                 }
                 for name in self._catalog.stream_of
                 for each in [self._catalog.registration(name)]
@@ -344,6 +355,7 @@ class Engine:
         sketch_bytes: int = DEFAULT_BUDGET,
         folders: Sequence[str | Path] | None = None,
         incomplete_views: bool = False,
+        portion_rows: int = DEFAULT_ROWS,
     ) -> Engine:
         """An engine that goes on where a checkpoint was taken.
 
@@ -358,6 +370,7 @@ class Engine:
             archive=archive,
             sketch_bytes=sketch_bytes,
             folders=folders,
+            portion_rows=portion_rows,
         )
         try:
             with refusing(f"checkpoint '{path}'"):
@@ -380,6 +393,11 @@ def _check_bytes(name: str, given: Any) -> None:
 def _check_switch(name: str, given: Any) -> None:
     if not isinstance(given, bool):
         raise MuntinError(f"{name} is True or False, not {shown(given)}")
+
+
+def _check_rows(name: str, given: Any) -> None:
+    if not isinstance(given, int) or given < 1:
+        raise MuntinError(f"{name} is a number of rows, at least 1, not {given!r}")
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

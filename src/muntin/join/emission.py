@@ -20,6 +20,7 @@ from muntin.join.registration import JoinRegistration
 from muntin.join.ticks import Calls, Slides, Ticks
 from muntin.operator.evaluate import Answered
 from muntin.operator.left_out import LeftOut, tell
+from muntin.operator.portion import DEFAULT_ROWS, Answers, allot
 from muntin.synopsis.contract import LONG_AGO, Ints
 
 _WORDS = pa.array(["leave", "enter"], pa.string())
@@ -36,16 +37,24 @@ class _Due(NamedTuple):
     last: int
     begins: int  # the first tick of all: what is seen there has just come
 
+    more: bool = False  # whether ticks after the last one are left for the next portion
 
-def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
-    """Answers by query of all windows that closed up to `until`, by default the group's watermark.
+    @property
+    def reached(self) -> int:
+        """The instant of the last tick."""
+        return int(self.ticks.at(np.array([self.last]))[0])
+
+
+def emit(group: JoinGroup, until: int | None, rows: int = DEFAULT_ROWS) -> Answers:
+    """Answers by query of windows that closed up to `until`, by default the group's watermark. About `rows` of
+    them in all: what exceeds it is left for the next call.
 
     Nothing is marked as given out before all of it is there to be given.
     """
     target, first = group.watermark if until is None else until, group.first
     if target is None or first is None or target <= first:
-        return {}
-    answers: dict[str, pa.Table] = {}
+        return Answers()
+    answers = Answers()
     lost: dict[str, int] = {}
     left_out: dict[str, LeftOut] = {}
     complaints: list[str] = []
@@ -54,22 +63,26 @@ def emit(group: JoinGroup, until: int | None) -> dict[str, pa.Table]:
         for name, each in group.registrations.items()
         if each.emitted_to is None or target > each.emitted_to
     ]
+    dues: dict[str, _Due] = {}
     for name, registration in reached:
         after = first if registration.emitted_to is None else max(first, registration.emitted_to)
         slide = registration.query.slide
         if slide and target // slide == after // slide:  # most queries, most of the time
             continue
-        due, lost[name] = _due(group, registration, after, target)
+        dues[name], lost[name] = _due(group, registration, after, target)
         if lost[name]:
             complaints.append(f"query '{name}' has lost {lost[name]:,} windows that closed {_LOST}")
+    dues = _cut(group, dues, rows)
+    for name, due in dues.items():
         if due.first <= due.last:
             table, left_out[name], _ = _answers(group, registration, due)
             if table.num_rows:
                 answers[name] = table
     for name, registration in reached:
-        registration.emitted_to = target
+        registration.emitted_to = dues[name].reached if name in dues and dues[name].more else target
         registration.missed += lost.get(name, 0)
         registration.emitted += answers[name].num_rows if name in answers else 0
+    answers.more = any(due.more for due in dues.values())
     group.note_emitted()
     for complaint in complaints:
         warnings.warn(complaint, RuntimeWarning, stacklevel=4)
@@ -90,6 +103,48 @@ def _due(group: JoinGroup, registration: JoinRegistration, after: int, target: i
     return _Due(Slides(slide), max(first, kept), last, begins), max(0, kept - first)
 
 
+def _cut(group: JoinGroup, dues: dict[str, _Due], rows: int) -> dict[str, _Due]:
+    """What each query owes within its share of a portion. EMIT CHANGES is never cut: a pair comes and goes once."""
+    owed = {name: _rows(group, name, due) for name, due in dues.items()}
+    if sum(owed.values()) <= rows:
+        return dues
+    share = allot(list(owed.values()), rows)
+    return {
+        name: _shorten(group, name, due, share) if owed[name] > share else due for name, due in dues.items()
+    }
+
+
+def _shorten(group: JoinGroup, name: str, due: _Due, rows: int) -> _Due:
+    """The first ticks of a query, at least one, that have so many rows at most; by bisection."""
+    fits, exceeds = due.first, due.last
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        if _rows(group, name, due._replace(last=middle)) <= rows:
+            fits = middle
+        else:
+            exceeds = middle
+    return due._replace(last=fits, more=fits < due.last)
+
+
+def _rows(group: JoinGroup, name: str, due: _Due) -> int:
+    """How many rows a query has at most: one for each pair and tick that sees it, and one for each tick if it is
+    answered in silence, too. O(matches)."""
+    registration = group.registrations[name]
+    if registration.query.emits_changes or due.first >= due.last:
+        return 0
+    if _is_always(registration):
+        return due.last - due.first + 1
+    begin, end = (int(instant) for instant in due.ticks.at(np.array([due.first, due.last])))
+    chosen = group.matches.choose(*registration.ranges(begin, end), registration.since)
+    comes, goes = _seen(group, registration, due.ticks, chosen)
+    return int(np.maximum(np.minimum(goes, due.last + 1) - np.maximum(comes, due.first), 0).sum())
+
+
+def _is_always(registration: JoinRegistration) -> bool:
+    """An answer of aggregates without keys is there in silence, too."""
+    return registration.query.fold is not None and not registration.query.keys
+
+
 def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answered:
     query, ticks = registration.query, due.ticks
     if query.emits_changes:
@@ -101,8 +156,7 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Ans
     pairs = read_pairs(group, registration, chosen)
     comes, goes = _seen(group, registration, ticks, pairs.match)
     rows, numbers = _sightings(np.maximum(comes, due.first), np.minimum(goes, due.last + 1))
-    is_always = query.fold is not None and not query.keys  # an answer without keys is there in silence, too
-    instants = np.arange(due.first, due.last + 1) if is_always else np.unique(numbers)
+    instants = np.arange(due.first, due.last + 1) if _is_always(registration) else _each_once(numbers)
     if not len(instants):
         return Answered(query.emission_schema().empty_table())
     return answer(registration, pairs, rows, ticks.at(numbers), ticks.at(instants))
@@ -148,6 +202,10 @@ def _sightings(comes: Ints, goes: Ints) -> tuple[Ints, Ints]:
     numbers = comes[rows] + offset
     order = np.argsort(numbers, kind="stable")
     return rows[order], numbers[order]
+
+
+def _each_once(ascending: Ints) -> Ints:
+    return ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
 
 
 def _changes(comes: Ints, goes: Ints, due: _Due) -> tuple[Ints, Ints, np.ndarray]:

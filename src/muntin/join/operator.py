@@ -22,6 +22,7 @@ from muntin.join_query import JoinQuery, JoinSignature
 from muntin.operator.admitted import Admitted
 from muntin.operator.clock import Clock
 from muntin.operator.left_out import tell
+from muntin.operator.portion import DEFAULT_ROWS, Answers
 from muntin.operator.prepare import evaluate
 from muntin.stream import Stream
 from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
@@ -41,7 +42,10 @@ class JoinBatch(NamedTuple):
 class JoinOperator:
     """All joins; `clock_of` gives the clock of a stream, which its own operator moves."""
 
-    def __init__(self, clock_of: Callable[[str], Clock], backlog_bytes: int):
+    def __init__(
+        self, clock_of: Callable[[str], Clock], backlog_bytes: int, portion_rows: int = DEFAULT_ROWS
+    ):
+        self._portion_rows = portion_rows
         self.clock_of = clock_of
         self._backlog_bytes = backlog_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
@@ -194,13 +198,26 @@ class JoinOperator:
         """Joins have no single values to bundle."""
         raise MuntinError(f"lookup_many is for queries over one stream; '{names[0]}' is a join: use lookup")
 
-    def advance(self, until: int | None = None) -> dict[str, pa.Table]:
-        """Answers of every window that closed up to `until` (by default the watermark), each once."""
-        answers: dict[str, pa.Table] = {}
+    def advance(self, until: int | None = None) -> Answers:
+        """Answers of windows that closed up to `until` (by default the watermark), each once; a portion, if
+        there are many."""
+        answers = Answers()
         for group in self.groups.values():
-            answers |= emit(group, until)
+            found = emit(group, until, self._portion_rows)
+            answers.update(found)
+            answers.more |= found.more
         self.forget(self.settled_to())
         return answers
+
+    def owed(self, name: str) -> int:
+        """How many instants of a query have closed that no `advance` has gone past, silent ones included."""
+        group = self.group_of[name]
+        registration, first, target = group.registrations[name], group.first, group.watermark
+        slide = registration.query.slide
+        if first is None or target is None or not slide:
+            return 0
+        after = first if registration.emitted_to is None else max(first, registration.emitted_to)
+        return max(0, target // slide - after // slide)
 
     # -- upkeep ------------------------------------------------------------------------------------
 

@@ -22,13 +22,14 @@ from muntin.operator.changes import changes_at
 from muntin.operator.evaluate import Answered, Rows, answer
 from muntin.operator.left_out import NONE, LeftOut, tell
 from muntin.operator.lookup import answers_among, answers_at
+from muntin.operator.portion import DEFAULT_ROWS, Answers, allot
 from muntin.operator.reading import Place, Reading, reading_of
 from muntin.operator.registration import Registration
 from muntin.operator.shard import Shard
+from muntin.operator.silence import Silence, Spans
 from muntin.operator.stretch import Stretch
 from muntin.operator.timed import timed
-from muntin.plan.manager import Placed
-from muntin.synopsis.contract import Bools, Found, Ints
+from muntin.synopsis.contract import Found, Ints
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.moves import CountsEvents
 from muntin.window import Window
@@ -40,22 +41,44 @@ _LONG_AGO = (
 _CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
 # so many keys are visited for all windows of a group, which nest, by one scan: a crowd is theirs
 _FEW_KEYS = 1 << 14
+_SHORT = 1 << 14  # instants of all queries together that fit into any portion
 _SLOTS = 4_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
 _MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any case
 
 
 @dataclass
 class _Due:
-    """What one query owes: instants not yet answered, tables of those that are, windows given up."""
+    """What one query owes: instants not yet answered, tables of those that are, windows given up.
+
+    `ticks` are all that it owes, `instants` those of this portion.
+    """
 
     name: str
     registration: Registration
     instants: Ints
+    ticks: Spans | None = None  # if it follows time by a slide
+    more: bool = False  # whether some of it is left for the next portion
     tables: list[pa.Table] = field(default_factory=list)
     inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the last instant answered
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
     left_out: LeftOut = NONE  # rows of which a value does not exist
+
+    @property
+    def rows(self) -> int:
+        return sum(table.num_rows for table in self.tables)
+
+    def draw(self, most: int) -> None:
+        """Take the first instants that are owed into this portion."""
+        if self.ticks is not None:
+            self.instants = self.ticks.take(most) * self.registration.slide
+            self.more = self.ticks.count > most
+
+    def stop_after(self, instant: int) -> None:
+        """Leave what comes after an instant to the next portion."""
+        kept = int(self.instants.searchsorted(instant, "right"))
+        self.more |= kept < len(self.instants)
+        self.instants = self.instants[:kept]
 
     def take(
         self, shard: Shard, instants: Ints, stretch: Stretch | None, among: Candidates | None = None
@@ -86,15 +109,17 @@ class _Due:
             self.left_out = self.left_out.also(answers.left_out)
 
 
-def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
-    """Answers by query of all windows that closed up to `until`; queries without any are left out.
+def emit(shard: Shard, until: int, rows: int = DEFAULT_ROWS) -> Answers:
+    """Answers by query of windows that closed up to `until`; queries without any are left out. About `rows` of
+    them in all: what exceeds it is left for the next call.
 
     Nothing is marked as given out before all of it is there to be given.
     """
+    answers = Answers()
     first = shard.clock.first
     if first is None:
-        return {}
-    held = _Held(shard)
+        return answers
+    silence = Silence(shard)
     dues, quiet = [], []
     for name, registration in shard.registrations.items():
         after = registration.owes_after(first)
@@ -104,20 +129,20 @@ def emit(shard: Shard, until: int) -> dict[str, pa.Table]:
         if slide and until // slide == after // slide:  # most queries, most of the time
             quiet.append(registration)
         else:
-            dues.append(_due(shard, name, registration, after, until, held))
-    _answer_in_stretches(shard, [due for due in dues if len(due.instants)])
-    answers = {}
+            dues.append(_due(shard, name, registration, after, until, silence))
+    _draw(shard, dues, rows)
+    _answer_in_stretches(shard, [due for due in dues if len(due.instants)], rows)
     for registration in quiet:
         registration.emitted_to = until
     for due in dues:
-        due.registration.emitted_to = until
+        due.registration.emitted_to = int(due.instants[-1]) if due.more else until
+        answers.more |= due.more
         if due.inside is not None:
             due.registration.inside = due.inside
         due.registration.missed += due.missed
-        rows = sum(table.num_rows for table in due.tables)
-        if rows:
+        if due.rows:
             answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
-            due.registration.emitted += rows
+            due.registration.emitted += due.rows
     shard.note_emitted()
     for due in dues:
         for complaint in due.complaints:
@@ -135,48 +160,45 @@ def skip(shard: Shard, until: int) -> None:
     shard.note_emitted()
 
 
-class _Held:
-    """At which instants windows hold events at all; the same for all queries that look at one."""
-
-    def __init__(self, shard: Shard):
-        self._shard = shard
-        self._known: dict[tuple[int, Window, int, int], Bools] = {}
-
-    def __call__(self, number: int, window: Window, instants: Ints) -> Bools:
-        place = (number, window, int(instants[0]), len(instants))
-        if place not in self._known:
-            self._known[place] = self._shard.synopses[number].holds_events(window, instants)
-        return self._known[place]
-
-
-def _due(shard: Shard, name: str, registration: Registration, after: int, until: int, held: _Held) -> _Due:
+def _due(
+    shard: Shard, name: str, registration: Registration, after: int, until: int, silence: Silence
+) -> _Due:
     query = registration.query
     if query.moves_by_rows:
         return _due_by_count(shard, name, registration, until)
     inside = registration.inside if query.emits_changes else None
-    if not query.slide:
+    slide = query.slide
+    if not slide:
         return _Due(name, registration, np.array([until]), inside=inside)
-    missed = _missed(shard, name, query.slide, after)
+    missed = _missed(shard, name, slide, after)
     complaints = [f"has lost {missed:,} windows that closed {_LONG_AGO}"] if missed else []
-    begin = (after // query.slide + missed + 1) * query.slide
-    instants = np.arange(begin, until + 1, query.slide)
-    if query.keys and len(instants):  # a keyed query has nothing to say of silence
-        placement = shard.manager.placements[name]
-        read: Iterable[Placed] = placement.presence
-        if query.emits_changes:  # who could not leave for want of a value does once every window is empty
-            read = [each for each in placement.all() if each[1].window.is_time] or read
-        holds = np.logical_or.reduce([held(number, each.window, instants) for number, each in read])
-        if query.emits_changes:  # in the first window of a silence everyone leaves
-            holds[1:] |= holds[:-1].copy()
-            holds[0] = True
-        instants = instants[holds]
-    return _Due(name, registration, instants, inside=inside, missed=missed, complaints=complaints)
+    first, last = after // slide + missed + 1, until // slide
+    ticks = silence.ticks(name, query, first, last) if first <= last else Spans.of(_NONE)
+    return _Due(name, registration, _NONE, ticks, inside=inside, missed=missed, complaints=complaints)
 
 
-def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
+def _draw(shard: Shard, dues: list[_Due], rows: int) -> None:
+    """Choose the instants of this portion: all that are owed, or as many as each query's share of `rows` lets
+    it visit. An instant of a sketch counts as several: it takes as long."""
+    counts = [0 if due.ticks is None else due.ticks.count for due in dues]
+    most = [rows] * len(dues)
+    if sum(counts) > min(rows, _SHORT):
+        costs = [
+            max(shard.synopses[each].instant_cost for each in shard.manager.placements[due.name].groups())
+            for due in dues
+        ]
+        share = allot([count * cost for count, cost in zip(counts, costs, strict=True)], rows)
+        most = [max(1, share // cost) for cost in costs]
+    for due, some in zip(dues, most, strict=True):
+        due.draw(some)
+
+
+def _answer_in_stretches(shard: Shard, dues: list[_Due], rows: int) -> None:
+    """Answer what is due, stretch by stretch. Once there are more than `rows`, queries that have had their share
+    of them stop."""
     if not dues:
         return
-    everything = np.unique(np.concatenate([due.instants for due in dues]))
+    everything = _merged({due.instants.tobytes(): due.instants for due in dues}.values())
     if len(everything) == 1:  # most of the time
         _answer_stretch(shard, dues, everything[0], everything[0])
         return
@@ -187,12 +209,23 @@ def _answer_in_stretches(shard: Shard, dues: list[_Due]) -> None:
     }
     looked_up = np.searchsorted(everything, np.concatenate(list(asked.values())))
     how_many = np.bincount(looked_up, minlength=len(everything))
-    begin, width = 0, _width(shard)
+    begin, width, slots = 0, _width(shard), min(rows, _SLOTS)
     while begin < len(everything):
-        windows = np.cumsum(how_many[begin : begin + _SLOTS])
-        end = begin + max(1, int(np.searchsorted(windows * max(width, 1), _SLOTS, "right")))
+        windows = np.cumsum(how_many[begin : begin + slots])
+        end = begin + max(1, int(np.searchsorted(windows * max(width, 1), slots, "right")))
         _answer_stretch(shard, dues, everything[begin], everything[end - 1])
+        if sum(due.rows for due in dues) > rows:
+            for due in dues:
+                if due.rows > rows // len(dues):
+                    due.stop_after(everything[end - 1])
         begin = end
+
+
+def _merged(ascending: Iterable[Ints]) -> Ints:
+    """All of some instants, each once. A stable sort merges what is in order already: `np.unique` hashes, and
+    multiples of a slide collide."""
+    merged = np.sort(np.concatenate(list(ascending)), kind="stable")
+    return merged[np.append(True, merged[1:] != merged[:-1])]
 
 
 def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:

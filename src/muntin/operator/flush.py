@@ -8,26 +8,23 @@ does not count empty seconds until a `[RANGE 30 DAYS SLIDE 1 DAY]` beside it has
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import Protocol
 
 from muntin.join_query import AnyQuery, JoinQuery
+from muntin.operator.portion import Advancing, Answers, portions
 
 
-class Flushed(Protocol):
+class Flushed(Advancing, Protocol):
     """An engine or an operator."""
-
-    def advance(self, until: Any = None) -> dict[str, pa.Table]: ...
 
     def drop(self, name: str) -> None: ...
 
 
-def flush(engine: Flushed, queries: Mapping[str, AnyQuery], last: int) -> Iterator[dict[str, pa.Table]]:
+def flush(engine: Flushed, queries: Mapping[str, AnyQuery], last: int) -> Iterator[Answers]:
     """Emit and drop the queries in the order they end, `last` being the greatest event time."""
     ends = {name: last_instant(query, last) for name, query in queries.items()}
     for instant in sorted(set(ends.values())):
-        yield engine.advance(until=instant)
+        yield from portions(engine, instant)
         for name, end in ends.items():
             if end == instant:
                 engine.drop(name)

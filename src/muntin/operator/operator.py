@@ -17,6 +17,7 @@ from muntin.operator.covered import coverage_of
 from muntin.operator.emission import emit, skip
 from muntin.operator.left_out import LeftOut, tell
 from muntin.operator.lookup import lookup, value
+from muntin.operator.portion import DEFAULT_ROWS, Answers
 from muntin.operator.registration import Registration
 from muntin.operator.shard import Shard
 from muntin.operator.timed import timed_many
@@ -33,8 +34,14 @@ class Operator:
     """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
 
     def __init__(
-        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+        self,
+        stream: Stream,
+        backlog_bytes: int,
+        adaptive: bool = True,
+        sketch_bytes: int = DEFAULT_BUDGET,
+        portion_rows: int = DEFAULT_ROWS,
     ):
+        self._portion_rows = portion_rows
         self.shard = Shard(stream, backlog_bytes, adaptive, sketch_bytes)
 
     @property
@@ -100,20 +107,30 @@ class Operator:
         bundle: Bundle = bundles[names]
         return bundle
 
-    def advance(self, until: int | None = None) -> dict[str, pa.Table]:
-        """Answers of every window that closed up to `until` (by default the watermark), each once."""
+    def advance(self, until: int | None = None) -> Answers:
+        """Answers of windows that closed up to `until` (by default the watermark), each once; a portion, if
+        there are many."""
         clock = self.shard.clock
         target = clock.watermark if until is None else until
         if target is None:
-            return {}
-        answers = emit(self.shard, target)
+            return Answers()
+        answers = emit(self.shard, target, self._portion_rows)
         self._move(until)
         return answers
+
+    def owed(self, name: str) -> int:
+        """How many instants of a query have closed that no `advance` has gone past, silent ones included."""
+        clock, registration = self.shard.clock, self.shard.registrations[name]
+        if clock.first is None or clock.watermark is None or not registration.slide:
+            return 0
+        after = registration.owes_after(clock.first)
+        return max(0, clock.watermark // registration.slide - after // registration.slide)
 
     def skip(self, until: int) -> None:
         """As `advance`, but nobody wants the answers: they were given out by an operator before this one."""
         if any(each.query.emits_changes for each in self.shard.registrations.values()):
-            emit(self.shard, until)  # who is in must be known
+            while emit(self.shard, until, self._portion_rows).more:  # who is in must be known
+                pass
         else:
             skip(self.shard, until)
         self._move(until)

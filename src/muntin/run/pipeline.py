@@ -11,6 +11,7 @@ from pathlib import Path
 from muntin.engine import Engine
 from muntin.errors import MuntinError
 from muntin.operator.flush import flush as flush_windows
+from muntin.operator.portion import portions
 from muntin.run.inputs import Events, latest, open_inputs, side_by_side
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress
@@ -89,7 +90,7 @@ def _answer(
         stream = file.stream
         engine.push(stream.name, batch)
         report.events += batch.num_rows
-        report.answers += layout.write(engine.advance())
+        report.answers += sum(map(layout.write, portions(engine)))
         reached = latest(batch, stream.time)
         last = reached if last is None else max(last, reached)
         progress.show(
@@ -98,7 +99,7 @@ def _answer(
     if script.views:
         if flush and last is not None:  # the first update that sees the last event
             every = max(view.every for view in script.views.values())
-            report.answers += layout.write(engine.advance(until=(last // every + 1) * every))
+            report.answers += sum(map(layout.write, portions(engine, (last // every + 1) * every)))
         found = engine.select_many([read.text for read in script.reads.values()])
         report.answers += layout.write(dict(zip(script.reads, found, strict=True)))
         engine.close()  # windows that are closed from here on are not the views' business

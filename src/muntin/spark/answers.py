@@ -29,7 +29,7 @@ _ROWS = 1 << 17  # of answers in one piece
 
 def emitted_rows(
     job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Mapping[str, str], *,
-    events: int, late: int, overflows: int, greatest: int | None, state_bytes: int,
+    events: int = 0, late: int = 0, overflows: int = 0, greatest: int | None, state_bytes: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """Answers of one shard, and statements that were refused, packed; a row even if there are none."""
     pieces: list[tuple[str | None, int | None, bytes | None]] = [(None, None, None)]

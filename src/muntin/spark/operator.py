@@ -6,7 +6,7 @@ lies before that when it arrives is late: time moves between micro-batches, not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from muntin.operator.absorb import Counted, absorb
 from muntin.operator.flush import flush
 from muntin.operator.operator import Operator
 from muntin.operator.packed import pack, refusing, unpack
+from muntin.operator.portion import Answers, portions
 from muntin.plan import request_of
 from muntin.plan.demand import PRESENCE
 from muntin.query import Query
@@ -26,6 +27,8 @@ from muntin.synopsis import SliceStore
 from muntin.synopsis.cells import Cells
 from muntin.synopsis.contract import Ints
 
+_PORTION_ROWS = 500_000  # of answers that a worker holds at once
+
 
 class ShardOperator:
     """One shard of a route."""
@@ -34,7 +37,7 @@ class ShardOperator:
         self._delay = job.stream.delay
         self._stream = job.stream_of(route)
         self._parsed = _PARSED.setdefault((job.fingerprint, route.name), {})
-        self._operator = Operator(self._stream, NO_LIMIT, adaptive=False)
+        self._operator = Operator(self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS)
         self._told_overflows = 0
 
     @property
@@ -71,14 +74,14 @@ class ShardOperator:
         before, self._told_overflows = self._told_overflows, self._operator.shard.overflows
         return self._told_overflows - before
 
-    def advance(self, greatest: int) -> dict[str, pa.Table]:
-        """The answers that are final now that the stream has come as far as `greatest`."""
+    def advance(self, greatest: int) -> Iterator[Answers]:
+        """The answers that are final now that the stream has come as far as `greatest`, portion by portion."""
         self._see(greatest)
-        return self._operator.advance(greatest - self._delay)
+        yield from portions(self._operator, greatest - self._delay)
 
-    def advance_to(self, instant: int) -> dict[str, pa.Table]:
+    def advance_to(self, instant: int) -> Iterator[Answers]:
         """The answers of windows that end up to an instant before which nothing will come any more."""
-        return self._operator.advance(instant)
+        yield from portions(self._operator, instant)
 
     def skip(self, greatest: int) -> None:
         """As `advance`, when the answers have been given out already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -51,18 +51,21 @@ class ShardProcessor(StatefulProcessor):
         operator = self._find(head, route)
         description, arrays, refusals = self._entry(head, operator, route, given)
         late, answers = apply(operator, head, description, arrays)
+        is_first = route is self._job.routes[0]
+        told = {"events": sum(row["events"] for row in given), "late": late if is_first else 0}
+        for portion in answers:  # sent on one by one: a long silence must not fill the worker's memory
+            for emitted in emitted_rows(
+                self._job, int(key[0]), portion, refusals if is_first and bucket == 0 else {}, **told,
+                overflows=operator.take_overflows(), greatest=head.greatest,
+                state_bytes=operator.nbytes() if told else 0,
+            ):  # fmt: skip
+                yield Row(**dict(zip(EMITTED_SCHEMA.names, emitted, strict=True)))
+            told, refusals = {}, {}
         self._ledger.append(head, pack(description, arrays).to_pybytes())
         if self._ledger.is_due(head):
             self._ledger.write_base(head, operator.snapshot())
         self._ledger.write_head(head)
         CACHE.put(head, operator)
-        is_first = route is self._job.routes[0]
-        for row in emitted_rows(
-            self._job, int(key[0]), answers, refusals if is_first and bucket == 0 else {},
-            events=sum(row["events"] for row in given), late=late if is_first else 0,
-            overflows=operator.take_overflows(), greatest=head.greatest, state_bytes=operator.nbytes(),
-        ):  # fmt: skip
-            yield Row(**dict(zip(EMITTED_SCHEMA.names, row, strict=True)))
 
     def _begin(self, route: Route, bucket: int, routes: list[str]) -> Head:
         """The head of a shard that has no state, which only the first micro-batch may find."""
@@ -149,8 +152,9 @@ def apply(
     description: dict[str, Any],
     arrays: dict[str, Any],
     is_replay: bool = False,
-) -> tuple[int, dict[str, pa.Table]]:
-    """Do what an entry says; how many events were late, and the answers (none of a replay)."""
+) -> tuple[int, Iterator[Mapping[str, pa.Table]]]:
+    """Do what an entry says; how many events were late, and the answers (none of a replay), portion by portion:
+    the entry has been done when all of them have been drawn."""
     for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
         if (
             word == "register"
@@ -162,9 +166,8 @@ def apply(
     late = operator.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
     head.late += late
     greatest = head.greatest = description["greatest"]
-    if greatest is None:
-        return late, {}
-    if is_replay:
-        operator.skip(greatest)
-        return late, {}
+    if greatest is None or is_replay:
+        if greatest is not None:
+            operator.skip(greatest)
+        return late, iter([{}])
     return late, operator.advance(greatest)

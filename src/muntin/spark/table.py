@@ -32,7 +32,7 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
             told["overflows"] = operator.take_overflows()
             for row in emitted_rows(job, shard, answers, {}, **told):
                 yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
-            told["events"] = 0
+            told["events"] = told["state_bytes"] = 0
 
 
 def _run_shard(
@@ -54,14 +54,14 @@ def _run_shard(
         if size > _HELD:
             operator.insert(held)
             held, size = [], 0
-            if goes_on and (answers := operator.advance_to(min(row["start"], greatest - job.stream.delay))):
-                yield answers
+            if goes_on:
+                yield from filter(None, operator.advance_to(min(row["start"], greatest - job.stream.delay)))
         held.append((row["kind"], row["data"]))
         size += len(row["data"])
     operator.insert(held)
     told["greatest"], told["state_bytes"] = greatest, operator.nbytes()
     if greatest is None:
         return
-    yield operator.advance(greatest)
+    yield from operator.advance(greatest)
     if job.flush:
         yield from operator.flush(greatest)

@@ -19,6 +19,7 @@ Bools = npt.NDArray[np.bool_]
 Arrays = dict[str, npt.NDArray[Any]]
 
 LONG_AGO = -(2**62)  # an instant before all others, with room to subtract from
+FOREVER = 2**62  # an instant after all others, with room to add to
 
 
 class Need(NamedTuple):

@@ -45,6 +45,7 @@ class RescanRows(RingSynopsis):
     """ROWS windows over a ring of its own (`keys` or WHERE given) or the stream's."""
 
     name = "rescan_rows"
+    instant_cost = 64
 
     def __init__(
         self, store: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder

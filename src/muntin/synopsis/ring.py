@@ -66,6 +66,9 @@ class EventRing(Sequence):
         lo = np.searchsorted(self.at, start)
         return lo, np.maximum(lo, np.searchsorted(self.at, end))
 
+    def edges(self, lo: int, hi: int) -> tuple[Ints, Ints]:
+        return self.at[lo:hi], self.at[lo:hi] + 1
+
     def run(self, start: int, end: int) -> tuple[int, int]:
         return self._columns.find_run("at", start, end)
 

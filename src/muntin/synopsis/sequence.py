@@ -39,6 +39,10 @@ class Sequence(ABC):
         """Index of the first element, and of one past the last, within each [start, end) of time."""
 
     @abstractmethod
+    def edges(self, lo: int, hi: int) -> tuple[Ints, Ints]:
+        """The times [start, end) that each element with index in [lo, hi) stands for."""
+
+    @abstractmethod
     def run(self, start: int, end: int) -> tuple[int, int]:
         """`runs` of one window, but element numbers, as plain integers; O(log n)."""
 

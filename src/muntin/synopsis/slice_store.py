@@ -319,6 +319,10 @@ class SliceStore(Sequence):
         lo = starts.searchsorted(start)
         return lo, np.maximum(lo, starts.searchsorted(self.grid.last_whole(end)))
 
+    def edges(self, lo: int, hi: int) -> tuple[Ints, Ints]:
+        start = self._slices["start"][lo:hi]
+        return start, self.grid.end_of(start)
+
     def run(self, start: int, end: int) -> tuple[int, int]:
         if self.grid.is_uniform:
             # whole within [start, end): those that begin before the last that would end too late

@@ -89,6 +89,10 @@ class StairLevel(SliceStore):
         lo = starts.searchsorted(start)
         return lo, np.maximum(lo, ends.searchsorted(end, side="right"))
 
+    def edges(self, lo: int, hi: int) -> tuple[Ints, Ints]:
+        start, end = self.slice_bounds()
+        return start[lo:hi], end[lo:hi]
+
     def run(self, start: int, end: int) -> tuple[int, int]:
         lo = self._slices.find_run("start", start, start)[0]
         return lo, self._slices.find_run("end", end + 1, end + 1)[0]

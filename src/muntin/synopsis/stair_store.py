@@ -166,6 +166,12 @@ class StairStore(Sequence):
         lo, hi = (np.add.reduce(side) for side in zip(*found, strict=True))
         return lo, hi
 
+    def edges(self, lo: int, hi: int) -> tuple[Ints, Ints]:
+        bounds = [level.edges(0, len(level)) for level in self.levels]
+        start, end = (np.concatenate(side) for side in zip(*bounds, strict=True))
+        order = np.argsort(start, kind="stable")[lo:hi]
+        return start[order], end[order]
+
     def run(self, start: int, end: int) -> tuple[int, int]:
         lo, hi = self.runs(np.array([start]), np.array([end]))
         return int(lo[0]) + self.dropped, int(hi[0]) + self.dropped

@@ -17,7 +17,7 @@ import numpy as np
 from muntin.aggregate.contract import Partial
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.contract import FOREVER, LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.finders import KeyBand
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.located import Located
@@ -46,6 +46,8 @@ class Synopsis(ABC, Generic[Store]):
     """
 
     name: ClassVar[str]
+    is_sketched: ClassVar[bool] = False  # whether answers vary while the events in the window stay the same
+    instant_cost: ClassVar[int] = 1  # of a look-up at an instant, next to one in an array of many instants
 
     def __init__(
         self, store: Store, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
@@ -108,6 +110,20 @@ class Synopsis(ABC, Generic[Store]):
         """At which instants the window may hold an event of any key; a cheap test for silence."""
         lo, hi = self.store.runs(instants - window.size, instants - window.to)
         return np.asarray(hi > lo)
+
+    def seen(self, window: Window, first: int, last: int) -> tuple[Ints, Ints] | None:
+        """The first and the last instant at which the window may see each stored element, of the elements that
+        it sees at an instant from `first` to `last`; None if that is not known. O(elements).
+
+        A ROWS window changes when an event comes: an element is seen from then on, for ever.
+        """
+        if not window.is_time:
+            lo, hi = (int(each[0]) for each in self.store.runs(np.array([first - 1]), np.array([last])))
+            start, _ = self.store.edges(lo, hi)
+            return start + 1, np.full(len(start), FOREVER)
+        spans = np.array([first - window.size]), np.array([last - window.to])
+        start, end = self.store.edges(*(int(each[0]) for each in self.store.runs(*spans)))
+        return end + window.to, start + window.size
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand

@@ -31,6 +31,9 @@ DEFAULT_BUDGET = 256 * 2**20
 class KeyedSketches(Synopsis[EventRing]):
     """The sketches of the algorithm `name`, per key, over a ring, which has the events that are not settled."""
 
+    is_sketched = True
+    instant_cost = 64
+
     def __init__(
         self,
         store: EventRing,
@@ -134,6 +137,12 @@ class KeyedSketches(Synopsis[EventRing]):
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:
         return np.ones(len(instants), np.bool_)
+
+    def seen(self, window: Window, first: int, last: int) -> tuple[Ints, Ints]:
+        """Of what is settled, the last event of each key tells how long the key has one in the window."""
+        at = np.unique(np.concatenate([self._last_at[self._last_at > LONG_AGO], self.store.at]))
+        at = at[(at >= first - window.size) & (at < last - window.to)]
+        return at + window.to + 1, at + window.size
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int

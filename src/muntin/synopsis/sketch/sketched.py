@@ -31,6 +31,9 @@ Place = tuple[Input, Unit, int]  # the last: how far in the past windows end
 class Sketched(Synopsis[EventRing]):
     """The sketches of the algorithm `name` over a ring, which has the events that are not settled."""
 
+    is_sketched = True
+    instant_cost = 64
+
     def __init__(
         self,
         store: EventRing,
@@ -113,6 +116,9 @@ class Sketched(Synopsis[EventRing]):
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:
         return np.ones(len(instants), np.bool_)
+
+    def seen(self, window: Window, first: int, last: int) -> None:
+        """A sketch has not kept the times of what it took in."""
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
