@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -47,7 +47,9 @@ _UNITS = {
     "DAY": 86_400 * 10**6,
 }  # fmt: skip
 _CREATE = re.compile(
-    r"CREATE STREAM (\w+) \((.*)\) TIMESTAMP BY (\w+)(?: DELAY (\d+) ([A-Z]+?)S?)?\s*;?\s*$", re.S | re.I
+    r"CREATE STREAM (\w+) \((.*)\) TIMESTAMP BY (\w+)(?: DELAY (\d+) ([A-Z]+?)S?)?"
+    r"(?: AHEAD (\d+) ([A-Z]+?)S?)?\s*;?\s*$",
+    re.S | re.I,
 )
 
 
@@ -98,8 +100,11 @@ class _Log:
     events: list[Event] = field(default_factory=list)
     arrived: int = 0
     late: int = 0
+    ahead: int = 0
     greatest: int | None = None
     watermark: int | None = None
+    begun: int | None = None  # where it was rewound to
+    gone: int = 0  # events that were accepted before
 
     @property
     def in_order(self) -> list[Event]:
@@ -114,12 +119,19 @@ class _Standing:
     reached: int | None  # it emitted all that closed up to here
     since: int | None  # greatest event time when it came; None if it saw the whole stream
     inside: set[Key] = field(default_factory=set)  # EMIT CHANGES: the keys that are in
+    base: int = 0  # events that were forgotten when its stream was rewound
+
+    @property
+    def counted(self) -> int:
+        """Of these, those that its ROWS windows have counted."""
+        return 0 if self.query.keys or self.query.where else self.base
 
 
 class ReferenceEngine:
     """The public face of `muntin.Engine`, as far as answers go; times as `microseconds` reads them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], Any] = lambda: 0) -> None:
+        self.clock = clock
         self.logs: dict[str, _Log] = {}
         self.standing: dict[str, _Standing] = {}
         self.joins: dict[str, StandingJoin] = {}
@@ -151,12 +163,27 @@ class ReferenceEngine:
             row = dict(zip(batch, values, strict=True))
             row[log.stream.time] = at = microseconds(row[log.stream.time])
             log.arrived += 1
+            if log.stream.ahead is not None:
+                known = [microseconds(self.clock()), log.greatest, log.watermark]
+                if at > max(each for each in known if each is not None) + log.stream.ahead:
+                    log.ahead += 1
+                    continue
             if log.watermark is not None and at < log.watermark:
                 log.late += 1
                 continue
             log.events.append(Event(at, log.arrived, row))
             log.greatest = _later(log.greatest, at)
             log.watermark = _later(log.watermark, log.greatest - log.stream.delay)
+
+    def rewind(self, stream: str, to: Any) -> None:
+        """All is forgotten but how many events there were; every query is as if it came now."""
+        log, instant = self.logs[stream], microseconds(to)
+        log.gone += len(log.events)
+        log.events = []
+        log.begun, log.greatest, log.watermark = instant, instant - 1, instant
+        for each in self.standing.values():
+            if each.query.stream.name == stream:
+                each.reached, each.since, each.base = instant, instant - 1, log.gone
 
     def nothing(self, name: str) -> Answer:
         """An answer of the query without rows."""
@@ -174,7 +201,7 @@ class ReferenceEngine:
         instant = microseconds(at) if at is not None else None if log.greatest is None else log.greatest + 1
         events = self._passing(query, log)
         by_key = _by_key(query, events) if key is None else _only(key, _by_key(query, events))
-        rows = [row for key, own in by_key.items() if (row := self._row(query, key, own, instant))]
+        rows = [row for key, own in by_key.items() if (row := self._row(standing, key, own, instant))]
         return self._answer(standing, rows)
 
     def advance(self, until: Any = None) -> dict[str, Answer]:
@@ -201,7 +228,7 @@ class ReferenceEngine:
     def _closed(self, standing: _Standing, log: _Log, reached: int) -> list[_Row]:
         """The rows of the windows that closed after `standing.reached` and up to `reached`."""
         query = standing.query
-        if not log.events:
+        if not log.events and log.begun is None:
             return []
         events = self._passing(query, log)
         by_key = _by_key(query, events)
@@ -211,17 +238,17 @@ class ReferenceEngine:
             row
             for instant in _instants(standing, log, reached)
             for key, own in by_key.items()
-            if (row := self._row(query, key, own, instant))
+            if (row := self._row(standing, key, own, instant))
         ]
 
     def _changes(self, standing: _Standing, log: _Log, reached: int) -> Answer:
         """EMIT CHANGES: who enters and who leaves, instant by instant and key by key."""
         query, answer = standing.query, Answer(standing.query, standing.since is None)
         by_key = _by_key(query, self._passing(query, log))
-        for instant in _instants(standing, log, reached) if log.events else []:
+        for instant in _instants(standing, log, reached) if log.events or log.begun is not None else []:
             for key, own in by_key.items():
-                is_there = self._row(query, key, own, instant) is not None
-                row = self._row(query, key, own, instant, is_needed=True)
+                is_there = self._row(standing, key, own, instant) is not None
+                row = self._row(standing, key, own, instant, is_needed=True)
                 assert row is not None
                 (passes,), (values,) = _selected(query, [row])
                 if is_there and passes is NO_VALUE:
@@ -242,23 +269,25 @@ class ReferenceEngine:
         slide = _count_slide(standing.query)
         found = []
         for key, events in by_key.items():
-            for count in range(slide, len(events) + 1, slide):
-                last = events[count - 1]
+            base = standing.counted
+            for count in range((base // slide + 1) * slide, base + len(events) + 1, slide):
+                last = events[count - base - 1]
                 is_new = standing.reached is None or last.at >= standing.reached
                 if is_new and last.at < reached:
-                    row = self._row(standing.query, key, events, last.at + 1, count)
+                    row = self._row(standing, key, events, last.at + 1, count)
                     if row:
                         found.append((last.at, last.arrival, row))
         return [row for _at, _arrival, row in sorted(found, key=lambda each: each[:2])]
 
     def _row(
-        self, query: Query, key: Key, events: list[Event], instant: int | None, count: int | None = None,
+        self, standing: _Standing, key: Key, events: list[Event], instant: int | None, count: int | None = None,
         is_needed: bool = False,
     ) -> _Row | None:  # fmt: skip
         """The answer of one key at one instant; None if it has no event in the window, unless it is needed.
 
         `count` is how many of its events a [ROWS … SLIDE] query stands at.
         """
+        query, base = standing.query, standing.counted
         if instant is None:  # before the first event
             return (
                 None
@@ -267,12 +296,12 @@ class ReferenceEngine:
             )
         instant = _floor(instant, _slide(query))
         if count is None and _count_slide(query):
-            count = _floor(sum(event.at < instant for event in events), _count_slide(query))
+            count = _floor(base + sum(event.at < instant for event in events), _count_slide(query))
         windows = [query.window] if query.window is not None else [call.window for call in query.calls]
-        inside = [_inside(window, events, instant, count) for window in windows]
+        inside = [_inside(window, events, instant, count, base) for window in windows]
         if query.keys and not any(inside) and not is_needed:
             return None
-        calls = [_measure(call, _inside(call.window, events, instant, count)) for call in query.calls]
+        calls = [_measure(call, _inside(call.window, events, instant, count, base)) for call in query.calls]
         return _Row(key, calls, *_bounds(query, inside[0], instant), _reach(query, instant))
 
     def _passing(self, query: Query, log: _Log) -> list[Event]:
@@ -302,10 +331,11 @@ def declared(sql: str) -> Stream:
     """The stream of a CREATE STREAM statement."""
     match = _CREATE.match(" ".join(sql.split()))
     assert match, f"the reference cannot read: {sql}"
-    name, columns, time, many, unit = match.groups()
+    name, columns, time, many, unit, most, unit_ahead = match.groups()
     fields = [column.split() for column in columns.split(",")]
     schema = pa.schema([(column, _TYPES[kind.upper()]) for column, kind in fields])
-    return Stream(name, schema, time, int(many) * _UNITS[unit.upper()] if many else 0)
+    ahead = int(most) * _UNITS[unit_ahead.upper()] if most else None
+    return Stream(name, schema, time, int(many) * _UNITS[unit.upper()] if many else 0, ahead)
 
 
 def microseconds(instant: Any) -> int:
@@ -346,7 +376,7 @@ def _slide(query: Query) -> int:
 
 def _instants(standing: _Standing, log: _Log, reached: int) -> list[int]:
     """The instants after `standing.reached` and up to `reached` at which a query by time answers."""
-    first = min(event.at for event in log.events)
+    first = min(event.at for event in log.events) if log.begun is None else log.begun
     slide = _slide(standing.query)
     if not slide:
         return [reached] if reached > first else []
@@ -373,14 +403,16 @@ def _only(key: Any, by_key: dict[Key, list[Event]]) -> dict[Key, list[Event]]:
     return {key: events for key, events in by_key.items() if key in keys}
 
 
-def _inside(window: Window, events: list[Event], instant: int, count: int | None) -> list[Event]:
-    """The events of one key that a window holds at `instant`."""
+def _inside(
+    window: Window, events: list[Event], instant: int, count: int | None, base: int = 0
+) -> list[Event]:
+    """The events of one key that a window holds at `instant`; `base` others came before all of them."""
     if window.is_time:
         t = _floor(instant, window.slide)
         return [event for event in events if t - window.size <= event.at < t - window.to]
-    before = sum(event.at < instant for event in events)
+    before = base + sum(event.at < instant for event in events)
     m = _floor(before if count is None else count, window.slide)
-    return [e for number, e in enumerate(events, 1) if m - window.size + 1 <= number <= m - window.to]
+    return [e for number, e in enumerate(events, base + 1) if m - window.size + 1 <= number <= m - window.to]
 
 
 def _bounds(query: Query, inside: list[Event], instant: int) -> tuple[int | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -53,6 +54,8 @@ SqlFile = Annotated[
 
 def main() -> None:
     """The `muntin` command."""
+    # the line of ours that warns says nothing to whoever runs a command
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     app()
 
 

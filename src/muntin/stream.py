@@ -16,7 +16,8 @@ class Stream:
     """What `CREATE STREAM` declares.
 
     `time` names the column with the event time (a timestamp, or a BIGINT of microseconds);
-    events may come up to `delay` microseconds out of order without being late.
+    events may come up to `delay` microseconds out of order without being late. Events more than `ahead`
+    microseconds beyond all that is known of time are left out; None leaves none out.
 
     >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("price", pa.float64())]), "ts")
     >>> trades.column("prize")
@@ -28,6 +29,7 @@ class Stream:
     schema: pa.Schema
     time: str
     delay: int = 0
+    ahead: int | None = None
 
     def __post_init__(self) -> None:
         text_of("name", self.name)
@@ -41,6 +43,8 @@ class Stream:
             raise SchemaError(f"time column '{self.time}' must be TIMESTAMP or BIGINT, not {kind}")
         if self.delay < 0:
             raise SchemaError(f"the DELAY of stream '{self.name}' cannot be negative")
+        if self.ahead is not None and self.ahead < 0:
+            raise SchemaError(f"the AHEAD of stream '{self.name}' cannot be negative")
 
     def __hash__(self) -> int:
         return hash((self.name, self.time, self.delay))  # hashing the Arrow schema each time would cost more
@@ -55,4 +59,5 @@ class Stream:
         return self.schema.field(position)
 
     def __str__(self) -> str:
-        return f"{self.name} (TIMESTAMP BY {self.time} DELAY {span(self.delay)})"
+        ahead = "" if self.ahead is None else f" AHEAD {span(self.ahead)}"
+        return f"{self.name} (TIMESTAMP BY {self.time} DELAY {span(self.delay)}{ahead})"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -202,3 +203,23 @@ class _Market:
 
 def _named(ids: npt.NDArray[np.integer], names: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(ids), names).cast(pa.string())
+
+
+class WallClock:
+    """A clock on the wall that stands still until it is set, to test streams with AHEAD.
+
+    >>> clock = WallClock("2026-01-31 12:00:00")  # Engine(clock=clock)
+    >>> clock.set("2026-01-31 13:00:00")
+    >>> clock()
+    '2026-01-31 13:00:00'
+    """
+
+    def __init__(self, now: Any):
+        self._now = now
+
+    def set(self, now: Any) -> None:
+        """`now` is whatever the engine takes for an instant."""
+        self._now = now
+
+    def __call__(self) -> Any:
+        return self._now

@@ -32,8 +32,7 @@ class Shards:
     def __init__(self, stream: Stream, queries: Mapping[str, str], **options: Any):
         self.stream = stream
         self.options = {"zone": None, **options}
-        self.late = 0
-        self.overflows = 0
+        self.late = self.ahead = self.overflows = 0
         self.refused: list[str] = []
         self.configure(queries)
         self.tester = TwsTester(ShardProcessor(self.job))
@@ -50,9 +49,11 @@ class Shards:
         self.tester.processor = ShardProcessor(self.job)
         self.tester.processor.init(self.tester.handle)
 
-    def send(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> dict[str, pa.Table]:
+    def send(self, tasks: Sequence[Iterable[pa.RecordBatch]], wall: int | None = None) -> dict[str, pa.Table]:
         """One micro-batch, read by several tasks; the answers by query."""
-        packed = [batch for origin, some in enumerate(tasks) for batch in pack_events(self.job, some, origin)]
+        packed = [
+            batch for origin, some in enumerate(tasks) for batch in pack_events(self.job, some, origin, wall)
+        ]
         return self.deliver(packed)
 
     def tell(self, *statements: str) -> dict[str, pa.Table]:
@@ -63,7 +64,7 @@ class Shards:
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""
         rows = [
-            (each, LONG_AGO, 0, 1, "time", greatest, 0, None)
+            (each, LONG_AGO, 0, 1, "time", greatest, 0, None, 0)
             for route in self.job.routes
             for each in route.ids
         ]
@@ -77,6 +78,7 @@ class Shards:
         emitted = [row for shard, rows in by_shard.items() for row in self.tester.test(shard, rows)]
         self.late += sum(row["late"] for row in emitted)
         self.overflows += sum(row["overflows"] for row in emitted)
+        self.ahead += sum(row["ahead"] for row in emitted)
         batch = pa.RecordBatch.from_pylist([row.asDict() for row in emitted], schema=EMITTED_SCHEMA)
         answers = [pa.Table.from_batches([each]) for each in unpack_answers(self.job, [batch])]
         table = pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table()

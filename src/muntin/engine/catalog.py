@@ -110,6 +110,14 @@ class Catalog:
         self.operator_of(query).drop(query)
         del self.stream_of[query]
 
+    def rewind(self, stream: str, to: int) -> None:
+        """Have a stream start again at an instant, and with it the joins and views that read it."""
+        operator = self.operator(stream)
+        self.views.refuse_rewind(stream, to)
+        operator.rewind(to)
+        self.joins.start_again(stream)
+        self.views.start_again(stream)
+
     def use_once(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
         name = "\0"  # no query's own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +26,7 @@ from muntin.errors import MuntinError
 from muntin.join.feed import feed
 from muntin.join.stats import join_stats
 from muntin.join_query import AnyQuery
+from muntin.operator.clock import wall_clock
 from muntin.operator.instant import to_microseconds
 from muntin.operator.operator import Operator
 from muntin.operator.packed import refusing
@@ -62,6 +63,8 @@ class Engine:
     links resolved; None allows all that the process may read.
     `portion_rows` is about how many rows one `advance` gives of the queries over a stream, and of joins: what exceeds
     it is left for the next call.
+    `clock` gives the time on the wall, by which events of streams with AHEAD are judged; tests set it
+    (`muntin.testing.WallClock`).
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Engine:
         sketch_bytes: int = DEFAULT_BUDGET,
         folders: Sequence[str | Path] | None = None,
         portion_rows: int = DEFAULT_ROWS,
+        clock: Callable[[], Any] = wall_clock,
     ):
         _check_bytes("backlog_bytes", backlog_bytes)
         _check_bytes("sketch_bytes", sketch_bytes)
@@ -82,7 +86,9 @@ class Engine:
         self._lock = threading.RLock()
 
         def make_operator(stream: Stream) -> Operator:
-            return Operator(stream, backlog_bytes, adaptive, sketch_bytes, portion_rows)
+            return Operator(
+                stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock())
+            )
 
         self._catalog = Catalog(make_operator, backlog_bytes, folder, Folders(folders), portion_rows)
         self._operators, self._joins = self._catalog.operators, self._catalog.joins
@@ -186,7 +192,8 @@ class Engine:
     def push(self, stream: str, batch: Any) -> None:
         """Take in a batch: a pyarrow Table or RecordBatch, pandas or polars frame, or dict of columns.
 
-        Events later than the stream's DELAY allows are left out and counted in `stats()`.
+        Events later than the stream's DELAY allows, or further ahead than its AHEAD, are left out and counted in
+        `stats()`.
         """
         with self._lock:
             operator = self._catalog.operator(text_of("stream", stream))
@@ -196,6 +203,15 @@ class Engine:
                 feed(self._joins, operator.shard, batch)
             else:
                 operator.insert(batch)
+
+    def rewind(self, stream: str, to: Any) -> None:
+        """Set a stream's watermark back: its state is dropped, its queries stay, and it starts again at `to`.
+
+        For a stream that an event with a wrong time has brought too far. What came since `to` is to be pushed again.
+        """
+        instant = to_microseconds(to)
+        with self._lock:
+            self._catalog.rewind(stream, instant)
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -304,7 +320,7 @@ class Engine:
             return explain(self._catalog, name)
 
     def stats(self) -> dict[str, Any]:
-        """Counters: events, late events, watermark, bytes and costs by stream; answers given by query."""
+        """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers given by query."""
         with self._lock:
             queries = {
                 name: {
@@ -356,6 +372,7 @@ class Engine:
         folders: Sequence[str | Path] | None = None,
         incomplete_views: bool = False,
         portion_rows: int = DEFAULT_ROWS,
+        clock: Callable[[], Any] = wall_clock,
     ) -> Engine:
         """An engine that goes on where a checkpoint was taken.
 
@@ -371,6 +388,7 @@ class Engine:
             sketch_bytes=sketch_bytes,
             folders=folders,
             portion_rows=portion_rows,
+            clock=clock,
         )
         try:
             with refusing(f"checkpoint '{path}'"):

@@ -23,7 +23,7 @@ Named = dict[str, Any]  # arrays by path
 
 
 _SHAPE = {
-    "streams": [{"name": str, "time": str, "delay": COUNT, "state": dict}],
+    "streams": [{"name": str, "time": str, "delay": COUNT, "ahead": Absent(Maybe(COUNT)), "state": dict}],
     "queries": [str],
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
@@ -41,7 +41,13 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
     for number, operator in enumerate(catalog.operators.values()):
         stream, (state, named) = operator.shard.stream, operator.snapshot()
         description["streams"].append(
-            {"name": stream.name, "time": stream.time, "delay": stream.delay, "state": state}
+            {
+                "name": stream.name,
+                "time": stream.time,
+                "delay": stream.delay,
+                "ahead": stream.ahead,
+                "state": state,
+            }
         )
         arrays[f"{number}/schema"] = pa.array([stream.schema.serialize().to_pybytes()], pa.binary())
         arrays |= _below(f"{number}/", named)
@@ -70,7 +76,7 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
 
 def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
     schema = read_sound_schema(Saved(arrays).column("schema", {pa.binary()}, 1)[0].as_py())
-    stream = Stream(saved["name"], schema, saved["time"], saved["delay"])
+    stream = Stream(saved["name"], schema, saved["time"], saved["delay"], saved.get("ahead"))
     operator = catalog.operators[stream.name] = catalog.make_operator(stream)
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
     parsed = {name: parse_query(text, {stream.name: stream}) for name, text in texts.items()}

@@ -12,6 +12,7 @@ from muntin.engine.explained import explain
 from muntin.errors import MuntinError
 from muntin.join_query import JoinQuery
 from muntin.operator.backfill import Backfill
+from muntin.operator.instant import to_microseconds
 from muntin.plan.explain import explain_query
 from muntin.plan.explain_join import explain_join
 from muntin.sql import (
@@ -24,6 +25,7 @@ from muntin.sql import (
     Explain,
     ExplainView,
     RegisterQuery,
+    RewindStream,
     Select,
     SelectView,
     Statement,
@@ -49,6 +51,9 @@ def check_names(catalog: Catalog, statements: list[Statement]) -> None:
                             f"stream '{name}' is read by query '{query}'; drop its queries first"
                         )
                 streams.remove(name)
+            case RewindStream(name, to):
+                require(name, streams, "stream")
+                to_microseconds(to)
             case RegisterQuery(name, query, _):
                 catalog.refuse_taken(name, queries)
                 if isinstance(query, JoinQuery):
@@ -85,6 +90,8 @@ def run(
             catalog.operators[stream.name] = catalog.make_operator(stream)
         case DropStream(name):
             del catalog.operators[name]
+        case RewindStream(name, to):
+            catalog.rewind(name, to_microseconds(to))
         case RegisterQuery() if filled is not None:
             catalog.graft(filled)
         case RegisterQuery(name, query):

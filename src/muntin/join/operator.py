@@ -90,6 +90,20 @@ class JoinOperator:
             self._readers[side.stream.name] = +readers
         self._fit_logs({side.stream.name: side.stream for side in query.sides})
 
+    def start_again(self, stream: str) -> None:
+        """Register anew, as of now, the queries that read a stream; their counters go on."""
+        old = {
+            name: each
+            for name, each in self.registrations.items()
+            if any(side.stream.name == stream for side in each.query.sides)
+        }
+        for name in old:
+            self.drop(name)
+        self.register({name: each.query for name, each in old.items()})
+        for name, each in old.items():
+            anew = self.group_of[name].registrations[name]
+            anew.emitted, anew.missed = each.emitted, each.missed
+
     def _group(self, query: JoinQuery) -> JoinGroup:
         signature = query.signature
         if signature not in self.groups:

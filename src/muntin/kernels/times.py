@@ -1,4 +1,4 @@
-"""A look at the times of a batch: is it in order, and what is late?
+"""A look at the times of a batch: is it in order, what is late, and what lies too far ahead?
 
 The first two loops have no branch and are compiled to several events a step: each takes a fifth of the
 time of the third, and a batch in order needs no more.
@@ -7,6 +7,8 @@ time of the third, and a batch in order needs no more.
 from __future__ import annotations
 
 from muntin.kernels.jit import kernel
+
+ADMITTED, LATE, AHEAD = 0, 1, 2
 
 
 @kernel
@@ -58,3 +60,20 @@ def mark_late(at, seen, delay, promised, late):
         late[i] = t < promised or t < seen - delay
         if t > seen:
             seen = t
+
+
+@kernel
+def judge_times(at, seen, delay, promised, reached, ahead, verdict):
+    """Whether each event is admitted, late or ahead, as the events admitted before it have moved time.
+
+    `reached` is how far time has come whatever the events say: the clock on the wall, or a promise.
+    """
+    for i in range(len(at)):
+        t = at[i]
+        if t > max(seen, reached) + ahead:
+            verdict[i] = AHEAD
+        elif t < promised or t < seen - delay:
+            verdict[i] = LATE
+        else:
+            verdict[i] = ADMITTED
+            seen = max(seen, t)

@@ -1,4 +1,4 @@
-"""What of a batch a stream takes in: events that are not late, in the order they came."""
+"""What of a batch a stream takes in: events that are neither late nor ahead, in the order they came."""
 
 from __future__ import annotations
 
@@ -15,4 +15,5 @@ class Admitted(NamedTuple):
     events: pa.RecordBatch
     at: Ints  # their times
     ascends: bool
-    late_events: int  # how many others were late
+    late_events: int  # how many others were late …
+    ahead_events: int = 0  # … and how many were ahead

@@ -34,7 +34,7 @@ class Backfill:
 
     def __init__(self, of: Shard, queries: Mapping[str, Request]):
         self.stream = of.stream
-        self.shard = Shard(replace(of.stream, delay=_ANY_DELAY), 0, adaptive=False)
+        self.shard = Shard(replace(of.stream, delay=_ANY_DELAY, ahead=None), 0, adaptive=False)
         self.shard.register(queries)
         self.seam: int | None = of.clock.now  # None: the stream has seen no event
         self.owed_from: int | None = of.clock.watermark

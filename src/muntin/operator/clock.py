@@ -1,33 +1,55 @@
-"""The clock of a stream: event time seen, watermark, and which events are late."""
+"""The clock of a stream: event time seen, watermark, and which events are late or ahead."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
-from muntin.described import COUNT, WHOLE, Between, Maybe
-from muntin.kernels.times import ascends, mark_late, scan_times
+from muntin.described import COUNT, WHOLE, Absent, Between, Maybe
+from muntin.kernels.times import ADMITTED, AHEAD, LATE, ascends, judge_times, mark_late, scan_times
 from muntin.operator.instant import FIRST, LAST
 from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 _INSTANT = Between(FIRST, LAST)
 
 
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+class Judged(NamedTuple):
+    """Which events of a batch are taken in."""
+
+    ascends: bool  # whether their times do, with those that are not
+    kept: Bools | None  # None: all of them
+    late: int = 0
+    ahead: int = 0
+
+
 class Clock:
-    """Event time never comes from the machine: it moves with the events, or when told to.
+    """Event time never comes from the machine: it moves with the events, or when told to. The clock on the `wall`
+    says only which events lie too far `ahead` to be believed.
 
     >>> clock = Clock(delay=5)
     >>> clock.scan(np.array([10, 3, 20, 14, 15]))
     (False, array([False,  True, False,  True, False]))
     """
 
-    def __init__(self, delay: int):
+    def __init__(self, delay: int, ahead: int | None = None, wall: Callable[[], int] = wall_clock):
         self.delay = delay
+        self.ahead = ahead
+        self._wall = wall
         self.greatest: int | None = None  # event time seen
         self.first: int | None = None  # smallest accepted event time
         self.seen_from: int | None = None  # smallest one since this clock was made or restored
         self.promised = LONG_AGO  # an instant the user said time has reached
         self.events = 0  # accepted
         self.late_events = 0
+        self.ahead_events = 0
 
     @property
     def watermark(self) -> int | None:
@@ -40,6 +62,19 @@ class Clock:
     def now(self) -> int | None:
         """Just after the greatest event time seen: where a look-up stands by default."""
         return None if self.greatest is None else self.greatest + 1
+
+    def judge(self, at: Ints) -> Judged:
+        """Which events are late or ahead; O(events)."""
+        if self.ahead is not None and len(at):
+            reached = max(self._wall(), self.promised)
+            seen = LONG_AGO if self.greatest is None else self.greatest
+            if int(at.max()) > max(seen, reached) + self.ahead:
+                verdict = np.empty(len(at), np.int8)
+                judge_times(at, seen, self.delay, self.promised, reached, self.ahead, verdict)
+                counts = np.bincount(verdict, minlength=3)
+                return Judged(bool(ascends(at)), verdict == ADMITTED, int(counts[LATE]), int(counts[AHEAD]))
+        in_order, late = self.scan(at)
+        return Judged(in_order, None) if late is None else Judged(in_order, ~late, int(late.sum()))
 
     def scan(self, at: Ints) -> tuple[bool, Bools | None]:
         """Whether times ascend, and which events are late (None if none is); O(events).
@@ -60,9 +95,10 @@ class Clock:
         mark_late(at, seen, self.delay, self.promised, late)
         return in_order, late
 
-    def observe(self, at: Ints, ascends: bool, late: int) -> None:
+    def observe(self, at: Ints, ascends: bool, late: int, ahead: int = 0) -> None:
         """Count accepted events, and those that were not."""
         self.late_events += late
+        self.ahead_events += ahead
         if len(at):
             least, greatest = (int(at[0]), int(at[-1])) if ascends else (int(at.min()), int(at.max()))
             self.count(len(at), least, greatest)
@@ -78,12 +114,16 @@ class Clock:
         """Time has reached `instant`: events before it are late from now on."""
         self.promised = max(self.promised, instant)
 
+    def rewind(self, to: int) -> None:
+        """Time stands at `to` again, where the stream is taken to begin; counters go on."""
+        self.greatest, self.first, self.promised = to - 1, to, to
+
     def state(self) -> dict[str, int | None]:
         return {name: getattr(self, name) for name in _FIELDS}
 
     def restore(self, state: dict[str, int | None]) -> None:
         for name in _FIELDS:
-            setattr(self, name, state[name])
+            setattr(self, name, state.get(name, 0))  # earlier versions did not count events that are ahead
 
 
 # what a state must look like that came from outside
@@ -93,5 +133,6 @@ CLOCK = {
     "promised": WHOLE,
     "events": COUNT,
     "late_events": COUNT,
+    "ahead_events": Absent(COUNT),
 }
-_FIELDS = ("greatest", "first", "promised", "events", "late_events")
+_FIELDS = ("greatest", "first", "promised", "events", "late_events", "ahead_events")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.sum import TOO_LARGE
 from muntin.coverage import Coverage
+from muntin.errors import MuntinError
 from muntin.operator import snapshot
 from muntin.operator.backfill import Backfill
 from muntin.operator.bundle import Bundle
+from muntin.operator.clock import wall_clock
 from muntin.operator.covered import coverage_of
 from muntin.operator.emission import emit, skip
 from muntin.operator.left_out import LeftOut, tell
@@ -21,7 +25,7 @@ from muntin.operator.portion import DEFAULT_ROWS, Answers
 from muntin.operator.registration import Registration
 from muntin.operator.shard import Shard
 from muntin.operator.timed import timed_many
-from muntin.plan import Request
+from muntin.plan import Request, request_of
 from muntin.query import Query
 from muntin.stream import Stream
 from muntin.synopsis.contract import Arrays
@@ -40,9 +44,11 @@ class Operator:
         adaptive: bool = True,
         sketch_bytes: int = DEFAULT_BUDGET,
         portion_rows: int = DEFAULT_ROWS,
+        wall: Callable[[], int] = wall_clock,
     ):
         self._portion_rows = portion_rows
-        self.shard = Shard(stream, backlog_bytes, adaptive, sketch_bytes)
+        self._make_shard = partial(Shard, stream, backlog_bytes, adaptive, sketch_bytes, wall)
+        self.shard = self._make_shard()
 
     @property
     def registrations(self) -> dict[str, Registration]:
@@ -141,6 +147,36 @@ class Operator:
             clock.promise(until)
         self.shard.forget()
         self.shard.sweepers.sweep()
+
+    def rewind(self, to: int) -> None:
+        """Set the watermark back: all state is dropped, and every query is registered anew as of an instant; their
+        counters go on. All or nothing."""
+        clock, old = self.shard.clock, self.shard.registrations
+        watermark, before = clock.watermark, clock.state()
+        name = self.shard.stream.name
+        if self.shard.backfills:
+            raise MuntinError(
+                f"stream '{name}' cannot be rewound while a query over it is filled from a history"
+            )
+        if watermark is None or to > watermark:
+            stands = (
+                "has no watermark yet" if watermark is None else f"stands at {np.datetime64(watermark, 'us')}"
+            )
+            raise MuntinError(
+                f"stream '{name}' {stands}, which is not after {np.datetime64(to, 'us')}; to go forward, use "
+                "advance(until=…)"
+            )
+        fresh = self._make_shard()
+        clock.rewind(to)
+        fresh.clock = clock  # joins and views read it, too
+        try:
+            fresh.register({name: request_of(each.query) for name, each in old.items()})
+        except BaseException:
+            clock.restore(before)
+            raise
+        for query, each in fresh.registrations.items():
+            each.emitted, each.missed = old[query].emitted, old[query].missed
+        self.shard = fresh
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """All state: a description that JSON can hold, and named arrays."""

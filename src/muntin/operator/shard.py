@@ -6,7 +6,7 @@ are taken in, and what no window needs any more is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.operator.adaptation import Adaptation
 from muntin.operator.admitted import Admitted
-from muntin.operator.clock import Clock
+from muntin.operator.alarm import Alarm
+from muntin.operator.clock import Clock, wall_clock
 from muntin.operator.meter import Meter
 from muntin.operator.owed import Owed
 from muntin.operator.prepare import Wanted, arguments_of_text, prepare
@@ -52,10 +53,16 @@ class Shard:
     """State for all queries over one stream."""
 
     def __init__(
-        self, stream: Stream, backlog_bytes: int, adaptive: bool = True, sketch_bytes: int = DEFAULT_BUDGET
+        self,
+        stream: Stream,
+        backlog_bytes: int,
+        adaptive: bool = True,
+        sketch_bytes: int = DEFAULT_BUDGET,
+        wall: Callable[[], int] = wall_clock,
     ):
         self.stream = stream
-        self.clock = Clock(stream.delay)
+        self.clock = Clock(stream.delay, stream.ahead, wall)
+        self.alarm = Alarm()
         self.manager = WindowManager()
         self.registrations: dict[str, Registration] = {}
         self.overflows = 0  # rows that `advance` has left out, of all queries there ever were
@@ -266,14 +273,13 @@ class Shard:
     # -- events ------------------------------------------------------------------------------------
 
     def admit(self, batch: Any) -> Admitted:
-        """The events of a batch that are not late; nothing changes yet."""
+        """The events of a batch that are neither late nor ahead; nothing changes yet."""
         events = to_record_batch(self.stream, batch)
         at = to_times(self.stream, events)
-        ascends, late = self.clock.scan(at)
-        if late is None:
+        ascends, kept, late, ahead = self.clock.judge(at)
+        if kept is None:
             return Admitted(events, at, ascends, 0)
-        kept = ~late
-        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, int(late.sum()))
+        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, late, ahead)
 
     def insert(self, batch: Any) -> int:
         """Take in a batch; returns how many of its events were late. All or nothing."""
@@ -281,12 +287,13 @@ class Shard:
 
     def take_in(self, admitted: Admitted) -> int:
         """Take in events that were admitted just now; all or nothing."""
-        events, at, ascends, late_events = admitted
+        events, at, ascends, late_events, ahead_events = admitted
         prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
         for backfill in self.backfills:
             backfill.held.append(events)
         self.forget()  # only now, so that what the last batch closed could still be asked for
-        self.clock.observe(at, ascends, late_events)
+        self.clock.observe(at, ascends, late_events, ahead_events)
+        self.alarm.note(self.stream.name, self.clock, len(at), late_events, ahead_events)
         self.meter.insert(self.stores, prepared)
         if self.adaptation is not None:
             self.adaptation.before_insert()

@@ -17,6 +17,7 @@ def stream_stats(shard: Shard) -> dict[str, Any]:
     return {
         "events": clock.events,
         "late": clock.late_events,
+        "ahead": clock.ahead_events,
         "greatest": _instant(clock.greatest),
         "watermark": _instant(clock.watermark),
         "queries": len(shard.registrations),

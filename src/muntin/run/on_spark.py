@@ -69,6 +69,7 @@ def run_on_spark(
             answers = shared_windows(
                 df, {name: query.text for name, query in queries.items()}, stream=target.name, time=target.time,
                 delay=timedelta(microseconds=target.delay), shards=cores, flush=flush,
+                ahead=None if target.ahead is None else timedelta(microseconds=target.ahead),
             ).cache()  # fmt: skip
             for name, query in queries.items():
                 found = answers_of(answers, name).toArrow()

@@ -26,13 +26,16 @@ class Report:
     out: Path
     events: int = 0
     late: int = 0
+    ahead: int = 0
     answers: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        late = f" ({self.late:,} late, in no answer)" if self.late else ""
+        counts = {"late": self.late, "ahead": self.ahead}
+        left_out = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+        told = f" ({left_out}, in no answer)" if left_out else ""
         return (
-            f"{self.events:,} events{late}, {self.answers:,} answers of {self.queries:,} "
+            f"{self.events:,} events{told}, {self.answers:,} answers of {self.queries:,} "
             f"{'query' if self.queries == 1 else 'queries'} -> {self.out} in {self.seconds:.1f} s"
         )
 
@@ -108,3 +111,4 @@ def _answer(
             report.answers += layout.write(answers)
     streams = engine.stats()["streams"]
     report.late = sum(streams[file.stream.name]["late"] for file in files)
+    report.ahead = sum(streams[file.stream.name]["ahead"] for file in files)

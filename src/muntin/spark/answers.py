@@ -15,12 +15,13 @@ from muntin.spark.spread import split_windows, whole_answer
 
 # what a shard gives out: one row or more per micro-batch, numbers in the first one only
 EMITTED = (
-    "shard INT, events BIGINT, late BIGINT, answers BIGINT, overflows BIGINT, greatest BIGINT, state_bytes BIGINT, "
-    "query STRING, window_end BIGINT, data BINARY"
+    "shard INT, events BIGINT, late BIGINT, ahead BIGINT, answers BIGINT, overflows BIGINT, greatest BIGINT, "
+    "state_bytes BIGINT, query STRING, window_end BIGINT, data BINARY"
 )
 EMITTED_SCHEMA = pa.schema(
-    [("shard", pa.int32()), ("events", pa.int64()), ("late", pa.int64()), ("answers", pa.int64()),
-     ("overflows", pa.int64()), ("greatest", pa.int64()), ("state_bytes", pa.int64()), ("query", pa.string()),
+    [("shard", pa.int32()), ("events", pa.int64()), ("late", pa.int64()), ("ahead", pa.int64()),
+     ("answers", pa.int64()), ("overflows", pa.int64()), ("greatest", pa.int64()), ("state_bytes", pa.int64()),
+     ("query", pa.string()),
      ("window_end", pa.int64()), ("data", pa.binary())]
 )  # fmt: skip
 UNPACKED = ("query", "window_end", "data")  # what is read of it again
@@ -29,7 +30,7 @@ _ROWS = 1 << 17  # of answers in one piece
 
 def emitted_rows(
     job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Mapping[str, str], *,
-    events: int = 0, late: int = 0, overflows: int = 0, greatest: int | None, state_bytes: int,
+    events: int = 0, late: int = 0, ahead: int = 0, overflows: int = 0, greatest: int | None, state_bytes: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """Answers of one shard, and statements that were refused, packed; a row even if there are none."""
     pieces: list[tuple[str | None, int | None, bytes | None]] = [(None, None, None)]
@@ -44,10 +45,8 @@ def emitted_rows(
         parts = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)]
         pieces = [(None, None, part) for part in parts] or pieces
     for number, piece in enumerate(pieces):
-        is_first = number == 0
-        numbers = (
-            (events, late, count, overflows, greatest, state_bytes) if is_first else (0, 0, 0, 0, greatest, 0)
-        )
+        numbers = (events, late, ahead, count, overflows, greatest, state_bytes)
+        numbers = numbers if number == 0 else (0, 0, 0, 0, 0, greatest, 0)
         yield (shard, *numbers, *piece)
 
 

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.operator.instant import to_microseconds
 from muntin.plan import request_of
 from muntin.spark.job import Job, key_text
 from muntin.spark.pack import packed_rows
 from muntin.spark.queries import over_one_stream
-from muntin.sql import DropQuery, RegisterQuery, parse_statements
+from muntin.sql import DropQuery, RegisterQuery, RewindStream, parse_statements
 from muntin.synopsis.contract import LONG_AGO
 
-Step = list[str]  # ["drop", name] or ["register", name, text]: as it is logged
+Step = list[str]  # ["drop", name], ["register", name, text] or ["rewind", instant]: as it is logged
 
 
 @dataclass
@@ -35,9 +36,9 @@ class Roster:
         own = {name: route.name for route in job.routes for name in route.queries}
         return {name: route for name, route in own.items() if name not in self.went} | self.came
 
-    def apply(self, job: Job, route: str, text: str) -> list[Step]:
-        """What the statements of a text do to the shards of one route; an error if they cannot be carried
-        out, and then nothing has changed."""
+    def apply(self, job: Job, route: str, text: str, watermark: int | None = None) -> list[Step]:
+        """What the statements of a text do to the shards of one route, the stream having come as far as its
+        watermark; an error if they cannot be carried out, and then nothing has changed."""
         came, went, steps = dict(self.came), list(self.went), []
         trial = Roster(came, went)
         for statement in parse_statements(text, {job.stream.name: job.stream}):
@@ -66,8 +67,17 @@ class Roster:
                         steps.append(["drop", name])
                     if came.pop(name, None) is None:
                         went.append(name)
+                case RewindStream(name, to):
+                    if name != job.stream.name:
+                        raise NotFound(f"there is no stream '{name}'{nearest(name, [job.stream.name])}")
+                    instant = to_microseconds(to)
+                    if watermark is None or instant > watermark:
+                        raise MuntinError(f"stream '{name}' has not come as far as {to} yet")
+                    steps.append(["rewind", str(instant)])
                 case _:
-                    raise MuntinError("a control stream takes REGISTER QUERY and DROP QUERY, nothing else")
+                    raise MuntinError(
+                        "a control stream takes REGISTER QUERY, DROP QUERY and REWIND STREAM, nothing else"
+                    )
         self.came, self.went = came, went
         return steps
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -19,18 +19,20 @@ from pyspark.sql import types as spark
 
 from muntin.argument import count_of, shown, text_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
+from muntin.operator.instant import to_microseconds
 from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.folder import EventFolder
 from muntin.spark.job import Job, plan_job
 from muntin.spark.layout import Layout
-from muntin.spark.pack import pack_events
+from muntin.spark.pack import CLOCK, pack_events
 from muntin.spark.processor import ShardProcessor
 from muntin.spark.stream_of import stream_of, to_spark_type, zone_of
 from muntin.spark.table import run_table
 
 PACKED = (
-    "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY"
+    "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY, "
+    "ahead BIGINT"
 )
 METRICS = "muntin"  # the name under which progress has our numbers
 _PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
@@ -46,6 +48,8 @@ def shared_windows(
     stream: str,
     time: str,
     delay: timedelta | None = None,
+    ahead: timedelta | None = None,
+    rewind: datetime | None = None,
     control: DataFrame | None = None,
     keys: Iterable[str] = (),
     shards: int = 4,
@@ -60,8 +64,12 @@ def shared_windows(
     `query`, the keys and values by name, `window_start`, `window_end`, `complete`; `answers_of` has one query's
     alone. A query that cannot run is refused here, with the reason.
 
-    `control` is a stream of REGISTER QUERY and DROP QUERY statements, in a column `statement`: queries that come
-    and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP BY lists, "" for
+    Events whose time lies more than `ahead` beyond the clock on the wall when their micro-batch began are left out and
+    counted. `rewind` sets a stream back that an event with a wrong time has brought too far: when a query is started
+    with another `rewind` than before, its shards start again at that instant.
+
+    `control` is a stream of REGISTER QUERY, DROP QUERY and REWIND STREAM statements, in a column `statement`:
+    queries that come and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP BY lists, "" for
     none), and what has no column here goes into one more, `rest`, as JSON.
 
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
@@ -74,15 +82,20 @@ def shared_windows(
     is_streaming = df.is_streaming if isinstance(df, EventFolder) else df.isStreaming
     if flush and is_streaming:
         raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
-    declared = df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay)
+    declared = (
+        df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay, ahead)
+    )
     job = plan_job(
         declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, spread=spread,
         zone="UTC" if isinstance(df, EventFolder) else zone_of(df, time), is_controlled=control is not None,
+        rewind=None if rewind is None else to_microseconds(rewind),
     )  # fmt: skip
     if isinstance(df, EventFolder):
         packed = df.packed(job, PACKED)
     else:
-        packed = df.select(*job.reading.schema.names).mapInArrow(_in_tasks(job, pack_events), PACKED)
+        # a streaming query's current_timestamp() is written down with its offsets: a second attempt has the same
+        clock = [] if job.stream.ahead is None else [F.current_timestamp().alias(CLOCK)]
+        packed = df.select(*job.reading.schema.names, *clock).mapInArrow(_in_tasks(job, pack_events), PACKED)
     if control is not None:
         packed = packed.unionByName(_packed_statements(job, control, is_streaming))
     return answers_from(packed, job)
@@ -119,6 +132,7 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
             METRICS,
             F.sum("events").alias("events"),
             F.sum("late").alias("late"),
+            F.sum("ahead").alias("ahead"),
             F.sum("answers").alias("answers"),
             F.sum("overflows").alias("overflows"),
             F.max("greatest").alias("greatest"),

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from muntin.errors import MuntinError, NotFound
+from muntin.operator.clock import wall_clock
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
 from muntin.stream import Stream
@@ -38,7 +39,8 @@ _BATCH = 131_072  # events read at once
 class EventFolder:
     """Events in files, to be given to `shared_windows` in place of a DataFrame.
 
-    `delay` is how far events may come out of order. A folder that is watched as a stream takes up to
+    `delay` is how far events may come out of order; events more than `ahead` beyond the clock on the wall when their
+    micro-batch was planned are left out. A folder that is watched as a stream takes up to
     `files_per_batch` files at a time, 0 for all that are there; otherwise it is read once, as it is.
     """
 
@@ -48,6 +50,7 @@ class EventFolder:
     is_streaming: bool = True
     files_per_batch: int = 0
     schema: pa.Schema | None = None  # by default that of the first file
+    ahead: timedelta | None = None
 
     def stream(self, name: str, time: str) -> Stream:
         """The stream whose events are in the files."""
@@ -60,8 +63,9 @@ class EventFolder:
                 )
             schema = _schema_of(files[0])
         fields = [pa.field(field.name, _plain(field.type)) for field in schema]
-        microseconds = self.delay // timedelta(microseconds=1)
-        return Stream(name, pa.schema(fields), time, microseconds)
+        delay = self.delay // timedelta(microseconds=1)
+        ahead = None if self.ahead is None else self.ahead // timedelta(microseconds=1)
+        return Stream(name, pa.schema(fields), time, delay, ahead)
 
     def packed(self, job: Job, schema: str) -> DataFrame:
         """Packed rows of the events, read by tasks that know the job."""
@@ -97,9 +101,11 @@ class _PackedFolder(DataSource):
 
 
 class _Part(InputPartition):
-    """Some row groups of a Parquet file, or a whole Arrow file; `origin` is its place among all of them."""
+    """Some row groups of a Parquet file, or a whole Arrow file; `origin` is its place among all of them, `wall` the
+    clock that judges which events are ahead."""
 
-    def __init__(self, origin: int, file: str, groups: Sequence[int] | None):
+    def __init__(self, origin: int, file: str, groups: Sequence[int] | None, wall: int):
+        self.wall = wall
         self.origin = origin
         self.file = file
         self.groups = groups
@@ -111,10 +117,12 @@ class _OnceReader(DataSourceReader):
         self._path = path
 
     def partitions(self) -> list[InputPartition]:
-        return parts_of(files_of(self._path))
+        return parts_of(files_of(self._path), wall_clock())
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return pack_events(self._job, read_part(partition, self._job.reading), partition.origin)
+        return pack_events(
+            self._job, read_part(partition, self._job.reading), partition.origin, partition.wall
+        )
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -140,13 +148,17 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             names = [name for name in names if name <= self._last]
         if isinstance(limit, ReadMaxFiles):
             names = names[: limit.max_files]
-        return {"after": names[-1]} if names else start
+        # Spark writes the offset down before the micro-batch begins: a second attempt has the same clock
+        return {"after": names[-1], "clock": str(wall_clock())} if names else start
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        return parts_of([file for file in files_of(self._path) if start["after"] < file.name <= end["after"]])
+        files = [file for file in files_of(self._path) if start["after"] < file.name <= end["after"]]
+        return parts_of(files, int(end.get("clock", wall_clock())))
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return pack_events(self._job, read_part(partition, self._job.reading), partition.origin)
+        return pack_events(
+            self._job, read_part(partition, self._job.reading), partition.origin, partition.wall
+        )
 
 
 def files_of(path: str) -> list[Path]:
@@ -158,21 +170,21 @@ def files_of(path: str) -> list[Path]:
     return sorted(found, key=lambda file: file.name)
 
 
-def parts_of(files: Sequence[Path]) -> list[InputPartition]:
+def parts_of(files: Sequence[Path], wall: int) -> list[InputPartition]:
     """Pieces of files, each worth a task of its own."""
     parts: list[InputPartition] = []
     for file in files:
         groups: list[int] = []
         rows = 0
         if file.suffix != ".parquet":
-            parts.append(_Part(len(parts), str(file), None))
+            parts.append(_Part(len(parts), str(file), None, wall))
             continue
         metadata = pq.read_metadata(file)
         for group in range(metadata.num_row_groups):
             groups.append(group)
             rows += metadata.row_group(group).num_rows
             if rows >= _PART or group == metadata.num_row_groups - 1:
-                parts.append(_Part(len(parts), str(file), groups))
+                parts.append(_Part(len(parts), str(file), groups, wall))
                 groups, rows = [], 0
     return parts
 

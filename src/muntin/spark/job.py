@@ -73,6 +73,7 @@ class Job:
     routes: tuple[Route, ...]
     layout: Layout
     flush: bool = False  # at the end of a table, emit the windows still open
+    rewind: int | None = None  # where a run is to start again that went on too far
 
     @cached_property
     def fingerprint(self) -> str:
@@ -117,7 +118,7 @@ class Job:
     def stream_of(self, route: Route) -> Stream:
         """The stream as the shards of a route see it: only the columns that they need, any delay."""
         fields = [self.stream.schema.field(name) for name in route.columns]
-        return replace(self.stream, schema=pa.schema(fields), delay=ANY_DELAY)
+        return replace(self.stream, schema=pa.schema(fields), delay=ANY_DELAY, ahead=None)
 
 
 def plan_job(
@@ -131,6 +132,7 @@ def plan_job(
     spread: bool = False,
     zone: str | None = "UTC",
     is_controlled: bool = False,
+    rewind: int | None = None,
 ) -> Job:
     """Parse and plan queries; an error if any of them cannot run.
 
@@ -179,7 +181,7 @@ def plan_job(
         zone,
         is_controlled,
     )
-    return Job(stream, routes, layout, flush)
+    return Job(stream, routes, layout, flush, rewind)
 
 
 def key_text(query: Query) -> str:

@@ -42,6 +42,7 @@ class Head:
     tokens: dict[int, str] = field(default_factory=dict)  # of entries in the log
     greatest: int | None = None  # event time of the whole stream
     late: int = 0
+    rewound: int | None = None  # the instant that a run was last told to start again at
     configured: str = ""  # what the job's own queries were, as a hash
     came: dict[str, str] = field(default_factory=dict)  # queries that came by statement, of all routes …
     went: list[str] = field(default_factory=list)  # … and went: see control.py

@@ -52,6 +52,10 @@ class ShardOperator:
     def drop(self, name: str) -> None:
         self._operator.drop(name)
 
+    def rewind(self, to: int) -> None:
+        """Start again at an instant that the stream has passed."""
+        self._operator.rewind(to)
+
     def insert(self, packed: Iterable[tuple[str, bytes]]) -> int:
         """Take in rows of data, in order, as one batch; how many of their events were late."""
         late, chunks = 0, []

@@ -33,22 +33,35 @@ PACKED = pa.schema(
         ("greatest", pa.int64()),  # event time, NULL if the task read no event
         ("events", pa.int64()),  # that the task read, in one of its rows
         ("data", pa.binary()),
+        ("ahead", pa.int64()),  # events that the task left out, in one of its rows
     ]
 )
-PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but `origin` and `turn`
+CLOCK = "muntin clock"  # a column with the clock on the wall, where there is an AHEAD
+PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but `origin`, `turn` and `ahead`
 _MOST_CELLS = 1 << 18  # held by a task before they are sent on
 _MOST_EVENTS = 1 << 18
 _AT_ONCE = 1 << 16  # events that are packed together
 
 
-def pack_events(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
-    """Rows for the shards of all routes."""
+def pack_events(
+    job: Job, batches: Iterable[pa.RecordBatch], origin: int, wall: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows for the shards of all routes. Events too far ahead of the clock on the `wall`, by default the one in
+    their column `CLOCK`, are left out: how far the stream has come is not known where its events are read."""
     rows = _Rows(origin)
     packers = [(route, _packer(job, route)) for route in job.routes]
-    events, greatest = 0, LONG_AGO
+    events, greatest, ahead = 0, LONG_AGO, 0
     for some in gathered(batches):
         given = to_record_batch(job.reading, some)
         at = to_times(job.reading, given)
+        if job.stream.ahead is not None:
+            now = _clock_of(some) if wall is None else wall
+            kept = at <= now + job.stream.ahead
+            if not kept.all():
+                ahead += int((~kept).sum())
+                given, at = given.filter(pa.array(kept)), at[kept]
+                if not len(at):
+                    continue
         events, greatest = events + len(at), max(greatest, int(at.max()))
         for route, packer in packers:
             packer.insert(given, at)
@@ -57,7 +70,12 @@ def pack_events(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Ite
     for route, packer in packers:
         if len(packer):
             yield from rows.of(route, packer, greatest)
-    yield rows.of_time(job, greatest if events else None, events)
+    yield rows.of_time(job, greatest if events else None, events, ahead)
+
+
+def _clock_of(events: pa.Table) -> int:
+    """The clock on the wall of a micro-batch, which is the same in every row."""
+    return int(events.column(CLOCK)[0].cast(pa.timestamp("us", "UTC")).value)
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -86,23 +104,24 @@ class _Rows:
         for bucket, start, data in packer.take(greatest):
             yield self._batch([(route.ids[bucket], start, kind, greatest, 0, data)])
 
-    def of_time(self, job: Job, greatest: int | None, events: int) -> pa.RecordBatch:
+    def of_time(self, job: Job, greatest: int | None, events: int, ahead: int) -> pa.RecordBatch:
         told: list[PackedRow] = [
             (each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids
         ]
         told[0] = (*told[0][:4], events, None)
-        return self._batch(told)
+        return self._batch(told, ahead)
 
-    def _batch(self, rows: list[PackedRow]) -> pa.RecordBatch:
+    def _batch(self, rows: list[PackedRow], ahead: int = 0) -> pa.RecordBatch:
         self._turn += 1
-        return packed_rows(self._origin, self._turn, rows)
+        return packed_rows(self._origin, self._turn, rows, ahead)
 
 
-def packed_rows(origin: int, turn: int, rows: list[PackedRow]) -> pa.RecordBatch:
-    """Rows that one task writes together."""
+def packed_rows(origin: int, turn: int, rows: list[PackedRow], ahead: int = 0) -> pa.RecordBatch:
+    """Rows that one task writes together; the first of them tells how many events were `ahead`."""
     shard, start, kind, greatest, events, data = (list(column) for column in zip(*rows, strict=True))
     numbers = [[origin] * len(rows), [turn] * len(rows)]
-    return pa.record_batch([shard, start, *numbers, kind, greatest, events, data], schema=PACKED)
+    left_out = [ahead] + [0] * (len(rows) - 1)
+    return pa.record_batch([shard, start, *numbers, kind, greatest, events, data, left_out], schema=PACKED)
 
 
 def _packer(job: Job, route: Route) -> Folder | EventSorter:

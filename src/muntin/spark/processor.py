@@ -52,7 +52,8 @@ class ShardProcessor(StatefulProcessor):
         description, arrays, refusals = self._entry(head, operator, route, given)
         late, answers = apply(operator, head, description, arrays)
         is_first = route is self._job.routes[0]
-        told = {"events": sum(row["events"] for row in given), "late": late if is_first else 0}
+        told = {name: sum(row[name] for row in given) for name in ("events", "ahead")}
+        told["late"] = late if is_first else 0
         for portion in answers:  # sent on one by one: a long silence must not fill the worker's memory
             for emitted in emitted_rows(
                 self._job, int(key[0]), portion, refusals if is_first and bucket == 0 else {}, **told,
@@ -100,17 +101,19 @@ class ShardProcessor(StatefulProcessor):
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
         data = [row for row in rows if row["data"] is not None]
-        steps = self._reconfigure(head, operator, route)
+        steps = self._reconfigure(head, operator, route) + self._rewind(head)
         roster, refusals = Roster(head.came, head.went), {}
         for row in data:
             if row["kind"] == "statement":
                 text = row["data"].decode()
                 try:
-                    steps += roster.apply(self._job, route.name, text)
+                    steps += roster.apply(self._job, route.name, text, self._watermark(head))
                 except MuntinError as error:
                     refusals[text] = str(error)
         head.came, head.went = roster.came, roster.went
         packed = [(row["kind"], row["data"]) for row in data if row["kind"] != "statement"]
+        if rewinds := [int(step[1]) for step in steps if step[0] == "rewind"]:
+            known = rewinds[-1:]  # how far the stream had come before does not count any more
         description = {
             "steps": steps,
             "greatest": max(seen + known, default=None),
@@ -118,6 +121,18 @@ class ShardProcessor(StatefulProcessor):
         }
         arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
         return description, arrays, refusals
+
+    def _rewind(self, head: Head) -> list[Step]:
+        """What to do if this run is to start at an instant that the runs before did not start at."""
+        asked, watermark = self._job.rewind, self._watermark(head)
+        if asked is None or asked == head.rewound:
+            return []
+        head.rewound = asked
+        return [] if watermark is None or asked > watermark else [["rewind", str(asked)]]
+
+    def _watermark(self, head: Head) -> int | None:
+        """As the micro-batches before have left it; the same in all shards."""
+        return None if head.greatest is None else head.greatest - self._job.stream.delay
 
     def _reconfigure(self, head: Head, operator: ShardOperator, route: Route) -> list[Step]:
         """What to do since the job's own queries are not those of the last run."""
@@ -160,6 +175,9 @@ def apply(
             word == "register"
         ):  # those that follow one another at once: they may share what they are planned for
             operator.register({name: text for _, name, text in some})
+        elif word == "rewind":
+            for _, to in some:
+                operator.rewind(int(to))
         else:
             for _, name in some:
                 operator.drop(name)

@@ -20,6 +20,7 @@ class Progress:
     batch: int
     events: int
     late: int
+    ahead: int
     answers: int
     overflows: int  # answers left out since a value of them does not exist
     seconds: float
@@ -34,10 +35,12 @@ class Progress:
 
     def __str__(self) -> str:
         late = f", {self.late:,} late" if self.late else ""
+        ahead = f", {self.ahead:,} ahead" if self.ahead else ""
         lost = f" ({self.overflows:,} left out: they have no value)" if self.overflows else ""
         lag = f", lag {self.lag.total_seconds():,.1f} s" if self.lag is not None else ""
         return (
-            f"batch {self.batch}: {self.events:,} events{late} at {self.rate:,.0f}/s, {self.answers:,} answers{lost}, "
+            f"batch {self.batch}: {self.events:,} events{late}{ahead} at {self.rate:,.0f}/s, "
+            f"{self.answers:,} answers{lost}, "
             f"{self.state_bytes / 2**20:,.1f} MB of state{lag}"
         )
 
@@ -56,6 +59,7 @@ def progress_of(reported: Any) -> Progress | None:
         batch=reported.batchId,
         events=told["events"] or 0,
         late=told["late"] or 0,
+        ahead=told["ahead"] or 0,
         answers=told["answers"] or 0,
         overflows=told["overflows"] or 0,
         seconds=(reported.durationMs or {}).get("triggerExecution", 0) / 1000,

@@ -21,7 +21,9 @@ _TYPES: dict[type[spark.DataType], pa.DataType] = {
 _DELAY = "spark.watermarkDelayMs"  # where Spark notes what `withWatermark` declared
 
 
-def stream_of(df: DataFrame, name: str, time: str, delay: timedelta | None = None) -> Stream:
+def stream_of(
+    df: DataFrame, name: str, time: str, delay: timedelta | None = None, ahead: timedelta | None = None
+) -> Stream:
     """The stream called `name` whose events are the rows of a DataFrame.
 
     Columns of types that muntin does not have (DECIMAL, arrays, structs …) are left out. The delay is the one
@@ -42,7 +44,11 @@ def stream_of(df: DataFrame, name: str, time: str, delay: timedelta | None = Non
         raise SchemaError(f"time column '{time}' must be TIMESTAMP or BIGINT, not {_name(df.schema[time])}")
     declared = timedelta(milliseconds=int(watermarks.get(time, 0)))
     return Stream(
-        name, pa.schema(fields), time, (declared if delay is None else delay) // timedelta(microseconds=1)
+        name,
+        pa.schema(fields),
+        time,
+        (declared if delay is None else delay) // timedelta(microseconds=1),
+        None if ahead is None else ahead // timedelta(microseconds=1),
     )
 
 

@@ -11,6 +11,7 @@ from muntin.sql.statement import (
     Explain,
     ExplainView,
     RegisterQuery,
+    RewindStream,
     Select,
     SelectView,
     Statement,
@@ -23,6 +24,6 @@ from muntin.sql.statement import (
 
 __all__ = [
     "AlterView", "CreateStream", "CreateView", "DropQuery", "DropStream", "DropView", "Explain", "ExplainView",
-    "RegisterQuery", "Scope", "Select", "SelectView", "Statement", "ViewStatement", "compile_expression",
-    "parse_expression", "parse_query", "parse_statements", "parse_view",
+    "RegisterQuery", "RewindStream", "Scope", "Select", "SelectView", "Statement", "ViewStatement",
+    "compile_expression", "parse_expression", "parse_query", "parse_statements", "parse_view",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from muntin.sql.syntax import (
     ExplainViewSyntax,
     Name,
     RegisterSyntax,
+    RewindSyntax,
     SelectSyntax,
     StatementSyntax,
 )
@@ -48,6 +49,14 @@ class DropStream:
     """`DROP STREAM trades`."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class RewindStream:
+    """`REWIND STREAM trades TO '2026-01-31 12:00:00'`."""
+
+    name: str
+    to: str  # an instant
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,8 @@ class SelectView:
 
 
 ViewStatement = CreateView | AlterView | DropView | ExplainView | SelectView
-Statement = ViewStatement | CreateStream | DropStream | RegisterQuery | DropQuery | Explain | Select
+StreamStatement = CreateStream | DropStream | RewindStream
+Statement = ViewStatement | StreamStatement | RegisterQuery | DropQuery | Explain | Select
 
 
 def parse_query(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
@@ -209,6 +219,8 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, 
             stream = _create(syntax)
             streams[stream.name] = stream
             return CreateStream(stream)
+        case RewindSyntax(name, to):
+            return RewindStream(name.text, to)
         case DropSyntax("QUERY", name):
             return DropQuery(name.text)
         case DropSyntax(_, name):
@@ -230,7 +242,7 @@ def _create(syntax: CreateStreamSyntax) -> Stream:
         fields.append(pa.field(column.name.text, arrow_type(column.type)))
     time = _declared(syntax.time, [field.name for field in fields])
     try:
-        return Stream(syntax.name.text, pa.schema(fields), time, syntax.delay)
+        return Stream(syntax.name.text, pa.schema(fields), time, syntax.delay, syntax.ahead)
     except SchemaError as error:
         raise syntax.time.misfit(str(error)) from None
 

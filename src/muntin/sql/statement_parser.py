@@ -27,6 +27,7 @@ from muntin.sql.syntax import (
     Name,
     OrderSyntax,
     RegisterSyntax,
+    RewindSyntax,
     SelectSyntax,
     StatementSyntax,
     WindowedSelect,
@@ -87,8 +88,10 @@ class StatementParser(SourceParser):
             return self._explain()
         if self.word("ALTER"):
             return self._alter()
+        if self.word("REWIND"):
+            return self._rewind()
         word = self._curr.text.upper()
-        hint = nearest(word, ["SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN", "ALTER"])
+        hint = nearest(word, ["SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN", "ALTER", "REWIND"])
         known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
         self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
 
@@ -112,7 +115,25 @@ class StatementParser(SourceParser):
             delay = self.duration()
             if delay < 0:
                 self.fault("DELAY cannot be negative", at)
-        return CreateStreamSyntax(name, tuple(columns), time, delay)
+        ahead = None
+        if self.word("AHEAD"):
+            at = self._curr
+            ahead = self.duration()
+            if ahead < 0:
+                self.fault("AHEAD cannot be negative", at)
+        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead)
+
+    def _rewind(self) -> RewindSyntax:
+        if not self.word("STREAM"):
+            self.fault(f"expected STREAM after REWIND, found {self.found()}")
+        name = self.name("a stream name")
+        if not self.word("TO"):
+            self.fault(f"expected TO and an instant after the stream's name, found {self.found()}")
+        self.word("TIMESTAMP")
+        instant = self._curr
+        if not self._match(TokenType.STRING):
+            self.fault(f"expected an instant in quotes, such as '2026-01-31 12:00:00', found {self.found()}")
+        return RewindSyntax(name, instant.text)
 
     def _column_definition(self) -> ColumnSyntax:
         name = self.name("a column name")

@@ -113,6 +113,15 @@ class CreateStreamSyntax:
     columns: tuple[ColumnSyntax, ...]
     time: Name
     delay: int
+    ahead: int | None = None
+
+
+@dataclass(frozen=True)
+class RewindSyntax:
+    """REWIND STREAM name TO 'instant'"""
+
+    name: Name
+    to: str
 
 
 @dataclass(frozen=True)
@@ -169,4 +178,12 @@ class ExplainViewSyntax:
 
 
 ViewSyntax = CreateViewSyntax | AlterViewSyntax | ExplainViewSyntax
-StatementSyntax = ViewSyntax | SelectSyntax | CreateStreamSyntax | RegisterSyntax | DropSyntax | ExplainSyntax
+StatementSyntax = (
+    ViewSyntax
+    | SelectSyntax
+    | CreateStreamSyntax
+    | RewindSyntax
+    | RegisterSyntax
+    | DropSyntax
+    | ExplainSyntax
+)

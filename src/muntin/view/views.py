@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.archive import EXPIRES, GENERATED, View
@@ -62,6 +63,24 @@ class Views:
         self.check_creation(query)
         self._shelf.refuse_damaged(query.name)
         return [self._joins.clock_of(side.stream.name) for side in query.source.sides]
+
+    def refuse_rewind(self, stream: str, to: int) -> None:
+        """Raise an error if a view that reads a stream has been brought beyond an instant: it cannot go back."""
+        for name, view in self.at_work.items():
+            now = view.view.now
+            if stream in view.query.streams and now is not None and now > to:
+                raise ArchiveError(
+                    f"view '{name}' has been updated at {np.datetime64(now, 'us')} and cannot go back; "
+                    f"DROP MATERIALIZED VIEW {name} before you rewind stream '{stream}', and create it again"
+                )
+
+    def start_again(self, stream: str) -> None:
+        """Views that read a stream which starts again know nothing of it from before."""
+        for view in self.at_work.values():
+            if stream in view.query.streams:
+                clocks = [self._joins.clock_of(side.stream.name) for side in view.query.source.sides]
+                view.operator = _operator_of(view.query, clocks)
+                view.coverage.lose_before(self._joins.clock_of(stream).promised)
 
     def check_creation(self, query: ViewQuery) -> None:
         """Raise an error if a view cannot be made, before anything changes."""
