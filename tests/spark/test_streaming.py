@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
@@ -112,6 +113,28 @@ def test_a_folder_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     answers = muntin.spark.shared_windows(whole, FOLDED, stream="t", time="ts").cache()
     for name, wanted in expected(table, FOLDED).items():
         assert_same(wanted, muntin.spark.answers_of(answers, name).toArrow())
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_events_ahead_are_left_out(spark: SparkSession, tmp_path: Path, is_folder: bool) -> None:
+    """An event of the year 2286 in the first file spoils nothing; progress counts it; a run can be set back."""
+    table, folder, told = events(3_000), tmp_path / "in", []
+    far = table.slice(0, 1).set_column(0, "ts", pa.array([10**16]).cast(table.schema.field("ts").type))
+    write_files(pa.concat_tables([table.slice(0, 1_500), far]), folder, [0], 1)
+    write_files(table, folder, [1], 2)
+    listener = muntin.spark.ProgressListener(told.append)
+    spark.streams.addListener(listener)
+    ahead, delay = timedelta(hours=1), timedelta(seconds=2)
+    if is_folder:
+        source = muntin.spark.EventFolder(spark, str(folder), delay, files_per_batch=1, ahead=ahead)
+        answers = muntin.spark.shared_windows(source, FOLDED, stream="t", time="ts")
+    else:
+        df = stream_of(spark, folder, files=1)
+        answers = muntin.spark.shared_windows(df, FOLDED, stream="t", time="ts", ahead=ahead, fold=False)
+    run(answers, tmp_path)
+    spark.streams.removeListener(listener)
+    assert_answers(spark, tmp_path, expected(table, FOLDED))
+    assert sum(each.ahead for each in told) == 1
 
 
 def test_statements_in_a_stream(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ def stream_stats(shard: Shard) -> dict[str, Any]:
     """Events accepted and late, event time, watermark, and what is kept."""
     clock, nestings = shard.clock, shard.manager.nestings.by_signature
     return {
+        "pushed": clock.events + clock.late_events + clock.ahead_events,
         "events": clock.events,
         "late": clock.late_events,
         "ahead": clock.ahead_events,

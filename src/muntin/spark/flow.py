@@ -69,8 +69,8 @@ def shared_windows(
     with another `rewind` than before, its shards start again at that instant.
 
     `control` is a stream of REGISTER QUERY, DROP QUERY and REWIND STREAM statements, in a column `statement`:
-    queries that come and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP BY lists, "" for
-    none), and what has no column here goes into one more, `rest`, as JSON.
+    queries that come and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP
+    BY lists, "" for none), and what has no column here goes into one more, `rest`, as JSON.
 
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
