@@ -30,7 +30,7 @@ from muntin.operator.clock import wall_clock
 from muntin.operator.instant import to_microseconds
 from muntin.operator.operator import Operator
 from muntin.operator.packed import refusing
-from muntin.operator.portion import DEFAULT_ROWS, Answers
+from muntin.operator.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.operator.stats import stream_stats
 from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
@@ -83,6 +83,8 @@ class Engine:
         _check_rows("portion_rows", portion_rows)
         _check_switch("adaptive", adaptive)
         folder = None if archive is None else path_of("archive", archive)
+        if not callable(clock):
+            raise MuntinError(f"clock is a function without arguments that gives an instant, not {clock!r}")
         self._lock = threading.RLock()
 
         def make_operator(stream: Stream) -> Operator:
@@ -269,7 +271,8 @@ class Engine:
             instant = None if until is None else self._instant(until)
             found: dict[str, pa.Table] = {}
             more = False
-            for operator in (*self._operators.values(), self._joins):
+            advancing: list[Advancing] = [*self._operators.values(), self._joins]
+            for operator in advancing:
                 portion = operator.advance(instant)
                 found |= portion
                 more |= portion.more

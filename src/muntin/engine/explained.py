@@ -31,7 +31,8 @@ def explain(catalog: Catalog, query: str | None) -> str:
 
 def _explain_stream(shard: Shard) -> str:
     rings = [f"ring of {len(store):,} events" for id, store in shard.stores.items() if id.kind == "ring"]
-    title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)})"
+    ahead = "" if shard.stream.ahead is None else f" AHEAD {span(shard.stream.ahead)}"
+    title = f"{shard.stream.name} (DELAY {span(shard.stream.delay)}{ahead})"
     groups, nestings = shard.manager.groups, shard.manager.nestings
     at_work = {number: running(shard, number) for number in groups}
     return explain_stream(title, len(shard.registrations), groups, at_work, ", ".join(rings), nestings)

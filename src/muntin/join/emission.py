@@ -205,7 +205,8 @@ def _sightings(comes: Ints, goes: Ints) -> tuple[Ints, Ints]:
 
 
 def _each_once(ascending: Ints) -> Ints:
-    return ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
+    once: Ints = ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
+    return once
 
 
 def _changes(comes: Ints, goes: Ints, due: _Due) -> tuple[Ints, Ints, np.ndarray]:

@@ -225,7 +225,8 @@ def _merged(ascending: Iterable[Ints]) -> Ints:
     """All of some instants, each once. A stable sort merges what is in order already: `np.unique` hashes, and
     multiples of a slide collide."""
     merged = np.sort(np.concatenate(list(ascending)), kind="stable")
-    return merged[np.append(True, merged[1:] != merged[:-1])]
+    each_once: Ints = merged[np.append(True, merged[1:] != merged[:-1])]
+    return each_once
 
 
 def _answer_stretch(shard: Shard, dues: list[_Due], first: int, last: int) -> None:

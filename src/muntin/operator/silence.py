@@ -10,7 +10,7 @@ Instants are numbered by *ticks*: tick `k` of a query is at `k` times its slide.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,7 +26,8 @@ _FEW = 1024
 Place = tuple[int, Window]  # a window, and the group that serves it
 
 
-class Spans(NamedTuple):
+@dataclass(frozen=True)
+class Spans:
     """Ticks: ranges from `first` to `last`, both included, ascending and apart.
 
     >>> spans = Spans.union([(np.array([1, 8]), np.array([3, 8])), (np.array([3]), np.array([5]))])
@@ -153,5 +154,7 @@ class Silence:
         seen = self._shard.synopses[number].seen(window, since, last * slide)
         if seen is None:
             return None
-        begin, end = (-(-each // own) * own for each in (seen[0], seen[1] + 1))
-        return tuple(np.clip(-(-each // slide), first, last + 1) for each in (begin, end))  # type: ignore[return-value]
+        comes, goes = (
+            np.clip(-(-(-(-each // own) * own) // slide), first, last + 1) for each in (seen[0], seen[1] + 1)
+        )
+        return comes, goes
