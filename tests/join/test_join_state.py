@@ -168,7 +168,9 @@ def test_an_overflow_in_one_answer_does_not_hold_up_others() -> None:
     engine = an_engine(q=f"SELECT x * y AS p {JOIN.format(1, 1)}")
     engine.push("a", {"ts": [0, 3 * SECOND], "k": [1, 2], "x": [2**40, 3], "w": ["w", "w"]})
     engine.push("b", {"ts": [0, 3 * SECOND], "k": [1, 2], "y": [2**40, 5]})
-    with pytest.warns(RuntimeWarning, match=r"'q' leaves out 1 row, .* x \* y: an integer exceeds 64 bits"):
+    with pytest.warns(
+        RuntimeWarning, match=r"'q' leaves out 1 row, .* a\.x \* b\.y: an integer exceeds 64 bits"
+    ):
         found = engine.advance(until=9 * SECOND)
     assert found["q"]["p"].to_pylist() == [15]
     assert engine.stats()["queries"]["q"]["overflows"] == 1
@@ -221,8 +223,9 @@ def test_the_plan_shows_what_is_shared() -> None:
         long=f"SELECT COUNT(*) AS n {JOIN.format(60, 9)}",
     )
     push_both(engine, seconds=3, many=50)
-    plan = engine.explain("short")
+    plan, coverage = engine.explain("short").split("\n\n")
     assert plan in engine.explain()
+    assert coverage == "short: complete"
     assert plan.startswith("join a JOIN b ON a.k = b.k\n")
     for part in (
         "2 queries: short, long",
