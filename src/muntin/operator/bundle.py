@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.aggregate import Partial
-from muntin.answer import to_instants
+from muntin.answer import is_plain, to_instants
 from muntin.errors import MuntinError
 from muntin.operator.point import PointCall, PointReader, reader_of
+from muntin.operator.reading import call_of
 from muntin.operator.shard import Shard
 from muntin.synopsis.contract import Bools, Ints, Need
 from muntin.synopsis.track import Asked
@@ -121,11 +122,27 @@ class Bundle:
 def _reader(shard: Shard, name: str) -> PointReader:
     reader = reader_of(shard, name)
     if reader is None or reader.first is None:
-        raise MuntinError(
-            f"lookup_many is for queries without keys or HAVING, over time windows, that begin with one "
-            f"aggregate; '{name}' is another kind: use lookup"
-        )
+        raise MuntinError(f"lookup_many cannot answer '{name}': {_why_not(shard, name)}; use lookup")
     return reader
+
+
+def _why_not(shard: Shard, name: str) -> str:
+    """What keeps a query out of a bundle, in the order in which users can tell."""
+    query = shard.registrations[name].query
+    if query.keys:
+        return "it has GROUP BY, so an answer for each key"
+    if query.having is not None:
+        return "it has HAVING, so perhaps no answer"
+    if query.window is None:
+        return "it has no window after FROM"
+    if not all(call.window.is_time for call in query.calls) or not query.window.is_time:
+        return "it looks at a ROWS window, and only time windows can be looked up together"
+    first = query.outputs[0].expression
+    if not isinstance(call_of(first), int):
+        return "its first value is computed from aggregates, and must be one aggregate"
+    if not is_plain(first.type):
+        return f"its values are {first.type}, and must be BIGINT or DOUBLE"
+    return "its aggregates, or their arguments, are not all numbers that one structure keeps"
 
 
 def _rounded(instant: Ints, slide: Ints) -> Ints:

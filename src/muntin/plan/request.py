@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 from muntin.errors import MuntinError
@@ -24,8 +25,22 @@ def request_of(query: Query) -> Request:
     demands: Demands = demands_of(query)
     calls = tuple([tuple([(demand, choose_synopsis(demand)) for demand in call]) for call in demands.calls])
     presence = tuple([(demand, choose_synopsis(demand)) for demand in demands.presence])
+    _check_hint(query, [rule for *_, rule in (*chain.from_iterable(calls), *presence)])
     is_asked_for = query.hint in INDEXES or query.tolerance is not None
     if is_asked_for and isinstance(reason := threshold_of(query), str):
         index = query.hint if query.hint in INDEXES else "index that APPROX reads"
         raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
     return Request(query, calls, presence)
+
+
+def _check_hint(query: Query, rules: list[Rule]) -> None:
+    """A hint must serve some aggregate of the query, or at least its presence; the others go their usual way."""
+    if (
+        query.hint is not None
+        and query.hint not in INDEXES
+        and query.hint not in {each.synopsis for each in rules}
+    ):
+        raise MuntinError(
+            f"synopsis '{query.hint}' serves nothing of this query, which is answered by "
+            f"{' and '.join(dict.fromkeys(each.synopsis for each in rules))}; leave the hint out"
+        )

@@ -247,7 +247,8 @@ class _Binder:
             types[f"${number}"] = AGGREGATES[call.function].answer_type(
                 call.argument.type if call.argument else None
             )
-        return Scope(types, "the answer")
+        meanings = {f"${number}": _shown(call) for call, number in self.calls.items()}
+        return Scope(types, "the answer", meanings=meanings)
 
     def _over_answers(self, node: exp.Expr, aliases_too: bool = False) -> exp.Expr:
         """The tree with calls, keys and (in HAVING) aliases replaced by columns of the answer."""
@@ -309,6 +310,13 @@ class _Binder:
             if window is not None and window.slide and not window.is_time and call.window.is_time:
                 raise misfit(node, f"a query over {window} moves by events; it cannot use the time window "
                                    f"{call.window}")  # fmt: skip
+
+
+def _shown(call: Call) -> str:
+    """A call in an error. Constants inside are left out: a template serves texts with others."""
+    if call.argument is None:
+        return f"{call.function.upper()}(*)"
+    return f"{call.function.upper()}({call.argument.sql if call.argument.is_column else '…'})"
 
 
 def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isinf
+from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -31,17 +32,26 @@ from muntin.sql.text import TEXT
 from muntin.sql.times import TIMES
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
+_CALL = re.compile(r"\$\d+")  # the answer of an aggregate call
 _LONG = 2**63
 
 
 class Scope:
     """The names an expression may use, and the expressions already compiled over them.
 
-    `owner` is what the names belong to, for errors; a qualifier in `qualifiers` may precede them.
+    `owner` is what the names belong to, for errors; a qualifier in `qualifiers` may precede them. `meanings` are what
+    errors call names that users did not write: `MAX(n)` for `$0`.
     """
 
-    def __init__(self, types: Mapping[str, pa.DataType], owner: str, qualifiers: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        types: Mapping[str, pa.DataType],
+        owner: str,
+        qualifiers: tuple[str, ...] = (),
+        meanings: Mapping[str, str] = MappingProxyType({}),
+    ):
         self.types = dict(types)
+        self.meanings = meanings
         self.owner = owner
         self.qualifiers = qualifiers
         self._by_fold: dict[str, list[str]] = {}
@@ -102,8 +112,8 @@ def compile_equal(node: exp.Expr, parts: Sequence[tuple[exp.Expr, Scope]]) -> li
     terms = common(node, [_compile(scope, tree.unnest()) for tree, scope in parts])
     # not kept in their scopes: there, the same text stands for the value in its own type
     return [
-        Expression(term.sql, term.type, tuple(sorted(term.columns)), _evaluator(term), tree)  # type: ignore[arg-type]
-        for term, (tree, _) in zip(terms, parts, strict=True)
+        Expression(term.sql, term.type, tuple(sorted(term.columns)), _evaluator(term, scope), tree)  # type: ignore[arg-type]
+        for term, (tree, scope) in zip(terms, parts, strict=True)
     ]
 
 
@@ -134,20 +144,21 @@ def _expression(scope: Scope, term: Term, tree: exp.Expr | Callable[[], exp.Expr
         if term.band is not None:
             attribute, of, low, high = term.band
             band = Band(_expression(scope, attribute, of.unnest()), low, high)
-        known = Expression(term.sql, term.type, columns, _evaluator(term), tree, band)  # type: ignore[arg-type]
+        known = Expression(term.sql, term.type, columns, _evaluator(term, scope), tree, band)  # type: ignore[arg-type]
         scope.compiled[term.sql] = known
     return known
 
 
-def _evaluator(term: Term) -> partial[pa.Array]:
-    return partial(_evaluate, term)
+def _evaluator(term: Term, scope: Scope) -> partial[pa.Array]:
+    return partial(_evaluate, term, scope.meanings)
 
 
-def _evaluate(term: Term, columns: Columns) -> pa.Array:
+def _evaluate(term: Term, meanings: Mapping[str, str], columns: Columns) -> pa.Array:
     try:
         value = term.run(columns)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise NoValue(f"{term.sql}: {reason(error)}") from error
+        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), term.sql)
+        raise NoValue(f"{shown}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
 
 

@@ -13,6 +13,10 @@ STATEMENT_REFUSALS = {
     "UPDATE": "UPDATE is not supported; the events of a stream do not change",
     "DELETE": "DELETE is not supported; events leave when no window needs them",
     "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
+    "SHOW": "SHOW is not supported; EXPLAIN lists queries, and engine.streams and engine.queries are what is there",
+    "DESCRIBE": "DESCRIBE is not supported; engine.streams has the columns of each stream",
+    "UNREGISTER": "write DROP QUERY name",
+    "DEREGISTER": "write DROP QUERY name",
     "(": "parentheses around a statement are not supported; begin with SELECT",
 }
 

@@ -198,9 +198,12 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, 
     match syntax:
         case SelectSyntax():
             if syntax.join is None and (view := find_view(syntax.stream, views)) is not None:
+                _refuse_hint(syntax)
                 return SelectView(bind_view_select(syntax, view))
             return Select(_query(syntax, streams))
         case CreateViewSyntax():
+            _refuse_hint(syntax.select)
+            _refuse_hint(syntax.negated)
             made = bind_view(syntax, streams)
             views[made.name] = made.known
             return CreateView(made)
@@ -226,6 +229,11 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, 
         case DropSyntax(_, name):
             streams.pop(name.text, None)
             return DropStream(name.text)
+
+
+def _refuse_hint(select: SelectSyntax | None) -> None:
+    if select is not None and select.hint is not None:
+        raise Misfit(f"SYNOPSIS({select.hint}) is not for views; leave the hint out", select.start)
 
 
 def _query(select: SelectSyntax, streams: Mapping[str, Stream]) -> AnyQuery:

@@ -35,6 +35,13 @@ from muntin.sql.syntax import (
 from muntin.sql.type_name import unknown_type
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
+_AGAIN = {"QUERY": ("DROP QUERY", "REGISTER QUERY"), "STREAM": ("DROP STREAM", "CREATE STREAM")}
+_KINDS = {
+    "TABLE": "there are no tables, only streams: write CREATE STREAM name (…) TIMESTAMP BY column",
+    "VIEW": "write CREATE MATERIALIZED VIEW name AS SELECT … EVERY 1 MINUTE",
+    "QUERY": "write REGISTER QUERY name AS SELECT …",
+    "OR": "OR REPLACE is not supported; drop the old one first",
+}
 _CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
 
@@ -99,7 +106,11 @@ class StatementParser(SourceParser):
         if not self.word("STREAM"):
             if self.word("MATERIALIZED", "VIEW"):
                 return self._create_view()
-            self.fault(f"expected STREAM or MATERIALIZED VIEW after CREATE, found {self.found()}")
+            word = self._curr.text.upper() if self._curr else ""
+            self.fault(
+                _KINDS.get(word, f"expected STREAM or MATERIALIZED VIEW after CREATE, found {self.found()}")
+            )
+        self._refuse_if()
         name = self.name("a stream name")
         self._expect(TokenType.L_PAREN, "'(' and the columns")
         columns = [self._column_definition()]
@@ -149,6 +160,7 @@ class StatementParser(SourceParser):
 
     def _create_view(self) -> CreateViewSyntax:
         start = self._tokens[0]
+        self._refuse_if()
         name = self.name("a view name")
         key: list[Name] = []
         if self.word("KEY"):
@@ -179,23 +191,36 @@ class StatementParser(SourceParser):
 
     def _alter(self) -> AlterViewSyntax:
         if not self.word("MATERIALIZED", "VIEW"):
-            self.fault("ALTER is not supported; DROP and CREATE STREAM again")
+            what = " and ".join(_AGAIN.get(self._curr.text.upper(), _AGAIN["STREAM"]))
+            self.fault(f"only a MATERIALIZED VIEW can be altered; {what} again")
         name = self.name("a view name")
         if not self.word("INDEX"):
             self.fault(f"expected INDEX and an index such as 'rebuild 4x4', found {self.found()}")
         return AlterViewSyntax(name, self._indexing())
 
+    def _refuse_if(self) -> None:
+        """IF EXISTS and IF NOT EXISTS, which would else be read as names."""
+        first = self._curr
+        if self.word("IF", "NOT", "EXISTS") or self.word("IF", "EXISTS"):
+            self.fault(
+                "IF EXISTS and IF NOT EXISTS are not supported; ask engine.streams and engine.queries what is there",
+                first,
+            )
+
     def _drop(self) -> DropSyntax:
         kind = self._curr.text.upper()
         if self.word("MATERIALIZED", "VIEW"):
+            self._refuse_if()
             return DropSyntax("VIEW", self.name("a view name"))
         if not (self.word("STREAM") or self.word("QUERY")):
             self.fault(f"expected STREAM, QUERY or MATERIALIZED VIEW after DROP, found {self.found()}")
+        self._refuse_if()
         return DropSyntax(kind, self.name(f"a {kind.lower()} name"))
 
     def _register(self) -> RegisterSyntax:
         if not self.word("QUERY"):
             self.fault(f"expected QUERY after REGISTER, found {self.found()}")
+        self._refuse_if()
         name = self.name("a query name")
         if not self.word("AS"):
             self.fault(f"expected AS and a SELECT after the query's name, found {self.found()}")
@@ -251,6 +276,7 @@ class StatementParser(SourceParser):
         if self._match(TokenType.WHERE):
             where = self.condition()
         if self._match(TokenType.GROUP_BY):
+            self._refuse_grouping()
             keys = [self.condition()]
             while self._match(TokenType.COMMA):
                 keys.append(self.condition())
@@ -265,6 +291,15 @@ class StatementParser(SourceParser):
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), source.stream,
                             source.alias, source.window, where, tuple(keys or ()), having, hint, changes,
                             distinct, join, order)  # fmt: skip
+
+    def _refuse_grouping(self) -> None:
+        word = " ".join(self._curr.text.upper().split()) if self._curr else ""
+        if word == "GROUPING SETS" or (
+            word in ("ROLLUP", "CUBE") and self._next.token_type == TokenType.L_PAREN
+        ):
+            self.fault(
+                f"{word} is not supported; register a query for each set of keys: they share their events"
+            )
 
     def _order(self) -> OrderSyntax | None:
         """ORDER BY and LIMIT, if there is one of them."""

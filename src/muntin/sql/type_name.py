@@ -18,6 +18,10 @@ _TYPES: dict[str, pa.DataType] = {
     "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"), "TIMESTAMP_S": pa.timestamp("s"),
     "TIMESTAMP_MS": pa.timestamp("ms"), "TIMESTAMP_NS": pa.timestamp("ns"),
 }  # fmt: skip
+_ELSEWHERE = {
+    "TIME": "BIGINT, or TIMESTAMP for an instant", "UUID": "VARCHAR", "BLOB": "VARCHAR", "VARBINARY": "VARCHAR",
+    "FLOAT64": "DOUBLE", "FLOAT32": "REAL", "INT128": "BIGINT", "HUGEINT": "BIGINT", "NUMBER": "BIGINT or DOUBLE",
+}  # fmt: skip
 _OFFERED = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "VARCHAR", "TIMESTAMP", "DATE")
 _NAMES = {kind: name for name, kind in reversed(_TYPES.items())} | {
     pa.int32(): "INTEGER", pa.uint32(): "UINTEGER", pa.float32(): "REAL", pa.string(): "VARCHAR", _INSTANT: "TIMESTAMP",
@@ -34,6 +38,10 @@ def arrow_type(node: exp.Expr) -> pa.DataType:
     kind = node.this if isinstance(node, exp.DataType) else None
     name = kind.name if isinstance(kind, exp.DataType.Type) else str(node)
     has_size = bool(node.args.get("expressions"))
+    if name in ("ARRAY", "LIST", "MAP", "STRUCT", "OBJECT", "JSON", "VARIANT"):
+        raise misfit(
+            node, f"{written_type(name)} is not supported: a column has one value; declare a column for each"
+        )
     if name == "DECIMAL":
         raise misfit(node, "DECIMAL is not supported; use BIGINT for exact numbers or DOUBLE")
     if name in _TYPES and (not has_size or _TYPES[name] == pa.string()):
@@ -44,8 +52,14 @@ def arrow_type(node: exp.Expr) -> pa.DataType:
     raise misfit(node, unknown_type(written))
 
 
+def written_type(name: str) -> str:
+    return "an array" if name in ("ARRAY", "LIST") else name
+
+
 def unknown_type(name: str) -> str:
     """What to say about a name that is no type."""
+    if (meant := _ELSEWHERE.get(name.upper())) is not None:
+        return f"unknown type '{name}'; use {meant}"
     return f"unknown type '{name}'{nearest(name.upper(), _OFFERED)}"
 
 
