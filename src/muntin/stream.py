@@ -36,7 +36,7 @@ class Stream:
         text_of("time", self.time)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
-        if not isinstance(self.delay, int) or isinstance(self.delay, bool):
+        if type(self.delay) is not int:
             raise MuntinError(f"delay is a number of microseconds, not {shown(self.delay)}")
         kind = self.column(self.time).type
         if not (pa.types.is_timestamp(kind) or kind == pa.int64()):

@@ -47,7 +47,9 @@ def warn_of_unit(stream: Stream, field: pa.Field, column: pa.Array) -> None:
         return
     known.add(field.name)
     first = next((value for value in column[:100].to_pylist() if value is not None), None)
-    meant = None if first is None else unit_meant(first)
+    if first is None:
+        return
+    meant = unit_meant(first)
     if meant is None or meant == field.type.unit:
         return
     try:

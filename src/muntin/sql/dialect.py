@@ -24,10 +24,11 @@ class MuntinTokenizer(Tokenizer):
     sqlglot know are words."""
 
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
-        word: kind
-        for word, kind in Tokenizer.KEYWORDS.items()
-        if kind not in (TokenType.COMMAND, TokenType.BLOCK_START, TokenType.BLOCK_END)
-    } | {
+        **{
+            word: kind
+            for word, kind in Tokenizer.KEYWORDS.items()
+            if kind not in (TokenType.COMMAND, TokenType.BLOCK_START, TokenType.BLOCK_END)
+        },
         "UTINYINT": TokenType.UTINYINT,
         "USMALLINT": TokenType.USMALLINT,
         "UINTEGER": TokenType.UINT,

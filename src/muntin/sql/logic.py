@@ -41,7 +41,7 @@ def _operands(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
     """a, b, c of `a AND b AND c`, which the parser reads as a balanced tree."""
     if type(node) is not kind:
         return [node]
-    return [*_operands(node.left, kind), *_operands(node.right, kind)]  # type: ignore[attr-defined]
+    return [*_operands(node.left, kind), *_operands(node.right, kind)]
 
 
 def _all_of(*conditions: Datum) -> Datum:
