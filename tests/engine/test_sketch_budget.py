@@ -15,6 +15,7 @@ from tests.synopsis.sketch.streams import rank_error
 EVENTS = 60_000
 CALLS = {
     "quantiles": "APPROX_QUANTILE(x, 0.4, 0.01)",
+    "sampled quantiles": "APPROX_QUANTILE(x, 0.4, 0.2, 0.2)",
     "counts": "APPROX_FREQUENT(n, 0.3, 0.01)",
     "sampled": "APPROX_FREQUENT(n, 0.3, 0.1, 0.01)",
 }
@@ -69,6 +70,9 @@ def check_row(call: str, row: dict[str, Any], run: Run) -> None:
         values = np.sort(run.x[mine])
         assert rank_error(values, 0.4, row["a"]) <= row["a_error"] * len(values) + 1e-6
         assert row["a_error"] <= 0.5
+        return
+    if call == "sampled quantiles":  # may fail, but not by much
+        assert rank_error(np.sort(run.x[mine]), 0.4, row["a"]) <= 0.5 * mine.sum()
         return
     truth = Counter(run.n[mine].tolist())
     for item in row["a"]:

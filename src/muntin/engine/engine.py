@@ -359,7 +359,10 @@ class Engine:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint(self, path: str | Path) -> None:
-        """Write all streams, queries and state to one file; the old file stays until it is whole."""
+        """Write all streams, queries and state to one file; the old file stays until it is whole.
+
+        A symbolic link is followed. What is no regular file is refused.
+        """
         with self._lock:
             write_checkpoint(path_of("path", path), *save(self._catalog))
 

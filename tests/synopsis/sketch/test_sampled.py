@@ -35,6 +35,20 @@ def test_m4_rate(window: int, eps: float, delta: float, rate: int) -> None:
     assert sample.entries() <= window / 2**rate + 1 + sample.chunk
 
 
+@pytest.mark.parametrize("window", [100, 1000, 5000, 20_000, 100_000])
+@pytest.mark.parametrize(("eps", "delta"), [(0.02, 0.01), (0.1, 0.1), (0.3, 0.5)])
+def test_counts_keep_what_is_stated(window: int, eps: float, delta: float) -> None:
+    """2 X + 2 and a chunk, at any time, for windows of at most W elements."""
+    sample = SampledCounts(eps, delta, window)
+    most = 0
+    for lo in range(0, 3 * window, max(7, window // 200)):
+        sample.extend(np.arange(lo, lo + max(7, window // 200)) % 1003)
+        most = max(most, sample.entries())
+    stated = 2 * log(1 / (eps * delta)) / eps + 2
+    assert most <= stated + min(max(64, window / 16), 8192)
+    assert sample.chunk <= min(max(64, window / 16), 8192)
+
+
 def sticky(text: str, sampled: set[int], window: range) -> dict[str, int]:
     """By the book: positions from 1; an element that is sampled counts those like it until the next."""
     current: dict[str, int] = {}

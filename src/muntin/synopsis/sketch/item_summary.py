@@ -111,10 +111,10 @@ class ItemSummary:
             raise damaged(error) from None
         if distinct < len(item):
             raise damaged("it has an item twice")
-        error = facts["slack"] + facts["left_out"]
-        if min(count_of.min(initial=0), spared.min(initial=0)) < 0 or int(spared.max(initial=0)) > error:
+        unsure = facts["slack"] + facts["left_out"]
+        if min(count_of.min(initial=0), spared.min(initial=0)) < 0 or int(spared.max(initial=0)) > unsure:
             raise damaged("it has counts that cannot be")
-        if int(count_of.astype(object).sum()) > facts["count"] or facts["count"] + error > MOST_ELEMENTS:
+        if int(count_of.astype(object).sum()) > facts["count"] or facts["count"] + unsure > MOST_ELEMENTS:
             raise damaged("its counts are more than its elements, or more than can be added up")
         return ItemSummary(item, CountSummary(np.arange(len(count_of)), count_of, spared, **facts))
 

@@ -101,14 +101,14 @@ class KeyedTrack:
         some = {key: newest for key, newest in small.items() if len(newest[0]) <= self._most}
         if not some:
             return
-        for key in some:
-            del self.heavy[key]
-        key = np.repeat(np.fromiter(some, np.int64, len(some)), [len(value) for value, _ in some.values()])
+        for each in some:
+            del self.heavy[each]
+        keys = np.repeat(np.fromiter(some, np.int64, len(some)), [len(value) for value, _ in some.values()])
         value, at = (np.concatenate(parts) for parts in zip(*some.values(), strict=True))
-        all = [np.concatenate([self._light[name], more]) for name, more in zip(Values._fields, (key, value, at),
-                                                                               strict=True)]  # fmt: skip
-        order = np.argsort(all[2], kind="stable")
-        self._light.replace({name: each[order] for name, each in zip(Values._fields, all, strict=True)})
+        more = {"key": keys, "value": value, "at": at}
+        both = {name: np.concatenate([self._light[name], more[name]]) for name in Values._fields}
+        order = np.argsort(both["at"], kind="stable")
+        self._light.replace({name: array[order] for name, array in both.items()})
 
     def oldest(self, until: int) -> int:
         """About since when it has values; `until` if it has none."""

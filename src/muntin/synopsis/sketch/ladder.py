@@ -246,8 +246,8 @@ class Ladder(ABC, Generic[R]):
         shape = self.geometry.shape
         room = rooms(shape, 1 + int(scale_of(shape, count + shape.margin)))
         entries = int((room * (shape.entries << np.arange(shape.levels))).sum())
-        blocks = entries * (12 if self.is_counted else 8) + 8 * (FACTS * int(room.sum()) + 5 * room.size)
-        rising = sum(self._rise(bits).nbytes() for bits in self._rising_sizes(count))
+        blocks = entries * (12 if self.is_counted else 8) + 8 * (FACTS * int(room.sum()) + 5 * int(room.size))
+        rising = sum(int(self._rise(bits).nbytes()) for bits in self._rising_sizes(count))
         return blocks + 16 * self.geometry.waiting + rising
 
     def _shrink(self, rising: R, bits: int) -> None:

@@ -6,7 +6,7 @@
 | Answers | APPROX_FREQUENT and APPROX_COUNT with a delta, suffix windows of any length |
 | Insert | O(1) amortised per element, in chunks |
 | Lookup | O(sample log sample) |
-| Space | O(X log(n / X)) triples, X = 1/eps ln(1/(eps delta)); for windows of at most W, 2 X + 1 |
+| Space | O(X log(n / X)) triples, X = 1/eps ln(1/(eps delta)); for windows of at most W, 2 X + 2 and a chunk |
 | Shares | one sample for all windows, all supports and all items over an input |
 | Reference | Arasu & Manku, PODS 2004, sections 6.1 and 7.2 |
 
@@ -15,6 +15,8 @@ Guarantee, for a window of n elements:
 * no count is too high;
 * with probability 1 - delta, no count is too low by more than eps * n; or eps * W for a sample made for
   windows of up to W elements.
+
+The newest chunk is kept whole: at most W / 16 elements (but 64 may be), and never more than 8,192.
 
 An element that is kept counts those like it that follow, until one of them is kept. When it goes, because the
 sample gets thinner with age, what it counted goes to the one before it: the paper's Property P does not say so,

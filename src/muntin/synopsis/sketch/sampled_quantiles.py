@@ -51,6 +51,11 @@ class SampledQuantiles(StickySample):
         self.codes = OrderCode("max", dtype)
         super().__init__(eps, delta, window, seed, counts=False)
 
+    def newest(self) -> tuple[Array, Ints] | None:
+        """As that of any sample, with values in place of codes."""
+        found = super().newest()
+        return None if found is None else (self.codes.values(found[0]), found[1])
+
     def extend(self, value: Array, valid: Bools | None = None, at: Ints | None = None) -> None:
         """Take in elements, with their times if windows in time are to be asked for. NULL and NaN do not
         count, but have a place."""

@@ -15,8 +15,9 @@ Guarantee, for a window of n elements:
 * no count is too high;
 * a count is too low by at most `error`, which comes with it: at most eps * n, or eps * W for a sketch made
   for windows of up to W elements;
-* so every item that occurs more than s * n times is among the frequent ones at support s, and none that
-  occurs less than (s - eps) * n times;
+* so, if s * n is at least `error`, every item that occurs more than s * n times is among the frequent ones at
+  support s, and none that occurs less than s * n - `error` times. For windows of any length that is so if s is at
+  least eps; a sketch made for windows of up to W elements may miss items of windows shorter than W * eps / s;
 * a window that lies within the newest elements, which are kept as they came, is answered exactly.
 
 A block keeps the pairs with the greatest counts, from the greatest down, so halving it for a coarser scale

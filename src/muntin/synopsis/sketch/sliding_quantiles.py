@@ -211,9 +211,8 @@ class SlidingQuantiles(Ladder[RisingQuantiles]):
         rising.value = saved.ints("value", _ANY, order="ascending").copy()
         rising.used = len(rising.value)
         some = (0, rising.held)
-        rising.gap, rising.spread = (
-            saved.ints(name, some, rising.used, dtype=_SHORT).copy() for name in ("gap", "spread")
-        )
+        rising.gap = saved.ints("gap", some, rising.used, dtype=_SHORT).astype(np.int32)  # copies
+        rising.spread = saved.ints("spread", some, rising.used, dtype=_SHORT).astype(np.int32)
 
     def check(self) -> None:
         super().check()
