@@ -13,7 +13,7 @@ from tests.synopsis.sketch.streams import make
 @pytest.mark.parametrize("kind", ["zipf", "drifting"])
 @pytest.mark.parametrize("support", [0.02, 0.1, 0.3])
 def test_frequent_items_of_shorter_windows(kind: str, support: float) -> None:
-    """All above s * n, where that is not less than the error, and none below s * n - error; which is eps * W at most."""
+    """All above s * n, where that is not less than the error, and none below s * count - error."""
     window, eps = 20_000, 0.02
     stream = make(kind, 5, 50_000)
     sketch = SlidingCounts(eps, window, is_auto=False)
@@ -25,5 +25,5 @@ def test_frequent_items_of_shorter_windows(kind: str, support: float) -> None:
         if support * rows >= summary.error:
             assert {item for item, count in truth.items() if count > support * rows} <= found.keys()
         for item, each in found.items():
-            assert truth[item] >= support * rows - summary.error
+            assert truth[item] >= support * summary.count - summary.error
             assert each.lower <= truth[item] <= each.upper

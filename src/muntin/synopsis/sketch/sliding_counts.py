@@ -16,8 +16,9 @@ Guarantee, for a window of n elements:
 * a count is too low by at most `error`, which comes with it: at most eps * n, or eps * W for a sketch made
   for windows of up to W elements;
 * so, if s * n is at least `error`, every item that occurs more than s * n times is among the frequent ones at
-  support s, and none that occurs less than s * n - `error` times. For windows of any length that is so if s is at
-  least eps; a sketch made for windows of up to W elements may miss items of windows shorter than W * eps / s;
+  support s, and none that occurs less than s * `count` - `error` times, where `count` is n but for what is left out.
+  For windows of any length none occurs less than (s - eps) * n times; a sketch made for windows of up to W elements
+  may miss items of windows shorter than W * eps / s;
 * a window that lies within the newest elements, which are kept as they came, is answered exactly.
 
 A block keeps the pairs with the greatest counts, from the greatest down, so halving it for a coarser scale
