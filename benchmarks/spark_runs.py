@@ -95,5 +95,7 @@ def _wait(running: Sequence[Any], batches: int | None) -> _Mark:
 
 def events_of(progress: Any) -> int:
     """Spark counts the rows of a source, of which a folder gives few: ours are counted by the tasks."""
-    ours = (progress.observedMetrics or {}).get("muntin")
+    ours = next(
+        (each for name, each in (progress.observedMetrics or {}).items() if name.startswith("muntin")), None
+    )
     return int(ours["events"] if ours else progress.numInputRows)

@@ -17,7 +17,8 @@ class Stream:
 
     `time` names the column with the event time (a timestamp, or a BIGINT of microseconds);
     events may come up to `delay` microseconds out of order without being late. Events more than `ahead`
-    microseconds beyond all that is known of time are left out; None leaves none out.
+    microseconds beyond all that is known of time are left out; None leaves none out. `left_out` has columns of the
+    source that are not part of the stream, each with the reason.
 
     >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("price", pa.float64())]), "ts")
     >>> trades.column("prize")
@@ -30,6 +31,7 @@ class Stream:
     time: str
     delay: int = 0
     ahead: int | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         text_of("name", self.name)

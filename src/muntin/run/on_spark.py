@@ -86,7 +86,7 @@ def _table_of(session: SparkSession, input: Path, stream: Stream) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 
-    from muntin.spark.stream_of import to_spark_type
+    from muntin.spark.stream_of import quoted, to_spark_type
 
     kinds = {field.name: to_spark_type(_zoned(field.type)) for field in stream.schema}
     declared = StructType([StructField(name, kind) for name, kind in kinds.items()])
@@ -99,7 +99,7 @@ def _table_of(session: SparkSession, input: Path, stream: Stream) -> DataFrame:
     for name in kinds:
         if name not in df.columns:
             raise SchemaError(f"'{input}' has no column '{name}'{nearest(name, df.columns)}")
-    return df.select(*[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in kinds.items()])
+    return df.select(*[F.col(quoted(name)).cast(kind).alias(name) for name, kind in kinds.items()])
 
 
 def _zoned(kind: pa.DataType) -> pa.DataType:

@@ -6,13 +6,15 @@ DataFrame --pack, fold--> rows per shard --shuffle--> operators with state --unp
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
@@ -27,14 +29,16 @@ from muntin.spark.job import Job, plan_job
 from muntin.spark.layout import Layout
 from muntin.spark.pack import CLOCK, pack_events
 from muntin.spark.processor import ShardProcessor
-from muntin.spark.stream_of import stream_of, to_spark_type, zone_of
+from muntin.spark.session_check import check_session
+from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
 from muntin.spark.table import run_table
 
 PACKED = (
     "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY, "
     "ahead BIGINT"
 )
-METRICS = "muntin"  # the name under which progress has our numbers
+METRICS = "muntin"  # how the names begin under which progress has our numbers
+_number = itertools.count(1)  # of calls: a streaming query may have several, each with a name of its own
 _PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
 
 
@@ -85,17 +89,17 @@ def shared_windows(
     declared = (
         df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay, ahead)
     )
+    zones = df.zones() if isinstance(df, EventFolder) else zones_of(df)
     job = plan_job(
         declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, spread=spread,
-        zone="UTC" if isinstance(df, EventFolder) else zone_of(df, time), is_controlled=control is not None,
+        zone=zones.get(declared.time, "UTC"), zones=zones, is_controlled=control is not None,
         rewind=None if rewind is None else to_microseconds(rewind),
     )  # fmt: skip
+    check_session(df.session if isinstance(df, EventFolder) else df.sparkSession, is_streaming)
     if isinstance(df, EventFolder):
         packed = df.packed(job, PACKED)
     else:
-        # a streaming query's current_timestamp() is written down with its offsets: a second attempt has the same
-        clock = [] if job.stream.ahead is None else [F.current_timestamp().alias(CLOCK)]
-        packed = df.select(*job.reading.schema.names, *clock).mapInArrow(_in_tasks(job, pack_events), PACKED)
+        packed = _needed(df, job).mapInArrow(_in_tasks(job, _pack_columns), PACKED)
     if control is not None:
         packed = packed.unionByName(_packed_statements(job, control, is_streaming))
     return answers_from(packed, job)
@@ -116,6 +120,19 @@ def _check_arguments(df: Any, queries: Any, stream: Any, time: Any, delay: Any, 
     count_of("shards", shards, 1)
 
 
+def _needed(df: DataFrame, job: Job) -> DataFrame:
+    """The columns that a job reads, chosen by their place: names may differ in case alone, or have dots in them."""
+    by_place = df.toDF(*(str(place) for place in range(len(df.columns))))
+    chosen = [F.col(quoted(str(df.columns.index(name)))) for name in job.reading.schema.names]
+    # a streaming query's current_timestamp() is written down with its offsets: a second attempt has the same
+    return by_place.select(*chosen, *([] if job.stream.ahead is None else [F.current_timestamp()]))
+
+
+def _pack_columns(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
+    names = [*job.reading.schema.names, *([] if job.stream.ahead is None else [CLOCK])]
+    return pack_events(job, (batch.rename_columns(names) for batch in batches), origin)
+
+
 def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
     if not is_streaming or not control.isStreaming:
         raise MuntinError("a control stream is for streams: both DataFrames must be streaming")
@@ -129,7 +146,7 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
     if packed.isStreaming:
         emitted = packed.groupBy("shard").transformWithState(ShardProcessor(job), EMITTED, "Append", "None")
         emitted = emitted.observe(
-            METRICS,
+            f"{METRICS} {next(_number)}",
             F.sum("events").alias("events"),
             F.sum("late").alias("late"),
             F.sum("ahead").alias("ahead"),
@@ -139,8 +156,9 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
             F.sum("state_bytes").alias("state_bytes"),
         )
     else:
-        tasks = packed.sparkSession.sparkContext.defaultParallelism
-        together = packed.repartition(tasks, "shard").sortWithinPartitions("shard", "start", "origin", "turn")
+        together = packed.repartition(_cores(packed), "shard").sortWithinPartitions(
+            "shard", "start", "origin", "turn"
+        )
         emitted = together.mapInArrow(_running(job), EMITTED)
     emitted = emitted.select("shard", *UNPACKED)
     if job.is_spread:  # all that was said of a window comes together
@@ -148,6 +166,15 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
         emitted = emitted.repartition(tasks, "query", F.coalesce("window_end", "shard"))
         emitted = emitted if packed.isStreaming else emitted.sortWithinPartitions("query", "window_end")
     return emitted.mapInArrow(_unpacking(job, not packed.isStreaming), _spark_schema(job.layout))
+
+
+def _cores(df: DataFrame) -> int:
+    """As many tasks as can run at once; a session elsewhere (Spark Connect) tells only how many it shuffles into."""
+    session = df.sparkSession
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except PySparkException:
+        return int(session.conf.get("spark.sql.shuffle.partitions") or 0) or 1
 
 
 def answers_of(answers: DataFrame, name: str) -> DataFrame:
@@ -164,7 +191,7 @@ def answers_of(answers: DataFrame, name: str) -> DataFrame:
     places: dict[str, dict[str, str]] = json.loads(field.metadata[_PLACES])
     if name not in places:
         raise NotFound(f"there is no query '{name}'{nearest(name, places)}")
-    chosen = [F.col(f"`{place}`").alias(column) for column, place in places[name].items()]
+    chosen = [F.col(quoted(place)).alias(column) for column, place in places[name].items()]
     return answers.where(F.col("query") == name).select(*chosen)
 
 

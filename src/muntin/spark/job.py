@@ -27,6 +27,7 @@ from muntin.spark.spread import is_spread, share_text
 from muntin.stream import Stream
 
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
+MOST_SHARDS = 1 << 15  # tasks sort what they send by the number of its shard, in 16 bits
 _SPREAD = "(spread)"  # the name of their route, which no key has
 NO_LIMIT = 2**62  # bytes of backlog: a runtime hands out windows as soon as they close
 
@@ -95,6 +96,17 @@ class Job:
         fields = [field for field in self.stream.schema if field.name in needed]
         return replace(self.stream, schema=pa.schema(fields))
 
+    @cached_property
+    def counting(self) -> Route:
+        """The route whose shards count late events for all: one that sees events as they are, if there is one."""
+        return next((route for route in self.routes if route.fold is None), self.routes[0])
+
+    @cached_property
+    def slice_step(self) -> int:
+        """The step of slices that every slice of every route is made of; 0 if nothing is folded."""
+        folds = (route.fold for route in self.routes if route.fold is not None)
+        return gcd(*(step for fold in folds for step in fold.steps.values()))
+
     def route_of(self, shard: int) -> tuple[Route, int]:
         """The route of a shard, and its place there."""
         for route in self.routes:
@@ -131,16 +143,18 @@ def plan_job(
     flush: bool = False,
     spread: bool = False,
     zone: str | None = "UTC",
+    zones: Mapping[str, str | None] | None = None,
     is_controlled: bool = False,
     rewind: int | None = None,
 ) -> Job:
     """Parse and plan queries; an error if any of them cannot run.
 
+    `zone` is the time zone of the answers' instants, `zones` those of columns of timestamps.
     `keys` are lists of GROUP BY that queries to come may have, "" for those without: their routes are there
     from the start. Then nobody knows what will be read, so all events travel whole.
     """
-    if shards < 1:
-        raise MuntinError(f"a keyed query needs at least one shard, not {shards}")
+    if not 1 <= shards <= MOST_SHARDS:
+        raise MuntinError(f"a keyed query has 1 to {MOST_SHARDS:,} shards, not {shards:,}")
     parsed: dict[str, dict[str, Query]] = {}
     written: dict[str, str] = {}
     for each in keys:
@@ -179,6 +193,7 @@ def plan_job(
     layout = lay_out(
         {name: query for some in (*parsed.values(), dealt) for name, query in some.items()},
         zone,
+        zones or {},
         is_controlled,
     )
     return Job(stream, routes, layout, flush, rewind)

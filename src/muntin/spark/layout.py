@@ -3,7 +3,11 @@
     query | symbol | volume | window_start | window_end | complete
 
 A column for each name that some query gives to a key or a value, NULL for queries without it. Where two
-queries mean different types by one name, each type has a column of its own, `name_type`.
+queries mean different types by one name, each type has a column of its own, `name_type`. Spark takes names that
+differ in case for one, so such names have columns of their own, too.
+
+A column of timestamps has the time zone of the columns it is made of: UTC (Spark's TIMESTAMP) or none
+(TIMESTAMP_NTZ). Embedded, there is but one kind, without a zone.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from muntin.errors import SchemaError
+from muntin.operator.reading import answer_type
 from muntin.query import CHANGE, Query
 from muntin.sql.type_name import type_name
 
@@ -29,6 +35,7 @@ class Layout:
 
     schema: pa.Schema
     places: dict[str, dict[str, str]]
+    is_mixed: bool = False  # events have timestamps of both kinds
 
     def table(self, answers: Mapping[str, pa.Table]) -> pa.Table:
         """Answers of some queries as rows of the table. Queries with the same columns are put together first,
@@ -56,13 +63,16 @@ class Layout:
 
     def _places_of(self, name: str, schema: pa.Schema) -> dict[str, str]:
         """Where a query has its columns; one that came later, where there are columns of the same name and
-        type."""
+        type. Of its timestamps nobody knows the kind if there are two."""
         if name in self.places:
             return self.places[name]
         kinds = {field.name: field.type for field in self.schema if field.name not in ("query", REST)}
         zone = kinds[WINDOW[0]].tz
         return {
-            field.name: field.name for field in schema if kinds.get(field.name) == _stored(field.type, zone)
+            field.name: field.name
+            for field in schema
+            if kinds.get(field.name) == _stored(field.type, zone)
+            and (field.name in WINDOW or not (self.is_mixed and _has_instants(field.type)))
         }
 
     def refusal(self, statement: str, reason: str) -> pa.Table:
@@ -76,47 +86,94 @@ class Layout:
         return json.dumps(self.places)
 
 
-def lay_out(queries: Mapping[str, Query], zone: str | None, is_controlled: bool = False) -> Layout:
-    """One table for some queries; instants are in a time zone, or in none. If others may come, it has a place
-    for columns that nobody knows yet."""
+def lay_out(
+    queries: Mapping[str, Query],
+    zone: str | None,
+    zones: Mapping[str, str | None],
+    is_controlled: bool = False,
+) -> Layout:
+    """One table for some queries; instants are in a time zone, or in none, and so are values of the columns in
+    `zones`. If other queries may come, the table has a place for columns that nobody knows yet."""
+    named = {name: _named(name, query, zone, zones) for name, query in queries.items()}
     kinds: dict[str, dict[pa.DataType, None]] = {}  # by name, the types meant by it
-    for query in queries.values():
-        for field in _named(query):
-            kinds.setdefault(field.name, {})[_stored(field.type, zone)] = None
+    for fields in named.values():
+        for field in fields:
+            kinds.setdefault(field.name, {})[field.type] = None
     columns: dict[tuple[str, pa.DataType], str] = {}
     taken = set(_OWN)
     for name, types in kinds.items():
         for kind in types:
-            plain = len(types) == 1 and name not in _OWN
+            plain = len(types) == 1 and name.casefold() not in _OWN
             column = name if plain else f"{name}_{type_name(kind).lower()}"
-            while column in taken:
+            while column.casefold() in taken:
                 column += "_"
-            taken.add(column)
+            taken.add(column.casefold())
             columns[name, kind] = column
     instant = pa.timestamp("us", zone)
-    fields = [pa.field("query", pa.string())]
-    fields += [pa.field(column, kind) for (_, kind), column in columns.items()]
-    fields += [pa.field(name, instant) for name in WINDOW[:2]] + [pa.field("complete", pa.bool_())]
+    laid = [pa.field("query", pa.string())]
+    laid += [pa.field(column, kind) for (_, kind), column in columns.items()]
+    laid += [pa.field(name, instant) for name in WINDOW[:2]] + [pa.field("complete", pa.bool_())]
     if is_controlled or any(query.emits_changes for query in queries.values()):
-        fields.append(pa.field(CHANGE, pa.string()))
+        laid.append(pa.field(CHANGE, pa.string()))
     if is_controlled:
-        fields.append(pa.field(REST, pa.string()))
+        laid.append(pa.field(REST, pa.string()))
     places = {
-        name: {field.name: columns[field.name, _stored(field.type, zone)] for field in _named(query)}
+        name: {field.name: columns[field.name, field.type] for field in named[name]}
         | {each: each for each in WINDOW}
         | ({CHANGE: CHANGE} if query.emits_changes else {})
         for name, query in queries.items()
     }
-    return Layout(pa.schema(fields), places)
+    return Layout(pa.schema(laid), places, len({zone, *zones.values()}) > 1)
 
 
-def _named(query: Query) -> list[pa.Field]:
-    """The columns that a query gives names to."""
-    return list(query.answer_schema())[: -len(WINDOW)]
+def _named(name: str, query: Query, zone: str | None, zones: Mapping[str, str | None]) -> list[pa.Field]:
+    """The columns that a query gives names to, with the types that Spark has for them."""
+    fields = list(query.answer_schema())[: -len(WINDOW)]
+    return [
+        pa.field(field.name, _stored(field.type, _zone_of(name, query, number, zone, zones)))
+        if _has_instants(field.type)
+        else field
+        for number, field in enumerate(fields)
+    ]
+
+
+def _zone_of(
+    name: str, query: Query, number: int, zone: str | None, zones: Mapping[str, str | None]
+) -> str | None:
+    """The zone of a query's timestamps in one of its columns: that of the columns they come from."""
+    keys = {key.name: key.expression for key in query.keys}
+    if number < len(keys):
+        made = [query.keys[number].expression]
+    else:
+        output = query.outputs[number - len(keys)]
+        made = [keys[each] for each in output.expression.columns if each in keys]
+        calls = [query.calls[int(each[1:])] for each in output.expression.columns if each not in keys]
+        made += [each.argument for each in calls if each.argument and _has_instants(answer_type(each))]
+    found = {zones[column]: column for each in made for column in each.columns if column in zones}
+    if len(found) > 1:
+        raise SchemaError(
+            f"query '{name}' makes one value of '{found['UTC']}', a TIMESTAMP, and '{found[None]}', a TIMESTAMP_NTZ: "
+            "cast one of them in the DataFrame"
+        )
+    return next(iter(found), zone)
+
+
+def _has_instants(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind):
+        return _has_instants(kind.value_type)
+    return (
+        any(_has_instants(part.type) for part in kind)
+        if pa.types.is_struct(kind)
+        else pa.types.is_timestamp(kind)
+    )
 
 
 def _stored(kind: pa.DataType, zone: str | None) -> pa.DataType:
     """The type that Spark has for values of a type."""
+    if pa.types.is_list(kind):
+        return pa.list_(_stored(kind.value_type, zone))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(part.name, _stored(part.type, zone)) for part in kind])
     return pa.timestamp("us", zone) if pa.types.is_timestamp(kind) else kind
 
 

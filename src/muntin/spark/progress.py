@@ -46,24 +46,25 @@ class Progress:
 
 
 def progress_of(reported: Any) -> Progress | None:
-    """What a `StreamingQueryProgress` says of our numbers; None if it has none of them."""
-    metrics = (reported.observedMetrics or {}).get(METRICS)
-    if metrics is None:
+    """What a `StreamingQueryProgress` says of our numbers, those of all `shared_windows` in the query together; None
+    if it has none of them."""
+    observed = (reported.observedMetrics or {}).items()
+    metrics = [row.asDict() for name, row in observed if name.startswith(METRICS)]
+    if not metrics:
         return None
-    told = metrics.asDict()
-    latest = None
-    if told["greatest"] is not None:
-        latest = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=told["greatest"])
+    told = {name: sum(each[name] or 0 for each in metrics) for name in metrics[0]}
+    seen = [each["greatest"] for each in metrics if each["greatest"] is not None]
+    latest = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=max(seen)) if seen else None
     ended = datetime.fromisoformat(reported.timestamp.replace("Z", "+00:00"))
     return Progress(
         batch=reported.batchId,
-        events=told["events"] or 0,
-        late=told["late"] or 0,
-        ahead=told["ahead"] or 0,
-        answers=told["answers"] or 0,
-        overflows=told["overflows"] or 0,
+        events=told["events"],
+        late=told["late"],
+        ahead=told["ahead"],
+        answers=told["answers"],
+        overflows=told["overflows"],
         seconds=(reported.durationMs or {}).get("triggerExecution", 0) / 1000,
-        state_bytes=told["state_bytes"] or 0,
+        state_bytes=told["state_bytes"],
         latest=latest,
         lag=None if latest is None else ended - latest,
     )

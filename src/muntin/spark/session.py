@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from muntin.spark.java import find_java
 
 _STATE = "spark.sql.streaming.stateStore"
+PROVIDER = f"{_STATE}.providerClass"
 STATE_SETTINGS = {
     # state as deltas: what transformWithState asks for, and changes instead of snapshots at every commit
-    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
 }
 _SETTINGS = STATE_SETTINGS | {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -30,10 +32,9 @@ class ShardState:
 
 def read_state(session: SparkSession, checkpoint: str) -> list[ShardState]:
     """The shards of a checkpoint, by route and number; the query must not be running."""
-    for name, value in STATE_SETTINGS.items():
-        session.conf.set(name, value)
     try:
-        rows = session.read.format("statestore").option("stateVarName", "head").load(checkpoint).collect()
+        with _settings(session, STATE_SETTINGS):
+            rows = session.read.format("statestore").option("stateVarName", "head").load(checkpoint).collect()
     except PySparkException as error:
         raise CheckpointError(
             f"'{checkpoint}' is not a checkpoint of shared windows: {str(error).splitlines()[0]}"
@@ -51,6 +52,22 @@ def read_state(session: SparkSession, checkpoint: str) -> list[ShardState]:
             )
         )  # fmt: skip
     return sorted(shards, key=lambda each: (each.route, each.bucket))
+
+
+@contextmanager
+def _settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """A session with other settings for a while; afterwards its own are as they were."""
+    own = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in own.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
 
 
 def show_state(shards: list[ShardState]) -> str:

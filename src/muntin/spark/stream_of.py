@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +20,7 @@ _TYPES: dict[type[spark.DataType], pa.DataType] = {
     spark.DoubleType: pa.float64(), spark.StringType: pa.string(), spark.DateType: pa.date32(),
     spark.TimestampType: pa.timestamp("us"), spark.TimestampNTZType: pa.timestamp("us"),
 }  # fmt: skip
-_DELAY = "spark.watermarkDelayMs"  # where Spark notes what `withWatermark` declared
+WATERMARK = "spark.watermarkDelayMs"  # where Spark notes what `withWatermark` declared
 
 
 def stream_of(
@@ -26,35 +28,67 @@ def stream_of(
 ) -> Stream:
     """The stream called `name` whose events are the rows of a DataFrame.
 
-    Columns of types that muntin does not have (DECIMAL, arrays, structs …) are left out. The delay is the one
-    given, else that of `withWatermark` on the time column, else 0; of a table's, Spark knows nothing.
+    Columns of types that muntin does not have (DECIMAL, arrays, structs …) are left out, and so are columns that
+    share their name with another one. The delay is the one given, else that of `withWatermark` on the time
+    column, else 0; of a table's, Spark knows nothing.
     """
-    if time not in df.columns:
-        raise SchemaError(f"the DataFrame has no column '{time}'{nearest(time, df.columns)}")
-    watermarks = {field.name: field.metadata[_DELAY] for field in df.schema if _DELAY in field.metadata}
+    time = find_time(time, df.columns)
+    watermarks = {field.name: field.metadata[WATERMARK] for field in df.schema if WATERMARK in field.metadata}
     if watermarks and time not in watermarks:
         raise SchemaError(
             f"the DataFrame's watermark is on column '{next(iter(watermarks))}', but the time is '{time}'; "
             "they must be the same"
         )
-    fields = [
-        (field.name, _TYPES[type(field.dataType)]) for field in df.schema if type(field.dataType) in _TYPES
-    ]
+    often = Counter(df.columns)
+    fields, left_out = [], []
+    for field in df.schema:
+        if often[field.name] > 1:
+            left_out.append(
+                (field.name, f"the DataFrame has {often[field.name]} columns of this name; rename them")
+            )
+        elif type(field.dataType) in _TYPES:
+            fields.append((field.name, _TYPES[type(field.dataType)]))
+        else:
+            why = f"in the DataFrame it is {_name(field)}, a type that muntin does not have; cast it there"
+            left_out.append((field.name, f"{why}, for example to DOUBLE" if "DECIMAL" in why else why))
     if time not in dict(fields):
         raise SchemaError(f"time column '{time}' must be TIMESTAMP or BIGINT, not {_name(df.schema[time])}")
     declared = timedelta(milliseconds=int(watermarks.get(time, 0)))
+    microseconds = (declared if delay is None else delay) // timedelta(microseconds=1)
     return Stream(
         name,
         pa.schema(fields),
         time,
-        (declared if delay is None else delay) // timedelta(microseconds=1),
+        microseconds,
         None if ahead is None else ahead // timedelta(microseconds=1),
+        tuple(dict(left_out).items()),
     )
 
 
-def zone_of(df: DataFrame, time: str) -> str | None:
-    """The time zone of the answers' instants: none if the events' times have none."""
-    return None if isinstance(df.schema[time].dataType, spark.TimestampNTZType) else "UTC"
+def find_time(time: str, columns: Sequence[str]) -> str:
+    """The time column as the source spells it: in any case if just one fits, as columns are found elsewhere.
+
+    >>> find_time("TS", ["ts", "v"])
+    'ts'
+    """
+    alike = [each for each in columns if each == time] or [
+        each for each in columns if each.casefold() == time.casefold()
+    ]
+    if not alike:
+        raise SchemaError(f"the events have no column '{time}'{nearest(time, columns)}")
+    if len(alike) > 1:
+        raise SchemaError(f"the events have {len(alike)} columns that '{time}' may mean: {', '.join(alike)}")
+    return alike[0]
+
+
+def zones_of(df: DataFrame) -> dict[str, str | None]:
+    """The time zone of each column of timestamps: UTC for TIMESTAMP, an instant; None for TIMESTAMP_NTZ."""
+    kinds = {field.name: field.dataType for field in df.schema}
+    return {
+        name: None if isinstance(kind, spark.TimestampNTZType) else "UTC"
+        for name, kind in kinds.items()
+        if isinstance(kind, (spark.TimestampType, spark.TimestampNTZType))
+    }
 
 
 def to_spark_type(kind: pa.DataType) -> spark.DataType:
@@ -73,3 +107,12 @@ def to_spark_type(kind: pa.DataType) -> spark.DataType:
 
 def _name(field: Any) -> str:
     return str(field.dataType.simpleString()).upper()
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser takes it, whatever is in it: `a.b` is a column, not a field of a struct.
+
+    >>> quoted("a.b`c")
+    '`a.b``c`'
+    """
+    return "`" + name.replace("`", "``") + "`"

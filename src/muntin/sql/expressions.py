@@ -49,9 +49,11 @@ class Scope:
         owner: str,
         qualifiers: tuple[str, ...] = (),
         meanings: Mapping[str, str] = MappingProxyType({}),
+        left_out: tuple[tuple[str, str], ...] = (),
     ):
         self.types = dict(types)
         self.meanings = meanings
+        self.left_out = {name.casefold(): why for name, why in left_out}
         self.owner = owner
         self.qualifiers = qualifiers
         self._by_fold: dict[str, list[str]] = {}
@@ -83,8 +85,13 @@ class Scope:
             raise misfit(node, EXPRESSION_REFUSALS["Star"])
         name = self.find(node.name, bool(node.this.quoted))
         if name is None:
-            raise misfit(node, f"{self.owner} has no column '{node.name}'{nearest(node.name, self.types)}")
+            raise misfit(node, f"{self.owner} has no column '{node.name}'{self.hint(node.name)}")
         return name
+
+    def hint(self, name: str) -> str:
+        """Why a column is not there, if the stream left it out; else the nearest name."""
+        why = self.left_out.get(name.casefold())
+        return nearest(name, self.types) if why is None else f": {why}"
 
 
 def compile_expression(tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:

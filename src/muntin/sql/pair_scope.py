@@ -38,7 +38,11 @@ class PairScope(Scope):
         }
         super().__init__(types, " JOIN ".join(self.names))
         self._sides = tuple(
-            Scope({field.name: field.type for field in stream.schema}, f"stream '{stream.name}'")
+            Scope(
+                {field.name: field.type for field in stream.schema},
+                f"stream '{stream.name}'",
+                left_out=stream.left_out,
+            )
             for stream in streams
         )
         self._side_of = {name: side for side, name in enumerate(self.names)}
@@ -78,7 +82,7 @@ class PairScope(Scope):
             side = self._side(node)
             column = self._sides[side].find(node.name, is_quoted)
             if column is None:
-                hint = nearest(node.name, self._sides[side].types)
+                hint = self._sides[side].hint(node.name)
                 raise misfit(node, f"'{node.table}' has no column '{node.name}'{hint}")
             return f"{self.names[side]}.{column}"
         name = self.find(node.name, is_quoted)
