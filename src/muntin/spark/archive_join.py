@@ -4,25 +4,35 @@
 
 What reads the archive, embedded or elsewhere, reads it while Spark writes. A micro-batch that is repeated changes
 nothing: the directory knows the last one it holds, and pairs that wait for their instant lie in a folder by batch.
+
+**Lateness.** Spark's join drops events with `ts <= watermark`; ours is the rule `ts < watermark`. So the join sees
+every time one millisecond later than it is, a step of Spark's watermark, and the pairs get their own times back
+(archive_tasks.py). Spark then drops no event that the rule lets in; a pair that comes in spite of the rule is left
+out if the view has passed its instant.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.streaming import DataStreamWriter
 
-from muntin.archive import GENERATED
-from muntin.errors import MuntinError, NotFound, nearest
+from muntin.archive import GENERATED, Archive
+from muntin.archive.directory import NAME as DIRECTORY
+from muntin.errors import ArchiveError, MuntinError, NameTaken, NotFound, SchemaError, nearest
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
 from muntin.spark.archive_tasks import (
+    MILLISECOND,
     PART,
     REPORTS,
     TASK,
@@ -32,13 +42,14 @@ from muntin.spark.archive_tasks import (
     rewrite_parts,
     stored_part,
 )
-from muntin.spark.stream_of import stream_of, to_spark_type
+from muntin.spark.stream_of import WATERMARK, quoted, stream_of, to_spark_type, zones_of
 from muntin.sql import parse_view
+from muntin.stream import Stream
 from muntin.view.folder_name import folder_of
-from muntin.view.materialized_view import MaterializedView
+from muntin.view.materialized_view import MaterializedView, definition_of
 from muntin.view_query import ViewQuery
 
-_MILLISECOND = 1_000  # microseconds
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 def archive_join(
@@ -52,14 +63,20 @@ def archive_join(
     """A stream that keeps a view: `CREATE MATERIALIZED VIEW v AS SELECT … FROM a [RANGE …] JOIN b [RANGE …] ON …
     EVERY …` over DataFrames, each with its watermark. Nothing happens until it is started.
 
-    The view is in `archive` as an embedded engine would have it: `Engine(archive=…)` reads it meanwhile. At each
-    micro-batch it moves to the last update instant that the watermark has passed. `checkpoint` is a folder that
-    the driver can read; all tasks must reach the archive by its path.
+    A DataFrame without a watermark has one of delay 0. The view is in `archive` as an embedded engine would have it:
+    `Engine(archive=…)` reads it meanwhile. At each micro-batch it moves to the last update instant that the
+    watermark has passed. `checkpoint` is a folder that the driver can read; all tasks must reach the archive by
+    its path. The view belongs to the checkpoint that began it: another checkpoint is refused.
 
         muntin.spark.archive_join(text, {"a": a, "b": b}, time="ts", archive="/views", checkpoint="/spark").start()
     """
-    named = {name: time if isinstance(time, str) else time[name] for name in streams}
-    known = {name: stream_of(df, name, named[name]) for name, df in streams.items()}
+    for each in (archive, checkpoint):
+        if "://" in str(each):
+            raise MuntinError(
+                f"'{each}' is not a folder of this machine: give the path under which it is mounted"
+            )
+    named = {name: time if isinstance(time, str) else _time_of(name, time) for name in streams}
+    known = {name: _joinable(df, name, named[name]) for name, df in streams.items()}
     view = parse_view(statement, known)
     if view is None:
         raise MuntinError("archive_join takes a CREATE MATERIALIZED VIEW")
@@ -73,8 +90,28 @@ def archive_join(
         if side.stream.name not in streams:
             raise NotFound(f"there is no stream '{side.stream.name}'{nearest(side.stream.name, streams)}")
     pairs = _pairs(source, streams)
+    if pairs.sparkSession.conf.get(_POLICY, "min") != "min":
+        raise MuntinError(f"the watermark of a join is the smaller of both: set {_POLICY} to min")
     keeper = _Keeper(view, Told.of(view, known), folder_of(Path(archive), view.name), Path(checkpoint))
     return pairs.writeStream.foreachBatch(keeper.take).option("checkpointLocation", checkpoint)
+
+
+def _time_of(name: str, time: Mapping[str, str]) -> str:
+    if name not in time:
+        raise SchemaError(f"time= names no column for stream '{name}'")
+    return time[name]
+
+
+def _joinable(df: DataFrame, name: str, time: str) -> Stream:
+    """The stream that a DataFrame is, if Spark can join it by time."""
+    if not df.isStreaming:
+        raise MuntinError(f"stream '{name}' is a table: archive_join takes streaming DataFrames")
+    stream = stream_of(df, name, time)
+    if not isinstance(df.schema[stream.time].dataType, spark.TimestampType):
+        raise SchemaError(
+            f"time column '{stream.time}' of stream '{name}' must be TIMESTAMP: Spark has watermarks for these only"
+        )
+    return stream
 
 
 def _pairs(join: JoinQuery, streams: Mapping[str, DataFrame]) -> DataFrame:
@@ -84,6 +121,7 @@ def _pairs(join: JoinQuery, streams: Mapping[str, DataFrame]) -> DataFrame:
     sizes = [F.expr(f"INTERVAL {side.window.size} MICROSECONDS") for side in join.sides]
     condition = (at[1] <= at[0] + sizes[0]) & (at[0] <= at[1] + sizes[1])
     for ours, theirs in join.on:
+        _check_kinds(join, (ours.columns[0], theirs.columns[0]), streams)
         condition &= _column(0, ours.columns[0]) == _column(1, theirs.columns[0])
     return left.join(right, condition, "inner")
 
@@ -92,9 +130,23 @@ def _side(side: JoinSide, join: JoinQuery, number: int, streams: Mapping[str, Da
     on = [equal[number] for equal in join.on]
     for value in on:
         _check_column(value)
-    wanted = sorted({*side.columns, side.stream.time, *(value.columns[0] for value in on)})
-    return streams[side.stream.name].select(
-        *(F.col(f"`{name}`").alias(column_of(number, name)) for name in wanted)
+    time = side.stream.time
+    wanted = {*side.columns, *(value.columns[0] for value in on)} - {time}
+    df = streams[side.stream.name]
+    often = Counter(name.casefold() for name in df.columns)
+    for name in (time, *sorted(wanted)):
+        if often[name.casefold()] > 1:
+            raise SchemaError(
+                f"Spark cannot tell '{name}' from another column of stream '{side.stream.name}': rename one"
+            )
+    delay = timedelta(microseconds=side.stream.delay)
+    if WATERMARK not in df.schema[time].metadata:
+        df = df.withWatermark(quoted(time), f"{delay // timedelta(milliseconds=1)} milliseconds")
+    # the join sees each time a millisecond later, as the time that Spark has its watermark of: see above
+    later = F.col(quoted(time)) + F.expr("INTERVAL 1 MILLISECOND")
+    return df.select(
+        later.alias(column_of(number, time), metadata={WATERMARK: delay // timedelta(milliseconds=1)}),
+        *(F.col(quoted(name)).alias(column_of(number, name)) for name in sorted(wanted)),
     )
 
 
@@ -105,56 +157,81 @@ def _check_column(value: Expression) -> None:
         )
 
 
+def _check_kinds(join: JoinQuery, names: tuple[str, str], streams: Mapping[str, DataFrame]) -> None:
+    """Spark would compare an instant with a time of day by the session's time zone."""
+    zones = {
+        zones_of(streams[side.stream.name]).get(name)
+        for side, name in zip(join.sides, names, strict=True)
+        if pa.types.is_timestamp(side.stream.schema.field(name).type)
+    }
+    if len(zones) > 1:
+        raise SchemaError(
+            f"'{names[0]}' and '{names[1]}' are a TIMESTAMP and a TIMESTAMP_NTZ: cast one of them in its DataFrame"
+        )
+
+
 def _column(side: int, name: str) -> Column:
-    return F.col(f"`{column_of(side, name)}`")
+    return F.col(quoted(column_of(side, name)))
 
 
 class _Keeper:
-    """Takes the pairs of micro-batches; it opens the archive with the first, and holds it while it lives."""
+    """Takes the pairs of micro-batches. The archive is opened and locked for each of them, so that a query that has
+    stopped, for whatever reason, holds nothing: it can be started again where it was, or its view be dropped."""
 
     def __init__(self, view: ViewQuery, told: Told, folder: Path, checkpoint: Path):
         self._view, self._told, self._folder, self._checkpoint = view, told, folder, checkpoint
-        self._kept: MaterializedView | None = None
 
     def take(self, pairs: DataFrame, batch: int) -> None:
         """Bring the view as far as the watermark of a micro-batch."""
-        archive = self._open().archive
-        epoch = archive.view.epoch
-        if epoch.batch is not None and batch <= epoch.batch:
-            # repeated: it is there already, but Spark's join has to take its events in
-            pairs.write.format("noop").mode("overwrite").save()
-            return
-        rows = self._results(pairs, batch).persist()
-        try:
-            instant = self._instant(batch)
-            if instant is None or (epoch.now is not None and instant <= epoch.now):
-                self._let_wait(rows, batch)
-                archive.note_batch(batch)
-            else:
-                self._let_wait(rows.filter(F.col(GENERATED) > instant), batch)
-                self._update(rows.filter(F.col(GENERATED) <= instant), instant, batch)
-        finally:
-            rows.unpersist()
+        with self._open(batch) as archive:
+            epoch = archive.view.epoch
+            if batch == epoch.batch:
+                # repeated: it is there already, but Spark's join has to take its events in
+                pairs.write.format("noop").mode("overwrite").save()
+                return
+            rows = self._results(pairs, batch, epoch.now).persist()
+            try:
+                instant = self._instant(batch)
+                if instant is None or (epoch.now is not None and instant <= epoch.now):
+                    self._let_wait(rows, batch)
+                    archive.note_batch(batch)
+                else:
+                    self._let_wait(rows.filter(F.col(GENERATED) > instant), batch)
+                    self._update(archive, rows.filter(F.col(GENERATED) <= instant), instant, batch)
+            finally:
+                rows.unpersist()
         for old in self._waiting(batch):
             shutil.rmtree(old, ignore_errors=True)
 
-    def _open(self) -> MaterializedView:
-        if self._kept is None:
-            self._kept = MaterializedView(self._view, self._folder)
-        return self._kept
+    def _open(self, batch: int) -> Archive:
+        """The archive, if it is the one that this checkpoint has written so far."""
+        begin = "start with a new checkpoint and without this view: DROP MATERIALIZED VIEW removes it"
+        apart = f"checkpoint '{self._checkpoint}' goes on with micro-batch {batch}, but"
+        if batch and not (self._folder / DIRECTORY).exists():
+            raise ArchiveError(f"{apart} there is no view in '{self._folder}'; start with a new checkpoint")
+        owner = json.loads((self._checkpoint / "metadata").read_text())["id"]
+        try:
+            archive = MaterializedView(self._view, self._folder, kept_by=owner).archive
+        except NameTaken as error:
+            raise NameTaken(f"{error}. Go on from the checkpoint that began it, or {begin}") from None
+        last = archive.view.epoch.batch
+        if batch not in (last, 0 if last is None else last + 1):
+            archive.close()
+            raise ArchiveError(f"{apart} the view in '{self._folder}' has come to {last}; {begin}")
+        return archive
 
-    def _results(self, pairs: DataFrame, batch: int) -> DataFrame:
-        """What the pairs are as results, and what has waited."""
+    def _results(self, pairs: DataFrame, batch: int, passed: int | None) -> DataFrame:
+        """What the pairs are as results, and what has waited; without pairs of instants that the view has passed."""
         told, schema = self._told, self._schema()
         rows = pairs.mapInArrow(lambda batches: results_of(told, batches), schema)
         waiting = self._waiting(batch)
         if waiting:  # the last one holds all
             rows = rows.union(pairs.sparkSession.read.schema(schema).parquet(str(waiting[-1])))
-        return rows
+        return rows if passed is None else rows.filter(F.col(GENERATED) > passed)
 
-    def _update(self, rows: DataFrame, instant: int, batch: int) -> None:
+    def _update(self, archive: Archive, rows: DataFrame, instant: int, batch: int) -> None:
         """A task for each part that is touched; the driver publishes what they report."""
-        archive, session = self._open().archive, rows.sparkSession
+        session = rows.sparkSession
         update = archive.plan_remote(instant)
         told = json.dumps(update.describe())
         with_part = rows.mapInArrow(
@@ -175,7 +252,7 @@ class _Keeper:
     def _instant(self, batch: int) -> int | None:
         """The last update instant up to the watermark of a micro-batch, which Spark notes before it runs it."""
         lines = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
-        watermark = int(json.loads(lines[1])["batchWatermarkMs"]) * _MILLISECOND
+        watermark = int(json.loads(lines[1])["batchWatermarkMs"]) * MILLISECOND
         return watermark - watermark % self._view.every if watermark > 0 else None
 
     def _let_wait(self, rows: DataFrame, batch: int) -> None:
@@ -188,6 +265,6 @@ class _Keeper:
         return [folder / str(number) for number in sorted(numbers) if number < before]
 
     def _schema(self, *more: spark.StructField) -> spark.StructType:
-        definition = self._open().archive.definition
-        own = [spark.StructField(field.name, to_spark_type(field.type)) for field in definition.schema]
+        schema = definition_of(self._view).schema
+        own = [spark.StructField(field.name, to_spark_type(field.type)) for field in schema]
         return spark.StructType([*own, *more])

@@ -21,6 +21,7 @@ from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, ViewQuery
 
 PART, TASK = "#part", "#task"
 REPORTS = "report STRING"
+MILLISECOND = 1_000  # microseconds; the step of Spark's watermark
 _remote_update = lru_cache(maxsize=4)(lambda told: RemoteUpdate.from_description(json.loads(told)))
 
 
@@ -69,6 +70,9 @@ def results_of(told: Told, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
             for name in side.stream.schema.names
             if (column := column_of(number, name)) in batch.schema.names
         }
+        for side in join.sides:
+            time = f"{side.name}.{side.stream.time}"
+            given[time] = _earlier(given[time])  # as the event has it: see archive_join.py
         if join.where is not None:
             passing = join.where.evaluate(given).fill_null(False)
             given = {name: column.filter(passing) for name, column in given.items()}
@@ -112,3 +116,7 @@ def rewrite_parts(told: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 def _without_zone(column: pa.Array) -> pa.Array:
     return column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
+
+
+def _earlier(times: pa.Array) -> pa.Array:
+    return pa.compute.subtract(times.cast(pa.int64()), MILLISECOND).cast(pa.timestamp("us"))

@@ -68,7 +68,7 @@ def row_scope(stream: Stream, alias: str | None = None) -> Scope:
     """The columns of a stream; one scope per stream, so that equal expressions are compiled once."""
     types = {field.name: field.type for field in stream.schema}
     qualifiers = tuple(name.casefold() for name in (stream.name, alias) if name)
-    return Scope(types, f"stream '{stream.name}'", qualifiers, stream.left_out)
+    return Scope(types, f"stream '{stream.name}'", qualifiers, left_out=stream.left_out)
 
 
 class _Binder:

@@ -40,13 +40,15 @@ from muntin.view_query import (
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
 # what is written about a view into its archive; the id is like no other's
-NAME, TEXT, BECAUSE, SOURCE, ID = "name", "text", "because", "source", "id"
+NAME, TEXT, BECAUSE, SOURCE, ID, KEPT_BY = "name", "text", "because", "source", "id", "kept_by"
 FAILURES = (MuntinError, OSError, EOFError, pa.ArrowException)  # of a disk, or of what is on it
 _SUPPOSED_UPDATES = 36  # while a window by count fills: it chooses classes, and no answer depends on it
 
 
 class MaterializedView:
-    """What is `pending` or `ended` waits for a disk that did not take it; `clocks` are those of its streams."""
+    """What is `pending` or `ended` waits for a disk that did not take it; `clocks` are those of its streams. `kept_by`
+    is the streaming query that keeps the view on Spark, "" for an embedded engine: only the one that began a view
+    goes on with it."""
 
     def __init__(
         self,
@@ -54,8 +56,10 @@ class MaterializedView:
         folder: Path,
         operator: ViewOperator | None = None,
         clocks: Sequence[Clock] = (),
+        kept_by: str = "",
     ):
         self.query = query
+        self._kept_by = kept_by
         self.operator = operator  # if no join of the engine feeds it
         self.registration: JoinRegistration | None = None  # if one does
         self.pending: list[pa.Table] = []  # results
@@ -125,10 +129,16 @@ class MaterializedView:
         if not (folder / DIRECTORY).exists():
             choice = self.choice()
             about = {NAME: self.query.name, TEXT: self.query.text, BECAUSE: choice.because,
-                     SOURCE: type(self.query.source).__name__, ID: uuid.uuid4().hex}  # fmt: skip
+                     SOURCE: type(self.query.source).__name__, ID: uuid.uuid4().hex, KEPT_BY: self._kept_by}  # fmt: skip
             return Archive.create(folder, definition_of(self.query), choice.indexing, about)
         archive = Archive.open(folder)
-        if (text := archive.view.epoch.about[TEXT]) != self.query.text:
+        written = archive.view.epoch.about
+        if (owner := written.get(KEPT_BY, "")) != self._kept_by:
+            archive.close()
+            raise NameTaken(
+                f"view '{self.query.name}' in '{folder}' is kept by {_keeper(owner)}: others can read it, not write it"
+            )
+        if (text := written[TEXT]) != self.query.text:
             archive.close()
             raise NameTaken(
                 f"there is a view '{self.query.name}' in the archive already, made by another text; drop it first, "
@@ -290,6 +300,10 @@ def definition_of(query: ViewQuery) -> Definition:
     fields += [pa.field(name, pa.int64()) for name in places]
     window = _SUPPOSED_UPDATES * every if source.by_count else _whole(min(sizes), every)
     return Definition(pa.schema(fields), query.key, window, every, places, sizes, source.by_count, negated_on)
+
+
+def _keeper(owner: str) -> str:
+    return f"Spark's streaming query {owner}" if owner else "an embedded engine, or by muntin 0.1.0 on Spark"
 
 
 def _whole(life: int, every: int) -> int:
