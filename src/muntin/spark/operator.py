@@ -18,8 +18,8 @@ from muntin.operator.operator import Operator
 from muntin.operator.packed import pack, refusing, unpack
 from muntin.operator.portion import Answers, portions
 from muntin.plan import request_of
-from muntin.plan.demand import PRESENCE
 from muntin.query import Query
+from muntin.spark.counted import count_late
 from muntin.spark.events import read_events
 from muntin.spark.job import NO_LIMIT, Job, Route
 from muntin.spark.queries import read_query
@@ -62,9 +62,13 @@ class ShardOperator:
         for kind, data in packed:
             if kind == "cells":
                 chunks.append(unpack(data))
+            elif kind == "counted":
+                late += count_late(unpack(data), self._operator.shard.clock.promised)
             else:
                 late += self._operator.insert(self._with_all_columns(read_events(data)))
-        return late + (self._absorb(chunks) if chunks else 0)
+        if chunks:
+            self._absorb(chunks)
+        return late
 
     def _with_all_columns(self, events: pa.RecordBatch) -> pa.RecordBatch:
         """Events logged when fewer columns were read: no query of that time misses the others."""
@@ -134,10 +138,10 @@ class ShardOperator:
             self._parsed[text] = read_query(self._stream, text)
         return self._parsed[text]
 
-    def _absorb(self, chunks: list[tuple[dict[str, Any], dict[str, Any]]]) -> int:
+    def _absorb(self, chunks: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         shard = self._operator.shard
         ids = [self._ids_of(arrays) for _, arrays in chunks]
-        watermark, late = shard.clock.promised, 0
+        watermark = shard.clock.promised
         cells = {}
         counted, starts = 0, []
         for store_id, store in shard.stores.items():
@@ -146,15 +150,13 @@ class ShardOperator:
                 _read_part(chunk, id_of, str(store_id.where or ""), store, watermark)
                 for chunk, id_of in zip(chunks, ids, strict=True)
             ]
-            at, key, partials, missed = (list(column) for column in zip(*parts, strict=True))
+            at, key, partials = (list(column) for column in zip(*parts, strict=True))
             cells[store_id] = _joined(at, key, partials, store)
-            late = max(late, sum(missed))
             counted = max(counted, len(cells[store_id]))
             starts += cells[store_id].at[:1].tolist()
         if starts:
             greatest = max(description["greatest"] for description, _ in chunks)
             absorb(shard, cells, Counted(counted, min(starts), max(greatest, min(starts))))
-        return late
 
     def _ids_of(self, arrays: Mapping[str, Any]) -> Ints:
         """The id of each key of a chunk."""
@@ -170,7 +172,7 @@ _PARSED: dict[tuple[str, str], dict[str, Query]] = {}  # by job and route, then 
 
 def _read_part(
     chunk: tuple[dict[str, Any], dict[str, Any]], id_of: Ints, where: str, store: SliceStore, watermark: int
-) -> tuple[Ints, Ints, list[tuple[Any, ...]], int]:
+) -> tuple[Ints, Ints, list[tuple[Any, ...]]]:
     """The cells of one chunk for one store: those whose slice has not ended before the watermark."""
     description, arrays = chunk
     place = description["where"].index(where)
@@ -180,10 +182,9 @@ def _read_part(
     ]
     in_time = at > watermark - description["steps"][place]
     if in_time.all():
-        return at, key, partials, 0
-    count = arrays.get(f"{place} 0 {PRESENCE}", np.ones(len(at), np.int64))
+        return at, key, partials
     kept = [tuple(array[in_time] for array in partial) for partial in partials]
-    return at[in_time], key[in_time], kept, int(count[~in_time].sum())
+    return at[in_time], key[in_time], kept
 
 
 def _joined(at: list[Ints], key: list[Ints], partials: list[Any], store: SliceStore) -> Cells:

@@ -4,6 +4,7 @@
 |---|---|---|
 | `cells` | of their first slice | cells that events were folded into (fold.py) |
 | `events` | least time | the events themselves (events.py) |
+| `counted` | before all others | how many events were read of each slice: for the number of late ones (counted.py) |
 | `time` | before all others | none: how far time has come, told to every shard by every task |
 | `statement` | before all others | a text that every shard is told (control.py) |
 
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from muntin.operator.source import to_record_batch, to_times
+from muntin.spark.counted import CountedSlices
 from muntin.spark.events import EventSorter
 from muntin.spark.fold import Folder, FoldPlan
 from muntin.spark.job import Job, Route, key_query
@@ -50,6 +52,7 @@ def pack_events(
     their column `CLOCK`, are left out: how far the stream has come is not known where its events are read."""
     rows = _Rows(origin)
     packers = [(route, _packer(job, route)) for route in job.routes]
+    counted = CountedSlices(job.slice_step) if job.slice_step else None
     events, greatest, ahead = 0, LONG_AGO, 0
     for some in gathered(batches):
         given = to_record_batch(job.reading, some)
@@ -63,6 +66,8 @@ def pack_events(
                 if not len(at):
                     continue
         events, greatest = events + len(at), max(greatest, int(at.max()))
+        if counted is not None:
+            counted.insert(at)
         for route, packer in packers:
             packer.insert(given, at)
             if len(packer) >= (_MOST_CELLS if route.fold else _MOST_EVENTS):
@@ -70,6 +75,8 @@ def pack_events(
     for route, packer in packers:
         if len(packer):
             yield from rows.of(route, packer, greatest)
+    if counted is not None and events:
+        yield rows.of_counts(job, counted, greatest)
     yield rows.of_time(job, greatest if events else None, events, ahead)
 
 
@@ -103,6 +110,14 @@ class _Rows:
         kind = "cells" if route.fold else "events"
         for bucket, start, data in packer.take(greatest):
             yield self._batch([(route.ids[bucket], start, kind, greatest, 0, data)])
+
+    def of_counts(self, job: Job, counted: CountedSlices, greatest: int) -> pa.RecordBatch:
+        """To one shard of each route that folds: cells have no trace of events that no query lets pass."""
+        data = counted.take()
+        told: list[PackedRow] = [
+            (route.ids[0], LONG_AGO, "counted", greatest, 0, data) for route in job.routes if route.fold
+        ]
+        return self._batch(told)
 
     def of_time(self, job: Job, greatest: int | None, events: int, ahead: int) -> pa.RecordBatch:
         told: list[PackedRow] = [

@@ -53,7 +53,7 @@ class ShardProcessor(StatefulProcessor):
         late, answers = apply(operator, head, description, arrays)
         is_first = route is self._job.routes[0]
         told = {name: sum(row[name] for row in given) for name in ("events", "ahead")}
-        told["late"] = late if is_first else 0
+        told["late"] = late if route is self._job.counting else 0
         for portion in answers:  # sent on one by one: a long silence must not fill the worker's memory
             for emitted in emitted_rows(
                 self._job, int(key[0]), portion, refusals if is_first and bucket == 0 else {}, **told,
