@@ -8,6 +8,7 @@ must have a later name: the name of the last one taken is all that a checkpoint 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,8 +27,10 @@ from pyspark.sql.streaming.datasource import (
 
 from muntin.errors import MuntinError, NotFound
 from muntin.operator.clock import wall_clock
+from muntin.operator.source import to_record_batch, to_times
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
+from muntin.spark.stream_of import find_time
 from muntin.stream import Stream
 
 _FORMATS = (".parquet", ".arrow", ".feather")
@@ -54,6 +57,18 @@ class EventFolder:
 
     def stream(self, name: str, time: str) -> Stream:
         """The stream whose events are in the files."""
+        schema = self._columns()
+        fields = [pa.field(field.name, _plain(field.type)) for field in schema]
+        delay = self.delay // timedelta(microseconds=1)
+        ahead = None if self.ahead is None else self.ahead // timedelta(microseconds=1)
+        return Stream(name, pa.schema(fields), find_time(time, schema.names), delay, ahead)
+
+    def zones(self) -> dict[str, str | None]:
+        """The time zone of each column of timestamps: UTC if the files have one, whichever, for instants."""
+        kinds = {field.name: field.type for field in self._columns() if pa.types.is_timestamp(field.type)}
+        return {name: None if kind.tz is None else "UTC" for name, kind in kinds.items()}
+
+    def _columns(self) -> pa.Schema:
         schema = self.schema
         if schema is None:
             files = files_of(self.path)
@@ -62,10 +77,7 @@ class EventFolder:
                     f"there is no {' or '.join(_FORMATS)} file in '{self.path}' to take the columns from"
                 )
             schema = _schema_of(files[0])
-        fields = [pa.field(field.name, _plain(field.type)) for field in schema]
-        delay = self.delay // timedelta(microseconds=1)
-        ahead = None if self.ahead is None else self.ahead // timedelta(microseconds=1)
-        return Stream(name, pa.schema(fields), time, delay, ahead)
+        return schema
 
     def packed(self, job: Job, schema: str) -> DataFrame:
         """Packed rows of the events, read by tasks that know the job."""
@@ -179,7 +191,8 @@ def parts_of(files: Sequence[Path], wall: int) -> list[InputPartition]:
         if file.suffix != ".parquet":
             parts.append(_Part(len(parts), str(file), None, wall))
             continue
-        metadata = pq.read_metadata(file)
+        with _named(file):
+            metadata = pq.read_metadata(file)
         for group in range(metadata.num_row_groups):
             groups.append(group)
             rows += metadata.row_group(group).num_rows
@@ -190,25 +203,53 @@ def parts_of(files: Sequence[Path], wall: int) -> list[InputPartition]:
 
 
 def read_part(part: _Part, stream: Stream) -> Iterator[pa.RecordBatch]:
-    """The events of a part; only the columns that are needed."""
-    columns = stream.schema.names
-    try:
-        if part.groups is not None:
-            with pq.ParquetFile(part.file) as file:
-                yield from file.iter_batches(_BATCH, row_groups=list(part.groups), columns=columns)
-        else:
-            with pa.memory_map(part.file) as source, pa.ipc.open_file(source) as file:
-                for number in range(file.num_record_batches):
-                    yield file.get_batch(number).select(columns)
-    except (pa.ArrowException, KeyError) as error:
-        raise MuntinError(f"cannot read '{part.file}': {error}") from error
+    """The events of a part, as the stream has them; only the columns that are needed."""
+    batches = _raw_batches(part, stream.schema.names)
+    while True:
+        with _named(part.file):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            events = to_record_batch(stream, batch)
+            to_times(stream, events)  # says which row has none
+        yield events
+
+
+def _raw_batches(part: _Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    if part.groups is not None:
+        with pq.ParquetFile(part.file) as file:
+            there = [name for name in columns if name in file.schema_arrow.names]
+            yield from file.iter_batches(_BATCH, row_groups=list(part.groups), columns=there)
+    else:
+        with pa.memory_map(part.file) as source, pa.ipc.open_file(source) as file:
+            for number in range(file.num_record_batches):
+                batch = file.get_batch(number)
+                chosen = batch.select([name for name in columns if name in batch.schema.names])
+                chosen.validate(full=True)  # Arrow believes what a file says of itself
+                yield chosen
 
 
 def _schema_of(file: Path) -> pa.Schema:
-    if file.suffix == ".parquet":
-        return pq.read_schema(file)
-    with pa.memory_map(str(file)) as source, pa.ipc.open_file(source) as opened:
-        return opened.schema
+    with _named(file):
+        if file.suffix == ".parquet":
+            return pq.read_schema(file)
+        with pa.memory_map(str(file)) as source, pa.ipc.open_file(source) as opened:
+            return opened.schema
+
+
+@contextmanager
+def _named(file: Path | str) -> Iterator[None]:
+    """Whatever is wrong with a file is told with its name; files are half-written, damaged, or something else."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, MemoryError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise MuntinError(
+            f"cannot read '{file}': {said[0]}. A file that is still being written should have a name that begins "
+            "with '.' or '_' until it is whole"
+        ) from error
+    except MuntinError as error:
+        raise type(error)(f"'{file}' does not fit: {error}") from error
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
