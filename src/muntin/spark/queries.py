@@ -19,7 +19,7 @@ def over_one_stream(query: AnyQuery) -> Query:
     if isinstance(query, JoinQuery):
         raise MuntinError(
             "a windowed JOIN runs in the embedded engine only. On Spark, keep a view of it with archive_join; or join "
-            "the DataFrames and ask about the result, whose pairs stay as long as the window and not as their events do "
+            "the DataFrames and ask about the result, whose pairs stay as long as its window, not as their events do "
             "(docs/concepts/spark.md, Joins)"
         )
     return query

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakSet
@@ -10,7 +11,6 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import muntin
 from muntin.errors import MuntinError
 from muntin.spark.session import PROVIDER, STATE_SETTINGS
 
@@ -41,7 +41,8 @@ def _check_state_store(session: SparkSession) -> None:
 
 def _check_workers(session: SparkSession) -> None:
     """Ask one worker which muntin it has. Anything else that is wrong there, the job itself will tell."""
-    advice = _SET_PYTHON.format(version=muntin.__version__)
+    own = str(sys.modules["muntin"].__version__)
+    advice = _SET_PYTHON.format(version=own)
     try:
         (row,) = (
             session.range(1, numPartitions=1).mapInArrow(_asking(), "python STRING, found STRING").collect()
@@ -50,22 +51,21 @@ def _check_workers(session: SparkSession) -> None:
         if "PYTHON_VERSION_MISMATCH" in str(error):
             raise MuntinError(f"tasks run another version of Python than this process: {advice}") from error
         return
-    if row["found"] != muntin.__version__:
-        found = f"has muntin {row['found']}, not {muntin.__version__}" if row["found"] else "has no muntin"
+    if row["found"] != own:
+        found = f"has muntin {row['found']}, not {own}" if row["found"] else "has no muntin"
         raise MuntinError(f"the Python of tasks, '{row['python']}', {found}: {advice}")
 
 
 def _asking() -> Any:
     # a function made here travels by value: where there is no muntin, none of its modules can be named
     def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import importlib
         import sys
 
         import pyarrow
 
         try:
-            import muntin
-
-            found: str | None = muntin.__version__
+            found = importlib.import_module("muntin").__version__
         except ImportError:
             found = None
         told = [pyarrow.array([each], pyarrow.string()) for each in (sys.executable, found)]
