@@ -153,7 +153,9 @@ def _make_maker(job: Job, route: Route) -> Callable[[], Folder | EventSorter]:
     if route.fold is not None:
         plan = FoldPlan(job.reading, route.fold)
         return lambda: Folder(plan, route.shards)
-    keys = read_query(job.reading, key_query(job.reading, route.keys)).key_expressions
+    # a query of the route says what its keys are: their canonical text leaves a column called "select" unquoted
+    text = next(iter(route.queries.values()), None) or key_query(job.reading, route.keys)
+    keys = read_query(job.reading, text).key_expressions
     return lambda: EventSorter(keys, route.columns, route.shards)
 
 
