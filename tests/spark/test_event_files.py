@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError, SchemaError
 from muntin.spark.folder import EventFolder, files_of, parts_of, read_part
+from muntin.spark.queries import read_query
 from muntin.stream import Stream
 
 pytestmark = pytest.mark.spark
@@ -81,6 +83,17 @@ def test_a_file_that_is_damaged(tmp_path: Path, suffix: str) -> None:
                     random.bytes(5_000)):  # fmt: skip
         file.write_bytes(garbage)
         assert attempt(tmp_path, file) is None
+
+
+def test_types_that_muntin_lacks_are_left_out(tmp_path: Path) -> None:
+    """A query that reads such a column is told its type."""
+    more = EVENTS.append_column("d", pa.array([Decimal(1)] * 500)).append_column("l", pa.array([[1]] * 500))
+    pq.write_table(more.append_column("b", pa.array([b"x"] * 500)), tmp_path / "0.parquet")
+    stream = EventFolder(None, str(tmp_path)).stream("s", "TS")  # type: ignore[arg-type]
+    assert stream.schema.names == EVENTS.column_names
+    for name, kind in (("d", "decimal128"), ("l", "list"), ("b", "binary")):
+        with pytest.raises(MuntinError, match=f"no column '{name}': in the files it is {kind}"):
+            read_query(stream, f"SELECT COUNT({name}) FROM s [ROWS 5]")
 
 
 @pytest.mark.parametrize("suffix", WRITERS)

@@ -58,10 +58,15 @@ class EventFolder:
     def stream(self, name: str, time: str) -> Stream:
         """The stream whose events are in the files."""
         schema = self._columns()
-        fields = [pa.field(field.name, _plain(field.type)) for field in schema]
+        fields = [pa.field(field.name, _plain(field.type)) for field in schema if not _is_foreign(field.type)]
+        left_out = tuple(
+            (field.name, f"in the files it is {field.type}, a type that muntin does not have")
+            for field in schema
+            if _is_foreign(field.type)
+        )
         delay = self.delay // timedelta(microseconds=1)
         ahead = None if self.ahead is None else self.ahead // timedelta(microseconds=1)
-        return Stream(name, pa.schema(fields), find_time(time, schema.names), delay, ahead)
+        return Stream(name, pa.schema(fields), find_time(time, schema.names), delay, ahead, left_out)
 
     def zones(self) -> dict[str, str | None]:
         """The time zone of each column of timestamps: UTC if the files have one, whichever, for instants."""
@@ -259,3 +264,9 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     return pa.string() if pa.types.is_large_string(kind) else kind
+
+
+def _is_foreign(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_foreign(kind.value_type)
+    return bool(pa.types.is_decimal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind))
