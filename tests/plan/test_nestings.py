@@ -13,9 +13,12 @@ from muntin.plan.nestings import Nestings
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 
 
-def engine_with(*queries: str) -> Engine:
+def engine_with(*queries: str, is_running: bool = False) -> Engine:
+    """Before the first event, queries are planned together when it comes; after it, one after the other."""
     engine = Engine()
     engine.execute(STREAM)
+    if is_running:
+        engine.push("s", {"ts": [0], "k": ["a"], "n": [1], "x": [0.5]})
     for number, sql in enumerate(queries):
         engine.register(sql, f"q{number}")
     engine.check()
@@ -143,9 +146,9 @@ def test_explain_shows_chains() -> None:
 
 
 def test_explain_shows_what_could_be_better_and_virtual_hosts() -> None:
-    engine = engine_with(*sums((8, 2), (8, 4), (8, 6)))
+    engine = engine_with(*sums((8, 2), (8, 4), (8, 6)), is_running=True)
     engine.drop("q0")
     assert "in 1 chain (2 without virtual hosts)" in engine.explain()
     assert "8 SECONDS by 2 SECONDS (only for those by 4 SECONDS, 6 SECONDS)" in engine.explain()
-    engine = engine_with(*sums((8, 4), (12, 6), (4, 1), (8, 2), (12, 2)))
+    engine = engine_with(*sums((8, 4), (12, 6), (4, 1), (8, 2), (12, 2)), is_running=True)
     assert "in 2 chains (1 would do)" in engine.explain()

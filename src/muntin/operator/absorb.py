@@ -9,6 +9,7 @@ from muntin.operator.shard import Shard
 from muntin.plan.store import StoreId
 from muntin.synopsis.cells import Cells
 from muntin.synopsis.slice_store import SliceStore
+from muntin.synopsis.stair_store import StairStore
 
 
 class Counted(NamedTuple):
@@ -20,15 +21,16 @@ class Counted(NamedTuple):
 
 
 def absorb(shard: Shard, cells: Mapping[StoreId, Cells], counted: Counted) -> None:
-    """Take in cells for each store; all stores of the shard must be of slices. O(cells).
+    """Take in cells for each store; all stores of the shard must be of slices or stairs. O(cells).
 
     The cells' keys are ids of the shard's dictionaries, and none of them lies before the watermark: that is
     for the caller to see to, who knows how wide their slices are.
     """
+    shard.settle_plan()
     shard.forget()
     shard.clock.count(*counted)
     for store_id, store in shard.stores.items():
-        assert isinstance(store, SliceStore)
+        assert isinstance(store, SliceStore | StairStore)
         store.insert(cells[store_id])
     shard.meter.follow(shard.synopses, counted.events)
     shard.sweepers.sweep()

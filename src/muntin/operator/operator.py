@@ -45,9 +45,12 @@ class Operator:
         sketch_bytes: int = DEFAULT_BUDGET,
         portion_rows: int = DEFAULT_ROWS,
         wall: Callable[[], int] = wall_clock,
+        is_planned_by_demand: bool = False,
     ):
         self._portion_rows = portion_rows
-        self._make_shard = partial(Shard, stream, backlog_bytes, adaptive, sketch_bytes, wall)
+        self._make_shard = partial(
+            Shard, stream, backlog_bytes, adaptive, sketch_bytes, wall, is_planned_by_demand
+        )
         self.shard = self._make_shard()
 
     @property

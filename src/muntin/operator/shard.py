@@ -20,6 +20,7 @@ from muntin.operator.alarm import Alarm
 from muntin.operator.clock import Clock, wall_clock
 from muntin.operator.meter import Meter
 from muntin.operator.owed import Owed
+from muntin.operator.plan_again import plan_again
 from muntin.operator.prepare import Wanted, arguments_of_text, prepare
 from muntin.operator.prepared import Prepared
 from muntin.operator.registration import Registration
@@ -59,11 +60,13 @@ class Shard:
         adaptive: bool = True,
         sketch_bytes: int = DEFAULT_BUDGET,
         wall: Callable[[], int] = wall_clock,
+        is_planned_by_demand: bool = False,
     ):
         self.stream = stream
         self.clock = Clock(stream.delay, stream.ahead, wall)
         self.alarm = Alarm()
-        self.manager = WindowManager()
+        self.manager = WindowManager(is_planned_by_demand)
+        self._is_provisional = False  # the plan: queries came or went one after the other, and no event yet
         self.registrations: dict[str, Registration] = {}
         self.overflows = 0  # rows that `advance` has left out, of all queries there ever were
         self.stores: dict[StoreId, Store] = {}
@@ -88,25 +91,29 @@ class Shard:
     def register(self, queries: Mapping[str, Request]) -> None:
         """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
         changes = Changes()
-        placed: list[str] = []
-        try:
-            for name, request in queries.items():
-                placed.append(name)
-                self.manager.register(name, request, changes, self.clock.events > 0)
-        except BaseException:
-            for name in placed[:-1]:
-                self.manager.drop(name, changes)
-            raise
-        self._raise_stairs(changes)
+        self.manager.register(queries, changes, self._is_running)
+        self._is_provisional = not self._is_running and bool(self.registrations)
+        self.raise_stairs(changes)
         for name, request in queries.items():
             self._expect(name, Registration(request.query, self.clock.watermark))
         if self.adaptation is not None:
             self.adaptation.welcome(changes.came)
         self.fit(changes)
 
-    def _raise_stairs(self, changes: Changes) -> None:
+    @property
+    def _is_running(self) -> bool:
+        """Whether time has begun: what is kept from then on cannot be had again."""
+        return self.clock.now is not None
+
+    def settle_plan(self) -> None:
+        """Before time begins: have the plan that depends on which queries there are, not on how they came and went."""
+        if self._is_provisional and not self._is_running:
+            self._is_provisional = False
+            plan_again(self)
+
+    def raise_stairs(self, changes: Changes) -> None:
         """Move windows to stairs where these are better; a store that is filled becomes their youngest level."""
-        moved = self.manager.raise_stairs(changes, self.stores if self.clock.events else ())
+        moved = self.manager.raise_stairs(changes, self.stores if self._is_running else ())
         for stairs, before in moved.items():
             youngest = self.stores.get(before)
             assert youngest is None or isinstance(youngest, SliceStore)
@@ -127,6 +134,7 @@ class Shard:
         if registration.owes:
             self._owed.remove(registration.emitted_to)
         changes = Changes()
+        self._is_provisional = not self._is_running
         placement = self.manager.drop(name, changes)
         self.sweepers.look_again(demand for _, demand in placement.all())
         if self.adaptation is not None:
@@ -288,6 +296,8 @@ class Shard:
     def take_in(self, admitted: Admitted) -> int:
         """Take in events that were admitted just now; all or nothing."""
         events, at, ascends, late_events, ahead_events = admitted
+        if self._is_provisional:
+            self.settle_plan()
         prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
         for backfill in self.backfills:
             backfill.held.append(events)

@@ -49,6 +49,7 @@ _SHAPE = {
 
 def take(shard: Shard) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `put` needs: plan, clock and registrations as plain data, the rest as named arrays."""
+    shard.settle_plan()
     registrations = {
         name: {
             "text": each.query.text,

@@ -28,14 +28,16 @@ class Running(NamedTuple):
     store: Observed
 
 
-def explain_group(group: WindowGroup, running: Running | None, groups: Collection[WindowGroup]) -> str:
-    """A paragraph on one of the groups of a stream."""
+def explain_group(
+    group: WindowGroup, running: Running | None, groups: Collection[WindowGroup], anew: str = ""
+) -> str:
+    """A paragraph on one of the groups of a stream; `anew` is how a new plan would serve its queries, if otherwise."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
     history = ", filled from a history of its own" if group.store.generation else ""
     lines = [
         f"group {group.number}: {group.synopsis}{keys}{where}{history}",
-        f"  because  {_because(group)}",
+        f"  because  {_because(group, anew)}",
         f"  queries  {count(len(group.queries), 'query', 'queries')}: {some(list(group.queries))}",
         f"  windows  {some([str(window) for window in sorted(group.needs.windows)])}",
         f"  keeps    {some(sorted(map(str, group.needs.components)))}",
@@ -69,7 +71,9 @@ def predicted_combines(group: WindowGroup, synopsis: Synopsis[Any]) -> float:
     return sum(combines(group.synopsis, width) for width in merged) / len(merged)
 
 
-def _because(group: WindowGroup) -> str:
+def _because(group: WindowGroup, anew: str) -> str:
+    if anew:
+        return f"state was kept there already, and kept state cannot move; a new plan would have {anew}"
     return f"{group.adapted} (by rule {group.planned}: {group.rule})" if group.adapted else group.rule
 
 
@@ -98,11 +102,15 @@ def explain_stream(
     running: Mapping[int, Running],
     rings: str,
     nestings: Nestings,
+    anew: Mapping[int, str],
 ) -> str:
     """All groups of a stream, after a line that sums them up; then how their windows nest."""
     head = f"stream {title}: {count(queries, 'query', 'queries')} in {count(len(groups), 'group', 'groups')}"
     parts = [head + (f"; {rings}" if rings else "")]
-    parts += [explain_group(group, running.get(each), groups.values()) for each, group in groups.items()]
+    parts += [
+        explain_group(group, running.get(each), groups.values(), anew.get(each, ""))
+        for each, group in groups.items()
+    ]
     parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
     return "\n\n".join(parts)
 
@@ -111,7 +119,7 @@ def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
     changes = Changes()
-    manager.register("this query", request_of(query), changes)
+    manager.register({"this query": request_of(query)}, changes)
     manager.raise_stairs(changes, ())
     groups = manager.groups.values()
     return "\n\n".join(explain_group(group, None, groups) for group in groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
@@ -54,7 +54,10 @@ class WindowManager:
     on how many queries there are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_by_demand: bool = False) -> None:
+        """With `is_by_demand` a demand alone says whether cells are enough for it: a runtime may then fold events
+        before it knows what else is registered."""
+        self.is_by_demand = is_by_demand
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
         self.nestings = Nestings()
@@ -63,21 +66,36 @@ class WindowManager:
         self._next = 1
         self._alike: dict[Filtered, dict[int, WindowGroup]] = {}  # groups by filter and keys
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
+        self._coming: dict[Expression, set[Band]] = {}  # of queries that are being registered
         self._homes = Homes()
 
-    def register(self, name: str, request: Request, changes: Changes, is_running: bool = False) -> Placement:
-        """Place a query.
+    def register(self, requests: Mapping[str, Request], changes: Changes, is_running: bool = False) -> None:
+        """Place queries, all or none. They are placed in the order of their texts, so that the plan of an empty
+        manager depends on which queries there are, not on the order in which somebody lists them.
 
         In a running stream the components of a call go where all of them are kept already, or none:
         a sum that began later than the count beside it would make an average of neither.
         """
+        placed: list[str] = []
+        self._coming = _bands_of(requests.values())
+        try:
+            for name in sorted(requests, key=lambda name: requests[name].query.text):
+                placed.append(name)
+                self._register(name, requests[name], changes, is_running)
+        except BaseException:
+            for name in placed[:-1]:
+                self.drop(name, changes)
+            raise
+        finally:
+            self._coming = {}
+
+    def _register(self, name: str, request: Request, changes: Changes, is_running: bool) -> None:
         calls = tuple([self._place_call(name, call, changes, is_running) for call in request.calls])
         presence = tuple(
             [self._place_call(name, (each,), changes, is_running)[0] for each in request.presence]
         )
-        self.placements[name] = placement = Placement(calls, presence)
+        self.placements[name] = Placement(calls, presence)
         self._nest(name)
-        return placement
 
     def drop(self, name: str, changes: Changes) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
@@ -130,7 +148,9 @@ class WindowManager:
         O(queries) if any move, else O(groups with the filters and keys of those that changed)."""
         moved: dict[StoreId, StoreId] = {}
         touched = (self.groups.get(number) for number in sorted(changes.groups))
-        places = {(each.where, each.keys) for each in touched if each and each.planned == Slices.name}
+        places = dict.fromkeys(
+            (each.where, each.keys) for each in touched if each and each.planned == Slices.name
+        )
         for place in places:
             stores = stores_for_stairs(self._alike[place].values(), filled)
             if stores and not (stores[0] in filled and self._would_mix(stores[0], stores[1:])):
@@ -168,7 +188,7 @@ class WindowManager:
 
     def check(self) -> None:
         """Assert that what is kept up to date is what the placements make it."""
-        fresh = WindowManager()
+        fresh = WindowManager(self.is_by_demand)
         for group in self.groups.values():
             fresh._open(replace(group, needs=Needs(), queries={}, slides={}, hinted=0, pinned=0))
         for name, placement in self.placements.items():
@@ -197,8 +217,8 @@ class WindowManager:
         demands = tuple(demand for demand, _ in call)
         rules = [self._by_stairs_there(*each) for each in zip(demands, self._rules(call), strict=True)]
         stores = [
-            self._slices_for(demand, demands, is_running, rule)
-            if _reads_slices(demand, rule)
+            self._slices_for(demand, demands, changes if is_running else None, rule)
+            if reads_slices(demand, rule)
             else ring_of(demand)
             for demand, rule in zip(demands, rules, strict=True)
         ]
@@ -265,12 +285,12 @@ class WindowManager:
         """A synopsis for each component of a call; a filter that is kept already stays where it is."""
         alone = [rule for _, rule in call]
         first = call[0][0]
-        if first.band is None:
+        if first.band is None or (self.is_by_demand and is_on_slices(first)):
             return alone
         if all(self._keeps(demand, rule) for demand, rule in call):
             return alone
         bands = self._bands.get(first.band.attribute, {})
-        many = len(bands) + (first.band not in bands)
+        many = len(bands.keys() | self._coming.get(first.band.attribute, set()) | {first.band})
         rules = [choose_synopsis(demand._replace(bands=many)) for demand, _ in call]
         # a tree may know more of the past than a filter: no call may read one component of each
         return rules if len({rule.synopsis for rule in rules}) == 1 else alone
@@ -286,7 +306,7 @@ class WindowManager:
 
     def _keeps(self, demand: Demand, rule: Rule) -> bool:
         """Whether a group that a rule sends a demand to has what it needs already."""
-        on_ring = not _reads_slices(demand, rule)
+        on_ring = not reads_slices(demand, rule)
         return any(
             group.planned == rule.synopsis
             and (group.store.kind == "ring") == on_ring
@@ -300,8 +320,11 @@ class WindowManager:
             return
         count(self._bands.setdefault(demand.band.attribute, {}), demand.band, step)
 
-    def _slices_for(self, demand: Demand, call: tuple[Demand, ...], is_running: bool, rule: Rule) -> StoreId:
-        """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window."""
+    def _slices_for(
+        self, demand: Demand, call: tuple[Demand, ...], changes: Changes | None, rule: Rule
+    ) -> StoreId:
+        """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window. In a
+        running stream, `changes` tell which components are as young there as those of the call will be."""
         needs, on_stairs = {each.need for each in call}, rule.synopsis == Stairs.name
         for grid in itertools.count():
             store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
@@ -309,10 +332,27 @@ class WindowManager:
             if asked is None:
                 return store
             is_coarse = (_are_coarse_levels if on_stairs else _is_coarse_grid)(demand, asked)
-            kept = sum(need in asked.components for need in needs)
-            if is_coarse and not (is_running and 0 < kept < len(needs)):
+            if is_coarse and (
+                changes is None or not _is_partly_kept(needs, asked, changes.stores.get(store))
+            ):
                 return store
         raise AssertionError("there is always another number")
+
+
+def _is_partly_kept(needs: set[Need], asked: StoreNeeds, young: set[Need] | None) -> bool:
+    """Whether a store has kept some components for longer than it will have kept the others."""
+    kept = sum(need in asked.components and need not in (young or ()) for need in needs)
+    return 0 < kept < len(needs)
+
+
+def _bands_of(requests: Iterable[Request]) -> dict[Expression, set[Band]]:
+    """All bands that queries ask for, by attribute."""
+    found: dict[Expression, set[Band]] = {}
+    for request in requests:
+        for call in request.calls:
+            if (band := call[0][0].band) is not None:
+                found.setdefault(band.attribute, set()).add(band)
+    return found
 
 
 def _is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:
@@ -334,5 +374,6 @@ def _stands_there(group: WindowGroup, demand: Demand) -> bool:
     return group.store.kind != "stairs" or demand.query_slide in group.slides
 
 
-def _reads_slices(demand: Demand, rule: Rule) -> bool:
+def reads_slices(demand: Demand, rule: Rule) -> bool:
+    """Whether cells are enough for a demand; else single events are kept for it."""
     return is_on_slices(demand) and rule.synopsis not in READ_EVENTS

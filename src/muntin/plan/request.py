@@ -44,3 +44,8 @@ def _check_hint(query: Query, rules: list[Rule]) -> None:
             f"synopsis '{query.hint}' serves nothing of this query, which is answered by "
             f"{' and '.join(dict.fromkeys(each.synopsis for each in rules))}; leave the hint out"
         )
+
+
+def demands_in(request: Request) -> list[tuple[Demand, Rule]]:
+    """All demands of a request, each with its rule."""
+    return [each for call in request.calls for each in call] + list(request.presence)

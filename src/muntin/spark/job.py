@@ -17,14 +17,16 @@ import pyarrow as pa
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError
-from muntin.operator.operator import Operator
-from muntin.plan import WindowGroup, demands_of, request_of
+from muntin.plan import Demand, Request, Rule, request_of
+from muntin.plan.manager import reads_slices
+from muntin.plan.request import demands_in
 from muntin.query import Query
 from muntin.spark.layout import Layout, lay_out
 from muntin.spark.queries import read_query
 from muntin.spark.shard_id import shard_id
 from muntin.spark.spread import is_spread, share_text
 from muntin.stream import Stream
+from muntin.synopsis.grid import window_step
 
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
 MOST_SHARDS = 1 << 15  # tasks sort what they send by the number of its shard, in 16 bits
@@ -213,16 +215,15 @@ def key_query(stream: Stream, keys: str) -> str:
 def _plan_route(
     name: str, keys: str, queries: dict[str, Query], stream: Stream, shards: int, fold: bool, is_open: bool
 ) -> Route:
-    operator = Operator(stream, NO_LIMIT, adaptive=False)
-    operator.register({each: request_of(query) for each, query in queries.items()})
-    groups = list(operator.shard.manager.groups.values())
+    requests = {each: request_of(query) for each, query in queries.items()}
+    asked = [demand for request in requests.values() for demand in demands_in(request)]
     return Route(
         name,
         keys,
         {each: query.text for each, query in queries.items()},
         tuple(stream.schema.names) if is_open else columns_of(stream, queries.values()),
         shards if name else 1,
-        _plan_fold(groups, queries) if fold and all(map(_can_fold, groups)) else None,
+        _plan_fold(requests) if fold and all(_can_fold(*each) for each in asked) else None,
     )
 
 
@@ -244,24 +245,27 @@ def columns_of(stream: Stream, queries: Iterable[Query]) -> tuple[str, ...]:
     return tuple(name for name in stream.schema.names if name in read)
 
 
-def _can_fold(group: WindowGroup) -> bool:
-    """Whether what a group keeps can be folded elsewhere: cells of numbers, not codes of texts."""
-    return group.store.kind == "slices" and all(
-        need.component in COMPONENTS and not (need.input.argument and is_text(need.input.argument.type))
-        for need in group.needs.components
-    )
+def _can_fold(demand: Demand, rule: Rule) -> bool:
+    """Whether what is kept for a demand can be folded elsewhere: cells of numbers, not codes of texts.
+
+    This depends on the demand alone, as it does where shards plan (`is_planned_by_demand`): a shard that has come to
+    the same queries by another path, with other state kept, takes the same cells.
+    """
+    need, argument = demand.need, demand.need.input.argument
+    is_number = need.component in COMPONENTS and not (argument and is_text(argument.type))
+    return is_number and reads_slices(demand, rule)
 
 
-def _plan_fold(groups: list[WindowGroup], queries: Mapping[str, Query]) -> Fold:
+def _plan_fold(requests: Mapping[str, Request]) -> Fold:
     steps: dict[str, int] = {}
-    for group in groups:
-        where = str(group.where or "")
-        steps[where] = gcd(steps.get(where, 0), group.needs.step)
     seen: set[object] = set()
     chosen = []
-    for query in queries.values():
-        asked = {(demand.where, demand.need) for demand in demands_of(query).all()}
-        if asked - seen:
-            chosen.append(query.text)
-            seen |= asked
+    for request in requests.values():
+        asked = [demand for demand, _ in demands_in(request)]
+        for demand in asked:
+            where = str(demand.where or "")
+            steps[where] = gcd(steps.get(where, 0), window_step(demand.window))
+        if new := {(demand.where, demand.need) for demand in asked} - seen:
+            chosen.append(request.query.text)
+            seen |= new
     return Fold(steps, tuple(chosen))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.errors import CheckpointError
 from muntin.operator.absorb import Counted, absorb
 from muntin.operator.flush import flush
 from muntin.operator.operator import Operator
@@ -23,9 +24,10 @@ from muntin.spark.counted import count_late
 from muntin.spark.events import read_events
 from muntin.spark.job import NO_LIMIT, Job, Route
 from muntin.spark.queries import read_query
-from muntin.synopsis import SliceStore
+from muntin.synopsis import SliceStore, StairStore
 from muntin.synopsis.cells import Cells
 from muntin.synopsis.contract import Ints
+from muntin.synopsis.sequence import Sequence
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
 
@@ -37,7 +39,9 @@ class ShardOperator:
         self._delay = job.stream.delay
         self._stream = job.stream_of(route)
         self._parsed = _PARSED.setdefault((job.fingerprint, route.name), {})
-        self._operator = Operator(self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS)
+        self._operator = Operator(
+            self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS, is_planned_by_demand=True
+        )
         self._told_overflows = 0
 
     @property
@@ -99,6 +103,7 @@ class ShardOperator:
 
     def _see(self, greatest: int) -> None:
         # what a query registered later can know begins where the whole stream is, not where this shard is
+        self._operator.shard.settle_plan()
         clock = self._operator.shard.clock
         clock.greatest = greatest if clock.greatest is None else max(clock.greatest, greatest)
 
@@ -140,18 +145,19 @@ class ShardOperator:
 
     def _absorb(self, chunks: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         shard = self._operator.shard
+        shard.settle_plan()
         ids = [self._ids_of(arrays) for _, arrays in chunks]
         watermark = shard.clock.promised
         cells = {}
         counted, starts = 0, []
         for store_id, store in shard.stores.items():
-            assert isinstance(store, SliceStore)
+            youngest = _cells_store(store)
             parts = [
-                _read_part(chunk, id_of, str(store_id.where or ""), store, watermark)
+                _read_part(chunk, id_of, str(store_id.where or ""), youngest, watermark)
                 for chunk, id_of in zip(chunks, ids, strict=True)
             ]
             at, key, partials = (list(column) for column in zip(*parts, strict=True))
-            cells[store_id] = _joined(at, key, partials, store)
+            cells[store_id] = _joined(at, key, partials, youngest)
             counted = max(counted, len(cells[store_id]))
             starts += cells[store_id].at[:1].tolist()
         if starts:
@@ -168,6 +174,19 @@ class ShardOperator:
 
 
 _PARSED: dict[tuple[str, str], dict[str, Query]] = {}  # by job and route, then by text
+
+
+def _cells_store(store: Sequence) -> SliceStore:
+    """The slices that cells go to. Which stores take cells is decided by each demand on its own, so a shard and the
+    driver agree on it, whatever was registered before; but versions up to 0.1.0 decided otherwise."""
+    if isinstance(store, StairStore):
+        return store.levels[0]
+    if not isinstance(store, SliceStore):
+        raise CheckpointError(
+            "this checkpoint keeps single events for a query that is folded now: go on with "
+            "shared_windows(…, fold=False), or start from a new checkpoint"
+        )
+    return store
 
 
 def _read_part(

@@ -105,14 +105,21 @@ class StairStore(Sequence):
     def insert(self, batch: Batch) -> None:
         """Fold a batch into the youngest level."""
         batch = self.placeable(batch)
-        # what has been absorbed lies behind the watermark, so no event can belong there
-        assert not len(batch) or int(batch.at[0]) >= self.settled
+        # what has been absorbed lies behind the watermark, so no event can belong there; nor can a cell, whose slice
+        # has not ended at the watermark, though it may begin before
+        assert not len(batch) or int(self._youngest.grid.start_of(batch.at[:1])[0]) >= self._absorbed_to()
         self.version += 1
         self._youngest.insert(batch)
         self.changed_from = self._youngest.changed_from + len(self) - len(self._youngest)
         for (level, _), rows in self._rows.items():
             if level is self._youngest:
                 rows.follow()
+
+    def _absorbed_to(self) -> int:
+        """Where the slices of older levels end."""
+        return max(
+            (int(level.slice_bounds()[1][-1]) for level in self._older if len(level)), default=LONG_AGO
+        )
 
     def forget(self, readers: Many[Reader], settled: int) -> None:
         """Drop what no reader's window can reach, and make coarser what none can have a finer edge in, where no
