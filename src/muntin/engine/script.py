@@ -54,7 +54,10 @@ def check_names(catalog: Catalog, statements: list[Statement]) -> None:
             case RewindStream(name, to):
                 require(name, streams, "stream")
                 to_microseconds(to)
-            case RegisterQuery(name, query, _):
+            case RegisterQuery(name, query):
+                if statement.is_replacement and name not in viewed:
+                    queries.pop(name, None)
+                    joined.pop(name, None)
                 catalog.refuse_taken(name, queries)
                 if isinstance(query, JoinQuery):
                     joined[name] = query.right.stream.name
@@ -95,7 +98,10 @@ def run(
         case RegisterQuery() if filled is not None:
             catalog.graft(filled)
         case RegisterQuery(name, query):
-            catalog.add({name: asked_of(query)})
+            asked = asked_of(query)
+            if statement.is_replacement and name in catalog.stream_of:
+                catalog.drop(name)
+            catalog.add({name: asked})
         case DropQuery(name):
             catalog.drop(name)
         case Explain(name, query):

@@ -110,8 +110,9 @@ def parse_script(text: str) -> Script:
                 _refuse_taken(stream.name, streams, "streams")
                 streams[stream.name] = stream
                 creates.append(words)
-            case RegisterQuery(name, query, backfill):
-                _refuse_taken(name, named, "queries")
+            case RegisterQuery(name, query, backfill, is_replacement):
+                if not is_replacement:
+                    _refuse_taken(name, named, "queries")
                 named[name] = query
                 if backfill is not None:
                     backfills[name] = backfill

@@ -61,11 +61,12 @@ class RewindStream:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """`REGISTER QUERY busy AS SELECT … BACKFILL 'path'`."""
+    """`REGISTER QUERY busy AS SELECT … BACKFILL 'path'`, or `CREATE OR REPLACE QUERY busy AS SELECT …`."""
 
     name: str
     query: AnyQuery
     backfill: str | None = None  # the path of its history
+    is_replacement: bool = False  # of the query of this name, if there is one
 
 
 @dataclass(frozen=True)
@@ -214,8 +215,8 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, 
         case DropSyntax("VIEW", name):
             views.pop(name.text, None)
             return DropView(name.text)
-        case RegisterSyntax(name, select, backfill):
-            return RegisterQuery(name.text, _query(select, streams), backfill)
+        case RegisterSyntax(name, select, backfill, is_replacement):
+            return RegisterQuery(name.text, _query(select, streams), backfill, is_replacement)
         case ExplainSyntax(name, select):
             return Explain(name.text if name else None, _query(select, streams) if select else None)
         case CreateStreamSyntax():

@@ -102,7 +102,9 @@ class StatementParser(SourceParser):
         known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
         self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
 
-    def _create(self) -> CreateStreamSyntax | CreateViewSyntax:
+    def _create(self) -> CreateStreamSyntax | CreateViewSyntax | RegisterSyntax:
+        if self.word("OR", "REPLACE"):
+            return self._replace()
         if not self.word("STREAM"):
             if self.word("MATERIALIZED", "VIEW"):
                 return self._create_view()
@@ -220,11 +222,24 @@ class StatementParser(SourceParser):
     def _register(self) -> RegisterSyntax:
         if not self.word("QUERY"):
             self.fault(f"expected QUERY after REGISTER, found {self.found()}")
+        return RegisterSyntax(self._query_name(), self._select(), self._backfill())
+
+    def _replace(self) -> RegisterSyntax:
+        if not self.word("QUERY"):
+            self.fault(
+                f"expected QUERY after CREATE OR REPLACE, found {self.found()}; only queries are replaced"
+            )
+        made = RegisterSyntax(self._query_name(), self._select(), None, is_replacement=True)
+        if self.word("BACKFILL"):
+            self.fault("CREATE OR REPLACE QUERY takes no BACKFILL; DROP the query, and REGISTER it again")
+        return made
+
+    def _query_name(self) -> Name:
         self._refuse_if()
         name = self.name("a query name")
         if not self.word("AS"):
             self.fault(f"expected AS and a SELECT after the query's name, found {self.found()}")
-        return RegisterSyntax(name, self._select(), self._backfill())
+        return name
 
     def _backfill(self) -> str | None:
         """The path after BACKFILL, if there is one."""

@@ -126,11 +126,12 @@ class RewindSyntax:
 
 @dataclass(frozen=True)
 class RegisterSyntax:
-    """REGISTER QUERY name AS SELECT … BACKFILL 'path'"""
+    """REGISTER QUERY name AS SELECT … BACKFILL 'path', or CREATE OR REPLACE QUERY name AS SELECT …"""
 
     name: Name
     select: SelectSyntax
     backfill: str | None
+    is_replacement: bool = False
 
 
 @dataclass(frozen=True)
