@@ -41,9 +41,10 @@ class Shards:
         """The job as it is planned when the query starts, or starts again."""
         self.job: Job = plan_job(self.stream, queries, **self.options)
 
-    def restart(self, queries: Mapping[str, str] | None = None) -> None:
-        """Go on from the state alone, perhaps with other queries."""
-        CACHE.clear()
+    def restart(self, queries: Mapping[str, str] | None = None, is_warm: bool = False) -> None:
+        """Go on from the state alone, perhaps with other queries; or with workers that live on, as in one session."""
+        if not is_warm:
+            CACHE.clear()
         if queries is not None:
             self.configure(queries)
         self.tester.processor = ShardProcessor(self.job)
@@ -58,8 +59,14 @@ class Shards:
 
     def tell(self, *statements: str) -> dict[str, pa.Table]:
         """A micro-batch of statements alone; refusals are kept in `refused`."""
-        batch = pa.record_batch({"statement": list(statements)})
-        return self.deliver(list(pack_statements(self.job, [batch], 0)))
+        return self.tell_in_tasks([pa.record_batch({"statement": list(statements)})])
+
+    def tell_in_tasks(self, tasks: Sequence[pa.RecordBatch]) -> dict[str, pa.Table]:
+        """The same, read by several tasks; columns after the first tell the place of each statement."""
+        packed = [
+            each for origin, batch in enumerate(tasks) for each in pack_statements(self.job, [batch], origin)
+        ]
+        return self.deliver(packed)
 
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -74,6 +76,104 @@ def test_a_statement_that_cannot_be_carried_out_is_told_once_and_changes_nothing
     assert re.search(reason, told)
     for operator in shards.operators("k"):
         assert list(operator.queries) == ["sums"]
+
+
+def random_statement(dice: random.Random) -> str:
+    """Good and bad ones, of few names, so that they meet."""
+    name = dice.choice(["sums", "a", "b", "c"])
+    text = dice.choice([FOLDED["sums"], FOLDED["all"], WHOLE["rows"], NEW])
+    return dice.choice(
+        [f"DROP QUERY {name}", f"DROP QUERY {name}", f"REGISTER QUERY {name} AS {text}",
+         f"REGISTER QUERY {name} AS {text}", f"CREATE OR REPLACE QUERY {name} AS {text}",
+         f"REGISTER QUERY {name} AS {FOLDED['pair']}", "SELECT 1", f"REGISTER QUERY {name} AS SELECT SUM(w) FROM s",
+         f"CREATE OR REPLACE QUERY {name} AS {text}; DROP QUERY nobody", "nonsense"]
+    )  # fmt: skip
+
+
+def one_by_one(queries: dict[str, str], statement: str) -> bool:
+    """Carry out a statement on a set of queries, naively; whether it could be."""
+    done = dict(queries)
+    for each in statement.split("; "):
+        words = each.split()
+        name = words[4] if words[0] == "CREATE" else words[2] if len(words) > 2 else ""
+        text = each.partition(" AS ")[2]
+        if words[0] == "DROP" and name in done:
+            del done[name]
+        elif words[0] in ("REGISTER", "CREATE") and text in (
+            FOLDED["sums"],
+            FOLDED["all"],
+            WHOLE["rows"],
+            NEW,
+        ):
+            if words[0] == "REGISTER" and name in done:
+                return False
+            done[name] = text
+        else:
+            return False
+    queries.clear()
+    queries.update(done)
+    return True
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("by", ["position", "file"])
+def test_statements_of_a_micro_batch_are_carried_out_by_their_places(by: str, seed: int) -> None:
+    """Whichever tasks read them, and in which order: the queries are those of one statement after the other, and
+    those that cannot be carried out are told, each once, and change nothing."""
+    dice = random.Random(seed)
+    shards, queries, refused = controlled(sums=FOLDED["sums"]), {"sums": FOLDED["sums"]}, 0
+    shards.send([_steady(0, 10).to_batches()])
+    for turn in range(4):
+        statements = [random_statement(dice) for _ in range(dice.randrange(1, 8))]
+        refused += sum([not one_by_one(queries, each) for each in statements])
+        if by == "position":
+            placed = [(each, number * 10 - 20) for number, each in enumerate(statements)]
+            dice.shuffle(placed)
+        else:  # lines of a block of a file stay together, in order
+            edges = sorted(dice.randrange(len(statements)) for _ in range(3))
+            place = [
+                (f"{1 + (edges[1] <= i):03}.txt", 100 * sum(edge <= i for edge in edges))
+                for i in range(len(statements))
+            ]
+            placed = [(each, *where) for each, where in zip(statements, place, strict=True)]
+        blocks: dict[Any, list[Any]] = {}
+        for number, row in enumerate(placed):
+            blocks.setdefault(row[1:] if by == "file" else number, []).append(row)
+        tasks: list[list[Any]] = [[] for _ in range(3)]
+        for block in dice.sample(list(blocks.values()), len(blocks)):
+            dice.choice(tasks).extend(block)
+        names = ["statement", by, "block"][: 2 if by == "position" else 3]
+        shards.tell_in_tasks(
+            [
+                pa.record_batch([list(column) for column in zip(*task, strict=True)], names=names)
+                for task in tasks
+                if task
+            ]
+        )
+        shards.send([_steady(10 + turn, 11 + turn).to_batches()])
+        if dice.random() < 0.3:
+            shards.restart()
+    assert len(shards.refused) == refused
+    there = {route: operator.queries for route in ("k", "") for operator in shards.operators(route)}
+    assert there["k"] | there[""] == queries
+
+
+def test_statements_without_a_position_come_last() -> None:
+    shards = controlled(sums=FOLDED["sums"])
+    shards.send([_steady(0, 10).to_batches()])
+    told = ["DROP QUERY new", f"REGISTER QUERY new AS {NEW}", None]
+    shards.tell_in_tasks([pa.record_batch([told, pa.array([None, 7, 3])], names=["statement", "position"])])
+    assert shards.refused == []
+    assert all(list(operator.queries) == ["sums"] for operator in shards.operators("k"))
+
+
+def test_a_replaced_query_may_have_other_keys() -> None:
+    shards = controlled(sums=FOLDED["sums"])
+    shards.send([_steady(0, 10).to_batches()])
+    shards.tell(f"CREATE OR REPLACE QUERY sums AS {FOLDED['all']}")
+    assert [list(operator.queries) for route in ("k", "") for operator in shards.operators(route)] == [
+        [], [], [], ["sums"],
+    ]  # fmt: skip
 
 
 def test_every_shard_has_the_same_roster() -> None:

@@ -5,7 +5,7 @@ Of spread queries (spread.py) each row has what one shard said of one window; th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ _ROWS = 1 << 17  # of answers in one piece
 
 
 def emitted_rows(
-    job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Mapping[str, str], *,
+    job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Sequence[tuple[str, str]], *,
     events: int = 0, late: int = 0, ahead: int = 0, overflows: int = 0, greatest: int | None, state_bytes: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """Answers of one shard, and statements that were refused, packed; a row even if there are none."""
@@ -40,7 +40,7 @@ def emitted_rows(
         count = 0 if bucket else count  # they are those of all shards together
         pieces += [(name, end, _to_bytes(table)) for name, end, table in split_windows(answers)]
     elif answers or refusals:
-        told = [job.layout.refusal(*each) for each in refusals.items()]
+        told = [job.layout.refusal(*each) for each in refusals]
         table = pa.concat_tables([job.layout.table(answers), *told])
         parts = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)]
         pieces = [(None, None, part) for part in parts] or pieces

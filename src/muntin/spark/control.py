@@ -1,12 +1,16 @@
 """Queries that come and go while the stream runs: REGISTER QUERY and DROP QUERY statements as rows of a stream.
 
 A statement goes to every shard of every route with the micro-batch that brought it, and takes effect before
-that micro-batch's events. Each shard keeps a *roster* of all names in use and judges a statement by it and by
+that micro-batch's events. Many tasks read the statements of one micro-batch, so each statement carries its place: its
+`position`, or its file and its place there. Every shard applies them in this order.
+
+Each shard keeps a *roster* of all names in use and judges a statement by it and by
 the job alone, so all of them come to the same decision; only those of the query's own route act on it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -47,7 +51,7 @@ class Roster:
                 case RegisterQuery(name, _, str()):
                     raise MuntinError(f"query '{name}' cannot have a BACKFILL in a control stream")
                 case RegisterQuery(name, query):
-                    if name in in_use:
+                    if name in in_use and not statement.is_replacement:
                         raise NameTaken(
                             f"there is a query '{name}' already; drop it first or choose another name"
                         )
@@ -57,16 +61,15 @@ class Roster:
                     if keys not in {each.name for each in job.routes}:
                         known = [each.keys for each in job.routes]
                         raise MuntinError(f"query '{name}' is by '{keys}', which is not among keys={known}")
+                    if name in in_use:
+                        steps += trial._drop(name, in_use[name], route)
                     came[name] = keys
                     if keys == route:
                         steps.append(["register", name, read.text])
                 case DropQuery(name):
                     if name not in in_use:
                         raise NotFound(f"there is no query '{name}'{nearest(name, in_use)}")
-                    if in_use[name] == route:
-                        steps.append(["drop", name])
-                    if came.pop(name, None) is None:
-                        went.append(name)
+                    steps += trial._drop(name, in_use[name], route)
                 case RewindStream(name, to):
                     if name != job.stream.name:
                         raise NotFound(f"there is no stream '{name}'{nearest(name, [job.stream.name])}")
@@ -76,21 +79,36 @@ class Roster:
                     steps.append(["rewind", str(instant)])
                 case _:
                     raise MuntinError(
-                        "a control stream takes REGISTER QUERY, DROP QUERY and REWIND STREAM, nothing else"
+                        "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY and REWIND STREAM, "
+                        "nothing else"
                     )
         self.came, self.went = came, went
         return steps
 
+    def _drop(self, name: str, home: str, route: str) -> list[Step]:
+        """Take a name out of use; what shards of one route have to do."""
+        if self.came.pop(name, None) is None:
+            self.went.append(name)
+        return [["drop", name]] if home == route else []
+
 
 def pack_statements(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
-    """A row for every shard with each statement; NULL is none."""
+    """A row for every shard with each statement, which is in the first column; NULL is none. The other columns tell
+    its place among the statements of a micro-batch."""
+    shards = [job.ID, *(each for route in job.routes for each in route.ids)]
     turn = 0
     for batch in batches:
-        for text in batch.column(0).to_pylist():
+        for text, *place in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if text is None:
                 continue
             turn += 1
-            yield packed_rows(
-                origin, turn,
-                [(each, LONG_AGO, "statement", None, 0, text.encode()) for route in job.routes for each in route.ids],
-            )  # fmt: skip
+            told = json.dumps({"place": place, "text": text}).encode()
+            yield packed_rows(origin, turn, [(each, LONG_AGO, "statement", None, 0, told) for each in shards])
+
+
+def in_order(packed: Iterable[bytes]) -> list[str]:
+    """The statements of a micro-batch by their places, those without a place last. Statements at the same place are in
+    the order given: that of the task that read them, and of their rows there."""
+    told = [json.loads(each) for each in packed]
+    told.sort(key=lambda each: [(part is None, part) for part in each["place"]])
+    return [str(each["text"]) for each in told]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
@@ -39,6 +39,7 @@ PACKED = (
 )
 METRICS = "muntin"  # how the names begin under which progress has our numbers
 _number = itertools.count(1)  # of calls: a streaming query may have several, each with a name of its own
+_WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
 
 
@@ -72,9 +73,10 @@ def shared_windows(
     counted. `rewind` sets a stream back that an event with a wrong time has brought too far: when a query is started
     with another `rewind` than before, its shards start again at that instant.
 
-    `control` is a stream of REGISTER QUERY, DROP QUERY and REWIND STREAM statements, in a column `statement`:
-    queries that come and go while the stream runs. Their keys must be among those of `queries` or `keys` (GROUP
-    BY lists, "" for none), and what has no column here goes into one more, `rest`, as JSON.
+    `control` is a stream of REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY and REWIND STREAM statements, in a
+    column `statement`: queries that come and go while the stream runs. Those of one micro-batch take effect by a
+    column `position`, or in the order of files and of rows in a file. Their keys must be among those of `queries`
+    or `keys` (GROUP BY lists, "" for none), and what has no column here goes into one more, `rest`, as JSON.
 
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
@@ -136,9 +138,28 @@ def _pack_columns(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> I
 def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
     if not is_streaming or not control.isStreaming:
         raise MuntinError("a control stream is for streams: both DataFrames must be streaming")
-    if control.dtypes != [("statement", "string")]:
-        raise SchemaError(f"the control stream must have one column, statement STRING, not {control.dtypes}")
-    return control.mapInArrow(_in_tasks(job, pack_statements), PACKED)
+    return _placed(control).mapInArrow(_in_tasks(job, pack_statements), PACKED)
+
+
+def _placed(control: DataFrame) -> DataFrame:
+    """Statements, each with its place among those of its micro-batch: its position, or its file and its place there."""
+    kinds = dict(control.dtypes)
+    if kinds.get("statement") != "string" or kinds.keys() - {"statement", "position"}:
+        raise SchemaError(
+            "the control stream must have a column statement STRING, and perhaps position BIGINT, "
+            f"not {control.dtypes}"
+        )
+    if "position" in kinds:
+        if kinds["position"] not in _WHOLE_NUMBERS:
+            raise SchemaError(
+                f"the control stream's position must be BIGINT, not {kinds['position'].upper()}"
+            )
+        return control.select("statement", "position")
+    try:  # of files Spark knows where each row is from; whoever reads something else has no such column
+        placed = control.select("statement", "_metadata.file_path", "_metadata.file_block_start")
+        return placed if placed.columns else control
+    except AnalysisException:
+        return control
 
 
 def answers_from(packed: DataFrame, job: Job) -> DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -34,7 +35,8 @@ _SPREAD = "(spread)"  # the name of their route, which no key has
 NO_LIMIT = 2**62  # bytes of backlog: a runtime hands out windows as soon as they close
 
 
-_WHOLE: dict[tuple[str, str], Query] = {}  # spread queries by job and name, parsed once per process
+_WHOLE: dict[str, dict[str, Query]] = {}  # spread queries by job and name, parsed once per process …
+_MOST_JOBS = 8  # … for so many jobs at most
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Job:
     stream: Stream
     routes: tuple[Route, ...]
     layout: Layout
+    NAME: ClassVar[str] = "(job)"  # of its own ledger, which no route has
+    ID: ClassVar[int] = shard_id(NAME, 0)
     flush: bool = False  # at the end of a table, emit the windows still open
     rewind: int | None = None  # where a run is to start again that went on too far
 
@@ -124,15 +128,18 @@ class Job:
     def whole_query(self, name: str) -> tuple[Query, int]:
         """A spread query, and how many shards answer it."""
         route = next(each for each in self.routes if name in each.whole)
-        place = self.fingerprint, name
-        if place not in _WHOLE:
-            _WHOLE[place] = read_query(self.stream, route.whole[name])
-        return _WHOLE[place], route.shards
+        if self.fingerprint not in _WHOLE and len(_WHOLE) >= _MOST_JOBS:
+            _WHOLE.clear()
+        parsed = _WHOLE.setdefault(self.fingerprint, {})
+        if name not in parsed:
+            parsed[name] = read_query(self.stream, route.whole[name])
+        return parsed[name], route.shards
 
-    def stream_of(self, route: Route) -> Stream:
-        """The stream as the shards of a route see it: only the columns that they need, any delay."""
-        fields = [self.stream.schema.field(name) for name in route.columns]
-        return replace(self.stream, schema=pa.schema(fields), delay=ANY_DELAY, ahead=None)
+    def stream_of(self, route: Route, columns: pa.Schema | None = None) -> Stream:
+        """The stream as the shards of a route see it: the columns that they need, or those given; any delay."""
+        if columns is None:
+            columns = pa.schema([self.stream.schema.field(name) for name in route.columns])
+        return replace(self.stream, schema=columns, delay=ANY_DELAY, ahead=None)
 
 
 def plan_job(
@@ -189,7 +196,7 @@ def plan_job(
     )
     if dealt:
         routes += (_plan_spread(dealt, stream, shards),)
-    ids = [each for route in routes for each in route.ids]
+    ids = [Job.ID, *(each for route in routes for each in route.ids)]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
     layout = lay_out(

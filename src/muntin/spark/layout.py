@@ -41,8 +41,9 @@ class Layout:
         """Answers of some queries as rows of the table. Queries with the same columns are put together first,
         so that a thousand of them cost little more than one."""
         alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
-        for name in answers:
-            shape = self.places.get(name, {"": name})  # those that came later are each on their own
+        for name, table in answers.items():
+            # those that came later are each on their own
+            shape = self.places[name] if self._has_places(name, table.schema) else {"": name}
             alike.setdefault(tuple(shape.items()), []).append(name)
         parts = [self._part(names, [answers[name] for name in names]) for names in alike.values()]
         return pa.concat_tables(parts) if parts else self.schema.empty_table()
@@ -53,7 +54,7 @@ class Layout:
         columns = {"query": pa.array(names).take(pa.array(of_row))}
         for column, place in self._places_of(names[0], table.schema).items():
             columns[place] = table.column(column).cast(self.schema.field(place).type)
-        if names[0] not in self.places:
+        if not self._has_places(names[0], table.schema):
             columns[REST] = _json_of(
                 table.drop_columns([name for name in table.column_names if name in columns])
             )
@@ -61,13 +62,26 @@ class Layout:
         columns |= {field.name: pa.nulls(len(of_row), field.type) for field in missing}
         return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
+    @property
+    def _zone(self) -> str | None:
+        zone: str | None = self.schema.field(WINDOW[0]).type.tz
+        return zone
+
+    def _has_places(self, name: str, schema: pa.Schema) -> bool:
+        """Whether the places of a query are those of answers under its name: a statement may have put another query in
+        its place."""
+        places = self.places.get(name)
+        return places is not None and list(places) == schema.names and all(
+            _stored(field.type, self._zone) == self.schema.field(places[field.name]).type for field in schema
+        )  # fmt: skip
+
     def _places_of(self, name: str, schema: pa.Schema) -> dict[str, str]:
         """Where a query has its columns; one that came later, where there are columns of the same name and
         type. Of its timestamps nobody knows the kind if there are two."""
-        if name in self.places:
+        if self._has_places(name, schema):
             return self.places[name]
         kinds = {field.name: field.type for field in self.schema if field.name not in ("query", REST)}
-        zone = kinds[WINDOW[0]].tz
+        zone = self._zone
         return {
             field.name: field.name
             for field in schema

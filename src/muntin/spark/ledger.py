@@ -5,8 +5,9 @@
     log    entries     everything the shard was given, micro-batch by micro-batch
 
 A micro-batch writes one entry, a delta; when the log has outgrown the base, a new base is written, so that
-what is written stays within twice what came in. The head's tokens tell a shard that is still in memory
-whether it is the one that wrote the ledger: tokens are drawn anew for every attempt.
+what is written stays within twice what came in. A quiet stream has many small entries: after some number of them a
+new base is written, too, so that log, head and replay stay short. The head's tokens tell a shard that is still in
+memory whether it is the one that wrote the ledger: tokens are drawn anew for every attempt.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from typing import Any
 
 from muntin.errors import CheckpointError
 
-FORMAT = 2  # raise it when a ledger can no longer be read by what came before
+FORMAT = 3  # raise it when a ledger can no longer be read by what came before
+_READABLE = (2, 3)  # 2 has no identity
 _PIECE = 4 << 20  # bytes of a base that are written at once
 _SMALL = 1 << 20  # bytes of log that are not worth a new base
+_FEW = 64  # entries that are not worth a new base …
+_MOST = 512  # … and the most, however large the base is
+_PER_ENTRY = 1 << 18  # bytes of a base that an entry may make it necessary to write again
 _KEPT = 4  # entries that stay in the log after a new base, for shards in memory that missed them
 
 
@@ -43,6 +48,9 @@ class Head:
     greatest: int | None = None  # event time of the whole stream
     late: int = 0
     rewound: int | None = None  # the instant that a run was last told to start again at
+    stream: str = ""  # the identity of the state, see identity.py
+    time: str = ""
+    columns: dict[str, str] | None = None  # their types; None in format 2
     configured: str = ""  # what the job's own queries were, as a hash
     came: dict[str, str] = field(default_factory=dict)  # queries that came by statement, of all routes …
     went: list[str] = field(default_factory=list)  # … and went: see control.py
@@ -69,11 +77,13 @@ class Ledger:
         self._log.updateValue((head.entries,), (entry,))
 
     def write_head(self, head: Head) -> None:
+        head.format = FORMAT
         self._head.update((json.dumps(asdict(head)),))
 
     def is_due(self, head: Head) -> bool:
-        """Whether the log has outgrown the base."""
-        return head.log_bytes > max(head.base_bytes, _SMALL)
+        """Whether the log has outgrown the base, in bytes or in entries."""
+        entries = min(_MOST, max(_FEW, head.base_bytes // _PER_ENTRY))
+        return head.log_bytes > max(head.base_bytes, _SMALL) or head.entries - head.base >= entries
 
     def write_base(self, head: Head, snapshot: Any) -> None:
         """Replace the base by a snapshot as of the last entry, and forget entries that it includes."""
@@ -100,9 +110,10 @@ class Ledger:
 def parse_head(text: str) -> Head:
     """A head from its text; an error if another version of muntin wrote it."""
     found = json.loads(text)
-    if found.get("format") != FORMAT:
+    if found.get("format") not in _READABLE:
+        versions = " and ".join(map(str, _READABLE))
         raise CheckpointError(
-            f"the state in this checkpoint has format version {found.get('format')}; this muntin reads {FORMAT}. "
+            f"the state in this checkpoint has format version {found.get('format')}; this muntin reads {versions}. "
             "Go on with the version that wrote it, or start from a new checkpoint"
         )
     found["tokens"] = {int(entry): token for entry, token in found["tokens"].items()}

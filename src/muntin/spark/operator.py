@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +36,11 @@ _PORTION_ROWS = 500_000  # of answers that a worker holds at once
 class ShardOperator:
     """One shard of a route."""
 
-    def __init__(self, job: Job, route: Route):
+    def __init__(self, job: Job, route: Route, columns: pa.Schema | None = None):
         self._delay = job.stream.delay
-        self._stream = job.stream_of(route)
-        self._parsed = _PARSED.setdefault((job.fingerprint, route.name), {})
+        self._stream = job.stream_of(route, columns)
+        place = (job.fingerprint, route.name, str(self._stream.schema))
+        self._parsed = _PARSED.setdefault(place, Parsed())
         self._operator = Operator(
             self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS, is_planned_by_demand=True
         )
@@ -54,6 +56,7 @@ class ShardOperator:
         self._operator.register({name: request_of(self._parse(text)) for name, text in queries.items()})
 
     def drop(self, name: str) -> None:
+        self._parsed.pop(self._operator.registrations[name].query.text, None)
         self._operator.drop(name)
 
     def rewind(self, to: int) -> None:
@@ -95,10 +98,10 @@ class ShardOperator:
         """The answers of windows that end up to an instant before which nothing will come any more."""
         yield from portions(self._operator, instant)
 
-    def skip(self, greatest: int) -> None:
-        """As `advance`, when the answers have been given out already."""
+    def skip(self, greatest: int, delay: int | None) -> None:
+        """As `advance`, when the answers have been given out already, by a job whose delay may have been another."""
         self._see(greatest)
-        self._operator.skip(greatest - self._delay)
+        self._operator.skip(greatest - (self._delay if delay is None else delay))
         self.take_overflows()  # they were told of by whoever gave the answers out
 
     def _see(self, greatest: int) -> None:
@@ -173,7 +176,13 @@ class ShardOperator:
         return np.zeros(1, np.int64)
 
 
-_PARSED: dict[tuple[str, str], dict[str, Query]] = {}  # by job and route, then by text
+class Parsed(dict[str, Query]):
+    """Queries by text that the shards of a route in one process share; gone with the last of these shards."""
+
+
+_PARSED: WeakValueDictionary[tuple[str, str, str], Parsed] = (
+    WeakValueDictionary()
+)  # by job, route and columns
 
 
 def _cells_store(store: Sequence) -> SliceStore:

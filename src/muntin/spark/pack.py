@@ -123,6 +123,7 @@ class _Rows:
         told: list[PackedRow] = [
             (each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids
         ]
+        told.append((job.ID, LONG_AGO, "time", greatest, 0, None))
         told[0] = (*told[0][:4], events, None)
         return self._batch(told, ahead)
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from muntin.errors import CheckpointError, MuntinError
+from muntin.errors import MuntinError
 from muntin.operator.packed import pack, unpack
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
-from muntin.spark.control import Roster, Step
+from muntin.spark.control import Roster, Step, in_order
+from muntin.spark.identity import begin_head, bind, check_identity, columns_in
 from muntin.spark.job import Job, Route
 from muntin.spark.ledger import Head, Ledger
 from muntin.spark.operator import ShardOperator
 from muntin.spark.shard_cache import CACHE
-
-_BATCH = "streaming.sql.batchId"  # where Spark tells tasks which micro-batch it is
-_SAME_KEYS = (
-    "queries may come and go between runs, but only with keys that were there from the start; "
-    "name them with keys=[…], or start from a new checkpoint"
-)
 
 
 class ShardProcessor(StatefulProcessor):
@@ -43,49 +38,54 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """All rows of one shard in one micro-batch."""
+        if int(key[0]) == Job.ID:
+            self._keep_identity()
+            return
         route, bucket = self._job.route_of(int(key[0]))
         given = sorted((row.asDict() for row in rows), key=lambda row: (row["origin"], row["turn"]))
-        routes = sorted(each.name for each in self._job.routes)
-        head = self._ledger.read_head() or self._begin(route, bucket, routes)
-        _check(head, route, routes)
+        head = self._ledger.read_head() or begin_head(self._job, route, bucket)
+        check_identity(head, self._job, route)
         operator = self._find(head, route)
+        before = replace(head)
         description, arrays, refusals = self._entry(head, operator, route, given)
         late, answers = apply(operator, head, description, arrays)
         is_first = route is self._job.routes[0]
         told = {name: sum(row[name] for row in given) for name in ("events", "ahead")}
         told["late"] = late if route is self._job.counting else 0
+        refused = refusals if is_first and bucket == 0 else []
         for portion in answers:  # sent on one by one: a long silence must not fill the worker's memory
             for emitted in emitted_rows(
-                self._job, int(key[0]), portion, refusals if is_first and bucket == 0 else {}, **told,
-                overflows=operator.take_overflows(), greatest=head.greatest,
-                state_bytes=operator.nbytes() if told else 0,
+                self._job, int(key[0]), portion, refused, **told, overflows=operator.take_overflows(),
+                greatest=head.greatest, state_bytes=operator.nbytes() if told else 0,
             ):  # fmt: skip
                 yield Row(**dict(zip(EMITTED_SCHEMA.names, emitted, strict=True)))
-            told, refusals = {}, {}
-        self._ledger.append(head, pack(description, arrays).to_pybytes())
-        if self._ledger.is_due(head):
-            self._ledger.write_base(head, operator.snapshot())
-        self._ledger.write_head(head)
-        CACHE.put(head, operator)
+            told, refused = {}, []
+        if description["steps"] or arrays or head != before:
+            bind(head, self._job, route)
+            self._ledger.append(head, pack(description, arrays).to_pybytes())
+            if self._ledger.is_due(head) or before.columns is None:
+                self._ledger.write_base(head, operator.snapshot())
+            self._ledger.write_head(head)
+        if head.entries:
+            CACHE.put(head, self._job.fingerprint, operator)
 
-    def _begin(self, route: Route, bucket: int, routes: list[str]) -> Head:
-        """The head of a shard that has no state, which only the first micro-batch may find."""
-        context = TaskContext.get()
-        batch = context.getLocalProperty(_BATCH) if context else None
-        if batch is not None and int(batch) > 0:
-            raise CheckpointError(
-                f"this checkpoint has no shard {bucket} for the keys '{route.name}': it was begun with fewer shards, "
-                f"or other keys; {_SAME_KEYS}"
-            )
-        return Head(route.name, bucket, route.shards, routes)
+    def _keep_identity(self) -> None:
+        """The job's own ledger, which has no entries: any micro-batch may be the first that has rows for shards, so
+        that they have no state says nothing, but other keys or another stream than the job's say all."""
+        head = self._ledger.read_head() or begin_head(self._job, None, 0)
+        check_identity(head, self._job, None)
+        if head.configured != self._job.configured:
+            head.configured = self._job.configured
+            bind(head, self._job, None)
+            self._ledger.write_head(head)
 
     def _find(self, head: Head, route: Route) -> ShardOperator:
         """The shard as of the last entry: from memory, brought up to date, or from the state."""
-        copy = CACHE.take(head)
+        copy = CACHE.take(head, self._job.fingerprint)
         if copy is not None:
             operator, done = copy.operator, copy.entries
         else:
-            operator, done = ShardOperator(self._job, route), head.base
+            operator, done = ShardOperator(self._job, route, columns_in(head, self._job, route)), head.base
             if head.pieces:
                 operator.restore(self._ledger.read_base(head))
         replayed = Head(head.route, head.bucket, head.shards, head.routes)
@@ -95,21 +95,19 @@ class ShardProcessor(StatefulProcessor):
 
     def _entry(
         self, head: Head, operator: ShardOperator, route: Route, rows: Iterable[dict[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    ) -> tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]:
         """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
         statements that cannot be carried out, with the reason."""
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
         data = [row for row in rows if row["data"] is not None]
         steps = self._reconfigure(head, operator, route) + self._rewind(head)
-        roster, refusals = Roster(head.came, head.went), {}
-        for row in data:
-            if row["kind"] == "statement":
-                text = row["data"].decode()
-                try:
-                    steps += roster.apply(self._job, route.name, text, self._watermark(head))
-                except MuntinError as error:
-                    refusals[text] = str(error)
+        roster, refusals = Roster(head.came, head.went), []
+        for text in in_order(row["data"] for row in data if row["kind"] == "statement"):
+            try:
+                steps += roster.apply(self._job, route.name, text, self._watermark(head))
+            except MuntinError as error:
+                refusals.append((text, str(error)))
         head.came, head.went = roster.came, roster.went
         packed = [(row["kind"], row["data"]) for row in data if row["kind"] != "statement"]
         if rewinds := [int(step[1]) for step in steps if step[0] == "rewind"]:
@@ -117,6 +115,7 @@ class ShardProcessor(StatefulProcessor):
         description = {
             "steps": steps,
             "greatest": max(seen + known, default=None),
+            "delay": self._job.stream.delay,  # a replay must skip what was emitted by it, not by a later one
             "kinds": [kind for kind, _ in packed],
         }
         arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
@@ -149,18 +148,6 @@ class ShardProcessor(StatefulProcessor):
         return [["drop", name] for name in stale] + [["register", *each] for each in fresh.items()]
 
 
-def _check(head: Head, route: Route, routes: list[str]) -> None:
-    if head.shards != route.shards:
-        raise CheckpointError(
-            f"this checkpoint has {head.shards} shards for the keys '{route.name}', not {route.shards}: "
-            f"go on with shards={head.shards}, or start from a new checkpoint"
-        )
-    if head.routes != routes:
-        raise CheckpointError(
-            f"this checkpoint is of queries by the keys {head.routes}, not {routes}: {_SAME_KEYS}"
-        )
-
-
 def apply(
     operator: ShardOperator,
     head: Head,
@@ -186,6 +173,6 @@ def apply(
     greatest = head.greatest = description["greatest"]
     if greatest is None or is_replay:
         if greatest is not None:
-            operator.skip(greatest)
+            operator.skip(greatest, description.get("delay"))
         return late, iter([{}])
     return late, operator.advance(greatest)

@@ -21,6 +21,7 @@ class Copy:
     """A shard as of one entry of its ledger, which it knows by token."""
 
     operator: ShardOperator
+    job: str  # the fingerprint of the job that it was made for: another one may read other columns
     entries: int
     token: str
 
@@ -31,16 +32,16 @@ class ShardCache:
     def __init__(self) -> None:
         self._copies: OrderedDict[str, Copy] = OrderedDict()
 
-    def take(self, head: Head) -> Copy | None:
-        """The copy of a ledger's shard if the rest can be had from the log. It is taken out: whoever fails
-        half-way leaves nothing behind."""
+    def take(self, head: Head, job: str) -> Copy | None:
+        """The copy of a ledger's shard, made for a job, if the rest can be had from the log. It is taken out:
+        whoever fails half-way leaves nothing behind."""
         copy = self._copies.pop(head.ledger, None)
-        if copy is None or head.tokens.get(copy.entries) != copy.token:
+        if copy is None or copy.job != job or head.tokens.get(copy.entries) != copy.token:
             return None
         return copy
 
-    def put(self, head: Head, operator: ShardOperator) -> None:
-        self._copies[head.ledger] = Copy(operator, head.entries, head.tokens[head.entries])
+    def put(self, head: Head, job: str, operator: ShardOperator) -> None:
+        self._copies[head.ledger] = Copy(operator, job, head.entries, head.tokens[head.entries])
         while len(self._copies) > _MOST:
             self._copies.popitem(last=False)
 

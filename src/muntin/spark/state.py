@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.errors import CheckpointError
+from muntin.spark.job import Job
 from muntin.spark.ledger import parse_head
 from muntin.spark.session import STATE_SETTINGS
 
@@ -42,6 +43,8 @@ def read_state(session: SparkSession, checkpoint: str) -> list[ShardState]:
     shards = []
     for row in rows:
         head = parse_head(row["value"]["text"])
+        if head.route == Job.NAME:
+            continue
         latest = None
         if head.greatest is not None:
             latest = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=head.greatest)

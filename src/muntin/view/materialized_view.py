@@ -128,8 +128,8 @@ class MaterializedView:
         """A new archive, or the one that is there if it was made by the same text."""
         if not (folder / DIRECTORY).exists():
             choice = self.choice()
-            about = {NAME: self.query.name, TEXT: self.query.text, BECAUSE: choice.because,
-                     SOURCE: type(self.query.source).__name__, ID: uuid.uuid4().hex, KEPT_BY: self._kept_by}  # fmt: skip
+            about = {NAME: self.query.name, TEXT: self.query.text, BECAUSE: choice.because, ID: uuid.uuid4().hex,
+                     SOURCE: type(self.query.source).__name__, KEPT_BY: self._kept_by}  # fmt: skip
             return Archive.create(folder, definition_of(self.query), choice.indexing, about)
         archive = Archive.open(folder)
         written = archive.view.epoch.about

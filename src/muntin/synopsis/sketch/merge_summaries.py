@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from muntin.argument import shown, text_of
 from muntin.errors import MuntinError
@@ -17,7 +18,7 @@ def merge_summaries(texts: str | Iterable[str | None]) -> QuantileSummary | Item
 
     With a delta the chances to fail add up as well.
     """
-    many = [texts] if isinstance(texts, str) else texts
+    many: Any = [texts] if isinstance(texts, str) else texts
     if isinstance(many, bytes) or not isinstance(many, Iterable):
         raise MuntinError(f"texts is a summary or a list of them, not {shown(texts)}")
     given = [text_of("each of texts", text) for text in many if text is not None]
