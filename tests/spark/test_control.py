@@ -16,6 +16,7 @@ from shards import Shards
 from test_shards import CREATE, FOLDED, STREAM, WHOLE, _steady, same
 
 import muntin
+from muntin.spark.operator import _PARSED
 
 NEW = "SELECT k, SUM(v) AS a, MEDIAN(v) AS other FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY k"
 
@@ -206,3 +207,15 @@ def test_rest_is_null_when_nothing_is_left() -> None:
     assert rows.num_rows > 0
     assert rows["rest"].null_count == rows.num_rows
     assert rows["a"].null_count == 0
+
+
+def test_queries_that_went_are_not_remembered() -> None:
+    """After 60 REGISTER and DROP, as many parsed queries are held as before."""
+    shards = controlled(sums=FOLDED["sums"])
+    shards.send([_steady(0, 10).to_batches()])
+    before = sum(map(len, _PARSED.values()))
+    for i in range(60):
+        shards.tell(f"REGISTER QUERY new AS {NEW.replace('4 SECONDS', f'{4 + 2 * i} SECONDS')}")
+        shards.tell("DROP QUERY new")
+    assert shards.refused == []
+    assert sum(map(len, _PARSED.values())) <= before
