@@ -279,3 +279,23 @@ def test_a_change_is_no_backlog() -> None:
     for synopsis in ("monotone_deque", "b_int"):
         shard.switch(group.number, synopsis)
         assert shard.needed_bytes - shard.held_bytes() == room
+
+
+def test_many_at_once_are_read_from_what_serves_them_now() -> None:
+    """After each change, look-ups of many queries together say what each says alone: no old structure is asked."""
+    queries = [f"SELECT {call} AS v FROM s [RANGE {size} MILLISECONDS]" for call in ("SUM(n)", "MAX(n)", "COUNT(x)")
+               for size in (3, 7)]  # fmt: skip
+    engine = make_engine(*queries, adaptive=False)
+    names, switched = list(engine.queries), 0
+    push(engine)
+    for _ in range(2):
+        for number, group in list(shard_of(engine).manager.groups.items()):
+            for structure in candidates(group):
+                engine.lookup_many(names)
+                shard_of(engine).switch(number, structure, "to see")
+                switched += 1
+                push(engine)
+                assert engine.lookup_many(names)["value"].to_pylist() == [
+                    engine.value(name) for name in names
+                ]
+    assert switched > 6

@@ -1,0 +1,158 @@
+"""The kernels of matches, each compared with its definition on random events."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from muntin.kernels.match import (
+    FRESH,
+    choose_changing,
+    choose_matches,
+    first_kept,
+    first_later,
+    merge_runs,
+    probe,
+    sort_matches,
+)
+
+DELAY = 6
+
+
+def arrivals(random, count):
+    """Times that go back by at most DELAY, and keys."""
+    at = np.cumsum(random.integers(0, 4, count))
+    return at - random.integers(0, DELAY + 1, count), random.integers(0, 3, count)
+
+
+def chained(key):
+    """The newest event of each key, and before each event the one before it of its key; -1 if there is none."""
+    last, prior = np.full(3, -1), np.full(len(key), -1)
+    for number, each in enumerate(key):
+        prior[number], last[each] = last[each], number
+    return last, prior
+
+
+def probed(at, key, first, other_at, other_key, forgotten, reaches, room):
+    """All matches, found with room for few at a time."""
+    last, prior = chained(other_key)
+    begin, cursor, found = 0, FRESH, []
+    while begin < len(at):
+        rooms = [np.full(room, -9) for _ in range(4)]
+        count, begin, cursor = probe(
+            at,
+            key,
+            first,
+            begin,
+            cursor,
+            last,
+            other_at,
+            0,
+            prior[forgotten:],
+            forgotten,
+            *reaches,
+            DELAY,
+            *rooms,
+        )
+        found += list(zip(*(each[:count].tolist() for each in rooms), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_probe_finds_each_pair_that_some_window_holds(seed):
+    """Events of the other side came out of order: what stands earlier in a chain may be later in time."""
+    random = np.random.default_rng(seed)
+    other_at, other_key = arrivals(random, 60)
+    at = np.sort(random.integers(other_at.min() - 5, other_at.max() + 5, 15))
+    key, first, forgotten = random.integers(-1, 4, 15), 100, int(random.integers(0, 8))
+    reach, other_reach = random.integers(1, 12, 2).tolist()
+    expected = [
+        (first + i, j, t, other)
+        for i, t in enumerate(at.tolist())
+        for j, other in enumerate(other_at.tolist())
+        if j >= forgotten and key[i] == other_key[j] and other - reach < t < other + other_reach
+    ]
+    for room in (3, 7, 1000):
+        found = probed(at, key, first, other_at, other_key, forgotten, (reach, other_reach), room)
+        assert sorted(found) == expected
+    # with room for all, the matches of an event come in the order in which the other side's arrived
+    assert found == expected
+
+
+def drawn_matches(random, count):
+    """Four columns with many ties: left and right number, left and right time."""
+    return [random.integers(0, most, count) for most in (9, 9, 6, 6)]
+
+
+def in_order(matches):
+    """By the later time, then by the left event, then by the right one."""
+    left, right, left_at, right_at = matches
+    return np.lexsort((right, right_at, left, left_at, np.maximum(left_at, right_at)))
+
+
+def key_of(matches, order):
+    return [tuple(int(column[i]) for column in matches) for i in order]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 33, 64, 200])
+def test_sorting(count):
+    matches = drawn_matches(np.random.default_rng(count), count)
+    order = np.arange(count)
+    sort_matches(*matches, order, np.empty_like(order))
+    assert sorted(order) == list(range(count))
+    assert key_of(matches, order) == key_of(matches, in_order(matches))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_merging_of_runs(seed):
+    random = np.random.default_rng(seed)
+    matches = drawn_matches(random, 40)
+    lo, mid, hi = sorted(random.integers(0, 41, 3).tolist())
+    order = random.permutation(40)
+    before = order.copy()
+    rank = np.empty(40, int)
+    rank[in_order(matches)] = range(40)
+    for start, stop in ((lo, mid), (mid, hi)):
+        order[start:stop] = sorted(order[start:stop], key=lambda i: rank[i])
+    merge_runs(*matches, order, np.empty_like(order), lo, mid, hi)
+    assert key_of(matches, order[lo:hi]) == key_of(matches, sorted(before[lo:hi], key=lambda i: rank[i]))
+    assert np.array_equal(order[:lo], before[:lo])
+    assert np.array_equal(order[hi:], before[hi:])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_searches_and_choices(seed):
+    """Every boundary is met: times are few, and all of them are asked for."""
+    random = np.random.default_rng(seed)
+    matches = drawn_matches(random, 50)
+    left, right, left_at, right_at = (column[in_order(matches)] for column in matches)
+    later = np.maximum(left_at, right_at)
+    for instant in range(-1, 8):
+        assert first_later(left_at, right_at, instant) == int((later < instant).sum())
+        kept = np.flatnonzero(right_at >= instant)
+        assert first_kept(right_at, instant) == (kept[0] if len(kept) else len(right_at))
+    out = np.empty(50, np.int64)
+    for _ in range(40):
+        lo, hi = sorted(random.integers(0, 51, 2).tolist())
+        since = random.integers(0, 9, 2).tolist()
+        known = [i for i in range(lo, hi) if left[i] >= since[0] and right[i] >= since[1]]
+        starts, ends = random.integers(0, 4, 2).tolist(), random.integers(2, 7, 2).tolist()
+        count = choose_matches(
+            left, right, left_at, right_at, lo, hi, starts[0], ends[0], starts[1], ends[1], *since, out
+        )
+        assert out[:count].tolist() == [
+            i for i in known if starts[0] <= left_at[i] < ends[0] and starts[1] <= right_at[i] < ends[1]
+        ]
+        shown, gone = random.integers(0, 3, 2).tolist(), random.integers(2, 6, 2).tolist()
+        begin, new_from, end = sorted(random.integers(0, 10, 3).tolist())
+        count = choose_changing(
+            left, right, left_at, right_at, lo, hi, *since, shown[0], gone[0], shown[1], gone[1], new_from, begin,
+            end, out,
+        )  # fmt: skip
+        expected = []
+        for i in known:
+            seen = max(left_at[i] + shown[0], right_at[i] + shown[1])
+            unseen = min(left_at[i] + gone[0], right_at[i] + gone[1])
+            if seen < end and unseen >= begin and (seen >= new_from or unseen < end):
+                expected.append(i)
+        assert out[:count].tolist() == expected
