@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-faults check format bench figures docs lock clean
+.PHONY: help setup demo test test-fast test-faults mutants check format bench figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,6 +34,10 @@ test-fast: $(STAMP)
 # Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/archive tests/spark
+
+# Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
+mutants: $(STAMP)
+	$(BIN)/python -m mutants $(ARGS)
 
 # Lint, check formatting, types and the direction of imports
 check: $(STAMP)
@@ -69,7 +73,7 @@ lock: $(STAMP)
 
 # Remove what the tools leave behind (not .venv)
 clean:
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutants
 	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name '*.egg-info' \) -type d -exec rm -rf {} +
 
 $(STAMP): requirements.lock pyproject.toml

@@ -1,0 +1,94 @@
+"""Patching: a mutation takes effect in a process that has imported muntin already.
+
+Every function whose code holds the mutation gets the new code; whoever refers to the function need not be found. Of
+kernels, the compiled code of the mutated one and of all that call it is forgotten, so that Numba compiles them again.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from numba.core.caching import NullCache
+from numba.core.registry import CPUDispatcher
+
+from mutants.mutation import Mutation
+from mutants.project import PROJECT, read
+
+
+class Patcher:
+    """All functions and kernels there are, so that those of a mutation are found."""
+
+    def __init__(self) -> None:
+        within = str(PROJECT / "src")
+        everything = gc.get_objects()
+        self._functions = [
+            each
+            for each in everything
+            if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(within)
+        ]
+        self._kernels: list[Any] = [each for each in everything if isinstance(each, CPUDispatcher)]
+
+    def patch(self, mutation: Mutation) -> bool:
+        """Have the mutation take effect; False if there is no function that holds it."""
+        new = {_identity(code): code for code in _codes_around(mutation)}
+        kernels = self.kernels_of(mutation)
+        concerned = [each for each in self._functions if _identity(each.__code__) in new]
+        for function in concerned:
+            function.__code__ = new[_identity(function.__code__)]
+        for kernel in kernels:
+            kernel._make_finalizer()()
+            kernel._reset_overloads()
+            kernel._cache = NullCache()
+        return bool(concerned)
+
+    def kernels_of(self, mutation: Mutation) -> list[Any]:
+        """The compiled functions that hold the mutation, and all that call one of them."""
+        around = {_identity(code) for code in _codes_around(mutation)}
+        concerned = {id(each) for each in self._kernels if _identity(each.py_func.__code__) in around}
+        called = {id(kernel): {id(each) for each in _called_by(kernel)} for kernel in self._kernels}
+        size = -1
+        while concerned and size != len(concerned):
+            size = len(concerned)
+            concerned |= {caller for caller, callees in called.items() if callees & concerned}
+        return [kernel for kernel in self._kernels if id(kernel) in concerned]
+
+
+def _identity(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _codes_around(mutation: Mutation) -> Iterator[CodeType]:
+    """The code of the functions around the mutation, with the mistake in it, from the outermost in."""
+    file = str(PROJECT / mutation.path)
+    code = compile(mutation.apply(read(mutation.path)), file, "exec", dont_inherit=True)
+    while True:
+        inner = [each for each in code.co_consts if isinstance(each, CodeType) and each.co_name[0] != "<"]
+        around = [each for each in inner if each.co_firstlineno <= mutation.line <= _last_line(each)]
+        if not around:
+            return
+        code = max(around, key=lambda each: each.co_firstlineno)
+        yield code
+
+
+def _last_line(code: CodeType) -> int:
+    lines = [line for *_, line in code.co_lines() if line is not None]
+    return max([*lines, *(_last_line(each) for each in code.co_consts if isinstance(each, CodeType))])
+
+
+def _called_by(kernel: Any) -> Iterator[Any]:
+    """The kernels that a kernel names: as globals, alone or in tuples, and in its closure."""
+    function = kernel.py_func
+    named = [function.__globals__.get(name) for name in function.__code__.co_names]
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    return (value for value in _flat([*named, *held]) if isinstance(value, CPUDispatcher))
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from value
+        else:
+            yield value

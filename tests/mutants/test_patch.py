@@ -1,0 +1,96 @@
+"""A patch takes effect in functions, methods and kernels that are imported already: each in a fork of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from muntin.archive.slots import slot_of
+from muntin.kernels.match import first_later, sort_matches
+from muntin.window import Window
+from mutants.mutation import Mutation
+from mutants.patch import Patcher
+from mutants.project import read
+
+
+def mutation(path: str, before: str, after: str) -> Mutation:
+    source = read(path).encode()
+    begin = source.index(before.encode())
+    line = source[:begin].count(b"\n") + 1
+    return Mutation(path, "", line, begin, begin + len(before.encode()), after)
+
+
+def with_mistake(made: Mutation, ask: Callable[[], object]) -> str:
+    """What is answered in a fork that has been patched."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(writer, repr(ask()).encode() if Patcher().patch(made) else b"not found")
+        except BaseException as error:
+            os.write(writer, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        said = answer.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def test_a_function() -> None:
+    made = mutation(
+        "src/muntin/archive/slots.py", "(np.asarray(instant, np.int64) - 1)", "np.asarray(instant)"
+    )
+    assert with_mistake(made, lambda: int(slot_of(2, 2))) == "1"
+    assert int(slot_of(2, 2)) == 0
+
+
+def test_a_method() -> None:
+    made = mutation("src/muntin/window.py", "self.to < 0 or", "self.to <= 0 or")
+    assert "cannot be negative" in with_mistake(made, lambda: Window("time", 1, 0, 0))
+    assert Window("time", 1, 0, 0).to == 0
+
+
+def test_a_kernel_that_is_compiled_and_its_callers() -> None:
+    """The mistake is in a helper of a helper; the kernel that Python calls was compiled with the right one."""
+    columns = [np.array([2, 1, 0]) for _ in range(4)]
+
+    def ordered() -> list[int]:
+        order = np.arange(3)
+        sort_matches(*columns, order, order.copy())
+        return order.tolist()
+
+    assert ordered() == [2, 1, 0]
+    path = "src/muntin/kernels/match.py"
+    made = mutation(path, "return one < other", "return one > other")
+    assert with_mistake(made, ordered) == "[0, 1, 2]"
+    names = {kernel.py_func.__name__ for kernel in Patcher().kernels_of(made)}
+    assert names == {"_precedes", "merge_runs", "sort_matches"}
+    assert ordered() == [2, 1, 0]
+    made = mutation(
+        path,
+        "if max(left_at[mid], right_at[mid]) < instant",
+        "if max(left_at[mid], right_at[mid]) <= instant",
+    )
+    at = np.array([1, 2, 3])
+    assert with_mistake(made, lambda: first_later(at, at, 2)) == "2"
+    assert first_later(at, at, 2) == 1
+
+
+def test_a_helper_that_is_inlined() -> None:
+    """The code of the helper is part of the kernels that call it; they are found and compiled again."""
+    from muntin.kernels import jit
+
+    patcher = Patcher()
+    inlined = [kernel for kernel in patcher._kernels if kernel.targetoptions.get("inline") == "always"]
+    assert inlined
+    for helper in inlined:
+        code = helper.py_func.__code__
+        if not code.co_filename.endswith(".py") or jit.__file__ == code.co_filename:
+            continue
+        path = "src/muntin/kernels/" + os.path.basename(code.co_filename)
+        found = patcher.kernels_of(Mutation(path, "", code.co_firstlineno + 1, 0, 0, ""))
+        assert len(found) > 1, f"{path}: nobody calls {code.co_name}"
