@@ -26,7 +26,7 @@ _COMPUTED = {
 # These calls mean the same, or fail at once, with their arguments in another order.
 _UNORDERED = {
     "min", "max", "minimum", "maximum", "gcd", "lcm", "union", "intersection", "array_equal", "equal", "add",
-    "multiply", "logical_and", "logical_or", "and_kleene", "or_kleene", "getattr", "hasattr", "setattr",
+    "multiply", "logical_and", "logical_or", "and_kleene", "or_kleene", "getattr", "hasattr", "setattr", "isinstance", "issubclass",
 }  # fmt: skip
 
 Place = ast.stmt | ast.expr
@@ -146,13 +146,18 @@ def _other_constant(node: ast.Constant) -> Iterator[Change]:
 
 
 def _swapped(node: ast.Call) -> Iterator[Change]:
-    """Neighbours that are names: of other expressions most could not stand in the other's place."""
+    """Neighbours that are names: of other expressions most could not stand in the other's place, nor could types."""
     for i, (one, two) in enumerate(pairwise(node.args)):
-        if isinstance(one, ast.Name | ast.Attribute) and isinstance(two, ast.Name | ast.Attribute):
+        if _is_value(one) and _is_value(two):
             arguments = [*node.args[:i], two, one, *node.args[i + 2 :]]
             made = ast.Call(node.func, arguments, node.keywords)
             if ast.unparse(one) != ast.unparse(two):
                 yield node, "swapped arguments", ast.unparse(made)
+
+
+def _is_value(node: ast.expr) -> bool:
+    is_of_library = isinstance(node, ast.Attribute) and _name(node.value) in ("np", "pa", "pc")  # np.int64
+    return isinstance(node, ast.Name | ast.Attribute) and not is_of_library
 
 
 def _name(node: ast.expr) -> str:

@@ -64,6 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Judge instead of running tests."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # a judge that is ended ends its fork as well
     _import_all()
     judge = _Judge(session, recorded(), session.config.getoption("--seconds"))
     gc.collect()
@@ -175,6 +176,7 @@ def _end(child: int) -> int:
 
 def _set_limits(seconds: int) -> None:
     os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))

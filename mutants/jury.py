@@ -17,7 +17,7 @@ from typing import TextIO
 
 from mutants.mutation import Mutation
 from mutants.project import PROJECT, SCRATCH
-from mutants.recorded import QUICK
+from mutants.recorded import QUICK, recorded_files
 from mutants.results import Result, append
 
 
@@ -67,7 +67,7 @@ class Jury:
         verdicts, give = os.pipe()
         command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.judge", "-p", "no:cacheprovider"]
         command += ["--orders", str(take), "--verdicts", str(give), "--seconds", str(seconds)]
-        command += ["-m", QUICK, "--basetemp", str(SCRATCH / f"tmp{job}")]
+        command += ["-m", QUICK, "--basetemp", str(SCRATCH / f"tmp{job}"), *recorded_files()]
         with _log(job).open("wb") as log:
             process = subprocess.Popen(
                 command, cwd=PROJECT, pass_fds=(take, give), stdin=subprocess.DEVNULL, stdout=log, stderr=log

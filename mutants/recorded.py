@@ -27,10 +27,15 @@ def recorded() -> Reach:
     return reach
 
 
+def recorded_files() -> list[str]:
+    """Files whose tests are recorded as they are."""
+    known = {item for record in _records() for item in _files_of(record).items()}
+    return [file for file in test_files() if (file, digest([file])) in known]
+
+
 def unrecorded() -> list[str]:
     """Files whose tests have to be recorded."""
-    known = {item for record in _records() for item in _files_of(record).items()}
-    return [file for file in test_files() if (file, digest([file])) not in known]
+    return sorted(set(test_files()) - set(recorded_files()))
 
 
 def record(jobs: int) -> None:

@@ -44,6 +44,7 @@ def made(code: str) -> set[str]:
         ("return 2**62", set()),
         ("assert a < b", set()),
         ("return g(a, a)", set()),
+        ("return g(a, np.int64)", set()),
     ],
 )
 def test_mutants_of_a_statement(code: str, mutants: set[str]) -> None:
