@@ -26,7 +26,8 @@ _COMPUTED = {
 # These calls mean the same, or fail at once, with their arguments in another order.
 _UNORDERED = {
     "min", "max", "minimum", "maximum", "gcd", "lcm", "union", "intersection", "array_equal", "equal", "add",
-    "multiply", "logical_and", "logical_or", "and_kleene", "or_kleene", "getattr", "hasattr", "setattr", "isinstance", "issubclass",
+    "multiply", "logical_and", "logical_or", "and_kleene", "or_kleene", "getattr", "hasattr", "setattr",
+    "isinstance", "issubclass",
 }  # fmt: skip
 
 Place = ast.stmt | ast.expr
