@@ -7,6 +7,7 @@ kernels, the compiled code of the mutated one and of all that call it is forgott
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -16,6 +17,8 @@ from numba.core.registry import CPUDispatcher
 
 from mutants.mutation import Mutation
 from mutants.project import PROJECT, read
+
+_KERNELS = "src/muntin/kernels/"
 
 
 class Patcher:
@@ -46,14 +49,34 @@ class Patcher:
 
     def kernels_of(self, mutation: Mutation) -> list[Any]:
         """The compiled functions that hold the mutation, and all that call one of them."""
+        if not mutation.path.startswith(_KERNELS):
+            return []
         around = {_identity(code) for code in _codes_around(mutation)}
         concerned = {id(each) for each in self._kernels if _identity(each.py_func.__code__) in around}
+        if (
+            not concerned
+        ):  # a function that Numba puts in place of another (`overload`): by whom is not to be seen
+            users = _users_of(mutation.path)
+            concerned = {id(each) for each in self._kernels if each.py_func.__module__ in users}
         called = {id(kernel): {id(each) for each in _called_by(kernel)} for kernel in self._kernels}
         size = -1
         while concerned and size != len(concerned):
             size = len(concerned)
             concerned |= {caller for caller, callees in called.items() if callees & concerned}
         return [kernel for kernel in self._kernels if id(kernel) in concerned]
+
+
+def _users_of(path: str) -> set[str]:
+    """The module of a file of kernels, and all modules of kernels that import something from it."""
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("muntin.kernels.")}
+    users = {path.removeprefix("src/").removesuffix(".py").replace("/", ".")}
+    size = 0
+    while size != len(users):
+        size = len(users)
+        for name, module in modules.items():
+            if any(getattr(value, "__module__", None) in users for value in vars(module).values()):
+                users.add(name)
+    return users
 
 
 def _identity(code: CodeType) -> tuple[str, str, int]:

@@ -1,6 +1,7 @@
 """Probes: muntin's modules, loaded so that each block of code notes that it ran.
 
-A block of statements (the body of a function, a branch or a loop) begins with a probe, `_HITS[17] = 1`. A probe
+A block of statements (the body of a function, a branch or a loop, or the rest of one after an early `return`) begins
+with a probe, `_HITS[17] = 1`. A probe
 takes some 20 nanoseconds; a tracer would take longer than the code it traces. Numba could not compile a probe, so
 a kernel is noted when Python calls it.
 """
@@ -56,9 +57,7 @@ def add_probes(path: str, module: ast.Module) -> ast.Module:
     """
     for function in ast.walk(module):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            _probe(path, function.body, function.lineno, function.end_lineno or function.lineno)
-            for statement in function.body:
-                _probe_within(path, statement)
+            _probe(path, function.body, function.lineno)
     place = sum(_opens_module(statement) for statement in module.body)
     module.body.insert(place, ast.parse("from mutants.probes import HITS as _HITS").body[0])
     return ast.fix_missing_locations(module)
@@ -81,18 +80,29 @@ def _probe_within(path: str, statement: ast.AST) -> None:
     for name in ("body", "orelse", "finalbody"):
         body = getattr(statement, name, None)
         if isinstance(body, list) and body:
-            for inner in body:
-                _probe_within(path, inner)
-            is_elif = name == "orelse" and len(body) == 1 and isinstance(body[0], ast.If)
-            if not is_elif:
-                _probe(path, body, body[0].lineno, body[-1].end_lineno)
+            _probe(path, body, body[0].lineno)
     for part in [*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]:
         _probe_within(path, part)
 
 
-def _probe(path: str, body: list[ast.stmt], first: int, last: int) -> None:
-    probe = ast.parse(f"_HITS[{add_block(path, first, last)}] = 1").body[0]
-    body.insert(1 if _is_docstring(body[0]) else 0, probe)
+def _probe(path: str, body: list[ast.stmt], first: int) -> None:
+    """Probe a body, and again after each statement that may leave it."""
+    statements, last = list(body), body[-1].end_lineno or first
+    body.clear()
+    is_due = True
+    for statement in statements:
+        if is_due and not _is_docstring(statement):
+            number = add_block(path, statement.lineno if body else first, last)
+            body += ast.parse(f"_HITS[{number}] = 1").body
+        is_due = (is_due and _is_docstring(statement)) or _may_leave(statement)
+        _probe_within(path, statement)
+        body.append(statement)
+
+
+def _may_leave(statement: ast.stmt) -> bool:
+    is_compound = isinstance(statement, ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match)
+    leaving = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+    return is_compound and any(isinstance(each, leaving) for each in ast.walk(statement))
 
 
 class _ProbingLoader(SourceFileLoader):

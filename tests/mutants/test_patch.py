@@ -8,7 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from muntin.archive.slots import slot_of
+from muntin.kernels.combine import Leasts
 from muntin.kernels.match import first_later, sort_matches
+from muntin.kernels.slices import follow_leasts
 from muntin.window import Window
 from mutants.mutation import Mutation
 from mutants.patch import Patcher
@@ -78,6 +80,18 @@ def test_a_kernel_that_is_compiled_and_its_callers() -> None:
     at = np.array([1, 2, 3])
     assert with_mistake(made, lambda: first_later(at, at, 2)) == "2"
     assert first_later(at, at, 2) == 1
+
+
+def test_a_function_that_numba_puts_in_place_of_another() -> None:
+    """`combine` of cells is chosen by their class while a kernel is compiled."""
+    cells, alone, chain = Leasts(np.array([3, 1, 2])), np.array([-1, 0, 1]), (0, 2, 0, 3)
+    made = mutation(
+        "src/muntin/kernels/combine.py", "right if right[0] < left[0]", "right if right[0] > left[0]"
+    )
+    names = {kernel.py_func.__name__ for kernel in Patcher().kernels_of(made)}
+    assert {"follow_chain", "follow_leasts", "query_aggregates"} & names
+    assert follow_leasts(alone, *chain, cells.value)[0] == (1,)
+    assert with_mistake(made, lambda: follow_leasts(alone, *chain, cells.value)[0]) == "(3,)"
 
 
 def test_a_helper_that_is_inlined() -> None:
