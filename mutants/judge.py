@@ -21,6 +21,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from typing import NoReturn
 
 import hypothesis
@@ -32,9 +33,10 @@ from mutants.project import relative
 from mutants.reach import Reach
 from mutants.recorded import recorded
 
-# A mutant takes its time if a loop no longer ends. Seconds of CPU, so that others at work do no harm.
-_PATIENCE, _GRACE, _COMPILING = 4, 20, 90
-_WAITING = 20  # what waits for ever takes no CPU: so many seconds on the clock for each second of CPU
+# A test may take so many times as long as recorded, and so many seconds more: a loop may have no end any more.
+# They are seconds of CPU, so that others at work do no harm. What waits for ever takes none: the clock decides.
+_PATIENCE, _GRACE, _COMPILING = 4, 5, 30
+_WAITING = 20  # seconds on the clock for each second of CPU
 _MOST_BYTES = 6 << 30
 
 
@@ -102,9 +104,8 @@ class _Judge:
         tests = self._tests_of(mutation)
         if not tests:
             return Verdict("unreached")
-        expected = sum(self._reach.seconds[test] for test in tests)
-        limit = _GRACE + _PATIENCE * expected + _COMPILING * bool(self._patcher.kernels_of(mutation))
-        by = self._fork(mutation, [self._items[test] for test in tests], int(limit))
+        grace = _GRACE + _COMPILING * bool(self._patcher.kernels_of(mutation))
+        by = self._fork(mutation, {test: grace + _PATIENCE * self._reach.seconds[test] for test in tests})
         return Verdict("killed" if by else "survived", by, len(tests), time.monotonic() - start)
 
     def _tests_of(self, mutation: Mutation) -> list[str]:
@@ -118,17 +119,17 @@ class _Judge:
         tests = set[str]().union(*reached) & self._items.keys()
         return self._reach.ordered(tests, mutation.path, self._most_seconds)
 
-    def _fork(self, mutation: Mutation, items: list[pytest.Item], limit: int) -> str:
-        """The test that noticed, or how the fork ended; nothing if all tests passed."""
+    def _fork(self, mutation: Mutation, limits: dict[str, float]) -> str:
+        """The test that noticed, or how the fork ended; nothing if all tests passed, each in its seconds of CPU."""
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
             os.close(reader)
-            self._run_mutant(mutation, items, writer, limit)
+            self._run_mutant(mutation, limits, writer)
         os.close(writer)
         said = ""
         try:
-            is_over, _, _ = select.select([reader], [], [], _WAITING * limit)
+            is_over, _, _ = select.select([reader], [], [], _WAITING * sum(limits.values()))
             said = os.read(reader, 4096).decode() if is_over else "took too long"
         finally:  # also if the judge is stopped
             os.close(reader)
@@ -140,7 +141,7 @@ class _Judge:
             return "took too long"
         return f"died of {signal.Signals(signalled).name}" if signalled else "ended the process"
 
-    def _run_mutant(self, mutation: Mutation, items: list[pytest.Item], writer: int, limit: int) -> NoReturn:
+    def _run_mutant(self, mutation: Mutation, limits: dict[str, float], writer: int) -> NoReturn:
         """In the fork: says which test failed, or that all passed, and ends the process."""
 
         def end(said: str) -> NoReturn:
@@ -153,11 +154,13 @@ class _Judge:
                     end(report.nodeid)
 
         try:
-            _set_limits(limit)
+            _stand_alone()
             self._session.config.pluginmanager.register(Listener())
             if not self._patcher.patch(mutation):
                 end("not found in any function")
+            items = [self._items[test] for test in limits]
             for item, following in zip(items, [*items[1:], None], strict=True):
+                _limit_time(limits[item.nodeid])
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         except BaseException as error:  # whatever it is, the mutant has been noticed
             end(f"raised {type(error).__name__}")
@@ -174,9 +177,13 @@ def _end(child: int) -> int:
     return status
 
 
-def _set_limits(seconds: int) -> None:
+def _stand_alone() -> None:
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let the process use so much CPU from now on."""
+    resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), resource.RLIM_INFINITY))
