@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from muntin.expression import Expression
 from muntin.synopsis.columns import Columns
 from muntin.synopsis.contract import Arrays, Ints, Need
+from muntin.synopsis.grid import Grid
 from muntin.synopsis.saved import Saved
 
 
-def saved_slices(saved: Saved, first: int, cells: int) -> Arrays:
-    """Where slices begin, and the first cell of each: together they have `cells` cells, from number `first` on."""
+def saved_slices(saved: Saved, first: int, cells: int, grid: Grid | None = None) -> Arrays:
+    """Where slices begin, on the grid if there is one, and the first cell of each: together they have `cells` cells,
+    from number `first` on."""
     start = saved.times("slice start", order="strictly")
     cell = saved.ints("slice cell", (first, first + cells - 1), len(start), "strictly")
     if (cells and not len(cell)) or (len(cell) and cell[0] != first):
         raise saved.damaged("slice cell", f"does not begin with {first:,}")
+    if grid is not None and bool((grid.start_of(start) != start).any()):
+        raise saved.damaged("slice start", "does not lie on the grid")
     return {"start": start, "cell": cell}
 
 

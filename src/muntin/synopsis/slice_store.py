@@ -68,6 +68,7 @@ class SliceStore(Sequence):
 
     @property
     def needs(self) -> tuple[Need, ...]:
+        """The components in its cells."""
         return tuple(self._names)
 
     @property
@@ -87,10 +88,6 @@ class SliceStore(Sequence):
     def dropped_cells(self) -> int:
         """Number of the oldest cell kept."""
         return self._cells.dropped
-
-    def kept(self) -> set[Need]:
-        """The components in its cells."""
-        return set(self._names)
 
     def keeps(self, need: Need) -> bool:
         return need in self._names
@@ -366,9 +363,8 @@ class SliceStore(Sequence):
 
     def restore(self, saved: Saved) -> None:
         self.version += 1
-        self.began_at, self.forgotten_before, dropped, dropped_cells = saved.numbers(
-            "meta", INSTANTS, INSTANTS, COUNTS, COUNTS
-        )
+        meta = saved.numbers("meta", INSTANTS, INSTANTS, COUNTS, COUNTS)
+        self.began_at, self.forgotten_before, dropped, dropped_cells = meta
         self.grid.restore(saved)
         cells = saved_cells(saved, self.keys, self._names, self._cells)
         if self.keys:  # chains follow from the keys
@@ -376,14 +372,11 @@ class SliceStore(Sequence):
         self._slices.replace(self._saved_slices(saved, dropped_cells, len(cells["key"])))
         self._cells.replace(cells)
         self._slices.dropped, self._cells.dropped = dropped, dropped_cells
-        known = {need: f"known {names[0]}" for need, names in self._names.items()}
-        self._known_from = {need: saved.numbers(name, INSTANTS)[0] for need, name in known.items()}
+        for need, names in self._names.items():
+            (self._known_from[need],) = saved.numbers(f"known {names[0]}", INSTANTS)
 
     def _saved_slices(self, saved: Saved, first: int, cells: int) -> Arrays:
-        slices = saved_slices(saved, first, cells)
-        if bool((self.grid.start_of(slices["start"]) != slices["start"]).any()):
-            raise saved.damaged("slice start", "does not lie on the grid")
-        return slices
+        return saved_slices(saved, first, cells, self.grid)
 
     def check(self) -> None:
         self._slices.check()

@@ -87,7 +87,7 @@ class StairStore(Sequence):
         for level in self._older:
             level.fit(changed, level.step, now)
         for step in {level.step for level in self.plan[1:]} - {level.step for level in self._older}:
-            self._older.append(StairLevel(self.where, self.keys, self._youngest.kept(), step))
+            self._older.append(StairLevel(self.where, self.keys, set(self._youngest.needs), step))
         self._older.sort(key=lambda level: level.step)
         self._retire()
 
@@ -240,7 +240,7 @@ class StairStore(Sequence):
         until = saved.times("coarse_until", len(coarse), order="any")
         self._coarse = dict(zip(coarse.tolist(), until.tolist(), strict=True))
         steps = saved.ints("level_step", (1, 2**62), order="strictly").tolist()
-        wanted = self._youngest.kept()
+        wanted = set(self._youngest.needs)
         self._older = [StairLevel(self.where, self.keys, wanted, step) for step in steps]
         for number, level in enumerate(self.levels):
             level.restore(saved.under(f"level {number} "))
