@@ -56,6 +56,13 @@ def count_of(argument: str, given: Any, least: int = 0) -> int:
     return given
 
 
+def switch_of(argument: str, given: Any) -> bool:
+    """Whether an argument is switched on."""
+    if not isinstance(given, bool):
+        raise MuntinError(f"{argument} is True or False, not {shown(given)}")
+    return given
+
+
 def path_of(argument: str, given: Any) -> Path:
     """The path that an argument names."""
     if not isinstance(given, str | os.PathLike) or not isinstance(found := os.fspath(given), str):

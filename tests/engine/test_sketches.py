@@ -476,5 +476,5 @@ def test_instants_behind_the_sketch_are_refused() -> None:
 
 @pytest.mark.parametrize("given", [-1, 2.5, "1 GB"])
 def test_no_such_budget(given: Any) -> None:
-    with pytest.raises(MuntinError, match="sketch_bytes is a number of bytes"):
+    with pytest.raises(MuntinError, match="sketch_bytes is a whole number"):
         Engine(sketch_bytes=given)

@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
-from muntin.argument import path_of, shown, text_of, texts_of
+from muntin.argument import count_of, path_of, shown, switch_of, text_of, texts_of
 from muntin.coverage import Coverage
 from muntin.engine.bulk import bulk
 from muntin.engine.catalog import Catalog, asked_of, require
@@ -22,16 +21,15 @@ from muntin.engine.explained import explain
 from muntin.engine.filling import filling
 from muntin.engine.saved import load, save
 from muntin.engine.script import check_names, run
+from muntin.engine.stats import coverage_of, reads_view, stats
 from muntin.errors import MuntinError
 from muntin.join.feed import feed
-from muntin.join.stats import join_stats
 from muntin.join_query import AnyQuery
 from muntin.operator.clock import wall_clock
 from muntin.operator.instant import to_microseconds
 from muntin.operator.operator import Operator
 from muntin.operator.packed import refusing
 from muntin.operator.portion import DEFAULT_ROWS, Advancing, Answers
-from muntin.operator.stats import stream_stats
 from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
@@ -78,10 +76,10 @@ class Engine:
         portion_rows: int = DEFAULT_ROWS,
         clock: Callable[[], Any] = wall_clock,
     ):
-        _check_bytes("backlog_bytes", backlog_bytes)
-        _check_bytes("sketch_bytes", sketch_bytes)
-        _check_rows("portion_rows", portion_rows)
-        _check_switch("adaptive", adaptive)
+        count_of("backlog_bytes", backlog_bytes)
+        count_of("sketch_bytes", sketch_bytes)
+        count_of("portion_rows", portion_rows, 1)
+        switch_of("adaptive", adaptive)
         folder = None if archive is None else path_of("archive", archive)
         if not callable(clock):
             raise MuntinError(f"clock is a function without arguments that gives an instant, not {clock!r}")
@@ -225,7 +223,7 @@ class Engine:
         """
         text_of("name", name)
         with self._lock:
-            if self._reads_view(name):
+            if reads_view(self._catalog, name):
                 if at is not None:
                     raise MuntinError(
                         f"'{name}' is a view: it answers as of its last update, at no other instant"
@@ -306,13 +304,7 @@ class Engine:
         """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they
         will: what `complete` says, also of a query that has no row to say it."""
         with self._lock:
-            if self._reads_view(name):
-                return self._views.coverage(name)
-            return self._catalog.operator_of(name).coverage(name)
-
-    def _reads_view(self, name: str) -> bool:
-        is_query = name in self._catalog.stream_of
-        return name in self._views.at_work or (not is_query and name in self._views.known())
+            return coverage_of(self._catalog, name)
 
     def explain(self, name: str | None = None) -> str:
         """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
@@ -325,24 +317,7 @@ class Engine:
     def stats(self) -> dict[str, Any]:
         """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers given by query."""
         with self._lock:
-            queries = {
-                name: {
-                    "stream": _streams_read(each.query),
-                    "emitted": each.emitted,
-                    "missed": each.missed,
-                    "overflows": each.overflows,
-                    **asdict(self.coverage(name)),
-                    "owed": self._catalog.operator_of(name).owed(name),
-                }
-                for name in self._catalog.stream_of
-                for each in [self._catalog.registration(name)]
-            }
-            return {
-                "streams": {name: stream_stats(each.shard) for name, each in self._operators.items()},
-                "queries": queries,
-                "joins": join_stats(self._joins),
-                "views": self._views.stats(),
-            }
+            return stats(self._catalog)
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
@@ -403,25 +378,6 @@ class Engine:
             engine._views.close()
             raise
         return engine
-
-
-def _streams_read(query: AnyQuery) -> str:
-    return " JOIN ".join(stream.name for stream in query.streams)
-
-
-def _check_bytes(name: str, given: Any) -> None:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise MuntinError(f"{name} is a number of bytes, not {shown(given)}")
-
-
-def _check_switch(name: str, given: Any) -> None:
-    if not isinstance(given, bool):
-        raise MuntinError(f"{name} is True or False, not {shown(given)}")
-
-
-def _check_rows(name: str, given: Any) -> None:
-    if not isinstance(given, int) or given < 1:
-        raise MuntinError(f"{name} is a number of rows, at least 1, not {given!r}")
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
