@@ -44,7 +44,7 @@ class Absent(NamedTuple):
     shape: Any
 
 
-WHOLE = Between(-LONGEST, LONGEST)
+WHOLE = Between(-LONGEST - 2**60, LONGEST)  # instants too: long ago, less what windows and slides take off it
 COUNT = Between(0, LONGEST)
 
 

@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Order = Literal["any", "ascending", "strictly"]
 
-INSTANTS = -(2**62), 2**62  # from long ago on; sums of two of them fit 64 bits
+# From long ago on, less what windows and slides take off it; the difference of two of them fits 64 bits.
+INSTANTS = -(2**62) - 2**60, 2**62
 COUNTS = 0, 2**62  # of elements, and their numbers
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 
