@@ -36,7 +36,7 @@ from mutants.recorded import recorded
 # A test may take so many times as long as recorded, and so many seconds more: a loop may have no end any more.
 # They are seconds of CPU, so that others at work do no harm. What waits for ever takes none: the clock decides.
 _PATIENCE, _GRACE, _COMPILING = 4, 5, 30
-_WAITING = 20  # seconds on the clock for each second of CPU
+_WAITING, _QUIET = 20, 60  # seconds on the clock for each second of CPU that was recorded, and seconds more
 _MOST_BYTES = 6 << 30
 
 
@@ -105,7 +105,9 @@ class _Judge:
         if not tests:
             return Verdict("unreached")
         grace = _GRACE + _COMPILING * bool(self._patcher.kernels_of(mutation))
-        by = self._fork(mutation, {test: grace + _PATIENCE * self._reach.seconds[test] for test in tests})
+        recorded_for = {test: self._reach.seconds[test] for test in tests}
+        limits = {test: grace + _PATIENCE * seconds for test, seconds in recorded_for.items()}
+        by = self._fork(mutation, limits, _QUIET + _WAITING * (grace + sum(recorded_for.values())))
         return Verdict("killed" if by else "survived", by, len(tests), time.monotonic() - start)
 
     def _tests_of(self, mutation: Mutation) -> list[str]:
@@ -119,8 +121,11 @@ class _Judge:
         tests = set[str]().union(*reached) & self._items.keys()
         return self._reach.ordered(tests, mutation.path, self._most_seconds)
 
-    def _fork(self, mutation: Mutation, limits: dict[str, float]) -> str:
-        """The test that noticed, or how the fork ended; nothing if all tests passed, each in its seconds of CPU."""
+    def _fork(self, mutation: Mutation, limits: dict[str, float], most: float) -> str:
+        """The test that noticed, or how the fork ended; nothing if all tests passed.
+
+        Each test has its limit, in seconds of CPU; all together may take `most` seconds on the clock.
+        """
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
@@ -129,7 +134,7 @@ class _Judge:
         os.close(writer)
         said = ""
         try:
-            is_over, _, _ = select.select([reader], [], [], _WAITING * sum(limits.values()))
+            is_over, _, _ = select.select([reader], [], [], most)
             said = os.read(reader, 4096).decode() if is_over else "took too long"
         finally:  # also if the judge is stopped
             os.close(reader)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from mutants import recorded as recorded_by_us
 from mutants.mutation import Mutation
 from mutants.reach import Reach
 from mutants.results import Result, append, load, report
@@ -44,6 +47,24 @@ def test_tests_of_files_that_changed_are_left_out(tmp_path: Path) -> None:
     reach = Reach()
     reach.add(tmp_path / "0.npz", {"tests/test_y.py"})
     assert reach.tests_of(PATH, 5) == set(TESTS[2:])
+
+
+@pytest.mark.parametrize(
+    ("ended", "is_kept"), [(0, True), (1, True), (5, True), (2, False), (-2, False), (-9, False)]
+)
+def test_a_record_that_was_stopped_is_made_again(
+    tmp_path: Path, monkeypatch, ended: int, is_kept: bool
+) -> None:
+    """It may have been written, but not with all tests."""
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        Path(command[command.index("--reach") + 1]).touch()
+        return subprocess.CompletedProcess(command, ended)
+
+    monkeypatch.setattr(recorded_by_us, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(recorded_by_us.subprocess, "run", run)
+    recorded_by_us._record_portion(3, ["tests/mutants/test_reach.py"])
+    assert [each.name for each in recorded_by_us._records()] == (["3.npz"] if is_kept else [])
 
 
 def test_results_are_kept_and_reported(tmp_path: Path) -> None:
