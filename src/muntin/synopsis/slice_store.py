@@ -243,13 +243,11 @@ class SliceStore(Sequence):
         self._slices.extend({"start": layout.start, "cell": first_cell})
 
     def _identities(self) -> dict[str, object]:
-        return {
-            name: value
-            for need, names in self._names.items()
-            for name, (_, value) in zip(
-                names, COMPONENTS[need.component].identity(dtype_of(need)), strict=True
-            )
-        }
+        identities: dict[str, object] = {}
+        for need, names in self._names.items():
+            values = (value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
+            identities |= dict(zip(names, values, strict=True))
+        return identities
 
     def by_key(
         self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int
@@ -300,8 +298,7 @@ class SliceStore(Sequence):
 
     def slice_bounds(self) -> tuple[Ints, Ints]:
         """Where all slices begin and end."""
-        start = self._slices["start"]
-        return start, self.grid.end_of(start)
+        return self.edges(0, len(self))
 
     def hand_over(self, slices: int) -> None:
         """Give up the oldest slices, which another store has taken over."""
