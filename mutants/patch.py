@@ -14,6 +14,7 @@ from typing import Any
 
 from numba.core.caching import NullCache
 from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from mutants.mutation import Mutation
 from mutants.project import PROJECT, read
@@ -41,6 +42,8 @@ class Patcher:
         concerned = [each for each in self._functions if _identity(each.__code__) in new]
         for function in concerned:
             function.__code__ = new[_identity(function.__code__)]
+        if kernels:
+            _forget_overloads()
         for kernel in kernels:
             kernel._make_finalizer()()
             kernel._reset_overloads()
@@ -53,17 +56,32 @@ class Patcher:
             return []
         around = {_identity(code) for code in _codes_around(mutation)}
         concerned = {id(each) for each in self._kernels if _identity(each.py_func.__code__) in around}
-        if (
-            not concerned
-        ):  # a function that Numba puts in place of another (`overload`): by whom is not to be seen
+        if not any(_is_named(each) for each in self._kernels if id(each) in concerned):
+            # A function that Numba puts in place of another (`overload`). No kernel names the function, though Numba
+            # may have compiled it already.
             users = _users_of(mutation.path)
-            concerned = {id(each) for each in self._kernels if each.py_func.__module__ in users}
+            concerned |= {id(each) for each in self._kernels if each.py_func.__module__ in users}
         called = {id(kernel): {id(each) for each in _called_by(kernel)} for kernel in self._kernels}
         size = -1
         while concerned and size != len(concerned):
             size = len(concerned)
             concerned |= {caller for caller, callees in called.items() if callees & concerned}
         return [kernel for kernel in self._kernels if id(kernel) in concerned]
+
+
+def _is_named(kernel: Any) -> bool:
+    """Whether a kernel is what its module has under its name: others are Numba's own."""
+    module = sys.modules.get(kernel.py_func.__module__)
+    return module is not None and vars(module).get(kernel.py_func.__name__) is kernel
+
+
+def _forget_overloads() -> None:
+    """Numba keeps what it has chosen and compiled for each `overload`, apart from kernels."""
+    for template in _OverloadFunctionTemplate.__subclasses__():
+        if (template._overload_func.__module__ or "").startswith("muntin."):
+            template._impl_cache.clear()
+            template._compiled_overloads.clear()
+            template._inline_overloads.clear()
 
 
 def _users_of(path: str) -> set[str]:

@@ -68,6 +68,6 @@ def test_two_columns():
 
 
 def test_a_value_of_another_type_is_refused_by_the_columns_name():
-    with pytest.raises(ArchiveError, match=r"'k' is int64: it is never 'x'"):
+    with pytest.raises(ArchiveError, match=r"'x' .*'k'"):
         sought("x", pa.field("k", pa.int64()))
     assert sought(None, pa.field("k", pa.int64())) is None
