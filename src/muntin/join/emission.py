@@ -74,6 +74,7 @@ def emit(group: JoinGroup, until: int | None, rows: int = DEFAULT_ROWS) -> Answe
             complaints.append(f"query '{name}' has lost {lost[name]:,} windows that closed {_LOST}")
     dues = _cut(group, dues, rows)
     for name, due in dues.items():
+        registration = group.registrations[name]
         if due.first <= due.last:
             table, left_out[name], _ = _answers(group, registration, due)
             if table.num_rows:
