@@ -18,7 +18,8 @@ CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
 # caches that may grow, each with the constant that bounds it
 BOUNDED = {
     "muntin.plan.rules._BY_TRAITS": "muntin.plan.rules._MOST_TRAITS",
-    "muntin.sql.statement._TEMPLATES._by_shape": "muntin.sql.templates._MOST",
+    "muntin.sql.statement._TEMPLATES._by_values": "muntin.sql.templates._MOST",
+    "muntin.sql.statement._TEMPLATES._pinned": "muntin.sql.templates._MOST",
     "muntin.spark.pack._MAKERS": "muntin.spark.pack._MOST_MAKERS",
     "muntin.spark.shard_cache.CACHE._copies": "muntin.spark.shard_cache._MOST",
     "muntin.spark.operator._PARSED": "muntin.spark.shard_cache._MOST",  # gone with the shards that own them

@@ -179,5 +179,5 @@ def test_blocks_are_read_when_they_are_needed(tmp_path, small_blocks):
 def test_what_is_sought_fits_the_column():
     assert sought("2020-01-01", pa.field("k", pa.string())) == "2020-01-01"
     assert sought(datetime.datetime(1970, 1, 1, 0, 0, 1), pa.field("k", pa.timestamp("us"))) == 1_000_000
-    with pytest.raises(Exception, match="'k' is int16: it is never 70000"):
+    with pytest.raises(Exception, match="70000 is not a value of key 'k'"):
         sought(70_000, pa.field("k", pa.int16()))

@@ -184,6 +184,8 @@ def test_every_statement(tmp_path: Path) -> None:
     for form in (*forms[:3], *forms[3:]):
         text = (
             form.replace("[DELAY duration]", "DELAY 5 SECONDS")
+            .replace("[AHEAD duration]", "AHEAD 1 HOUR")
+            .replace("'instant'", "'2024-01-01'")
             .replace("(column TYPE, …) TIMESTAMP BY column", "(ts TIMESTAMP, k VARCHAR) TIMESTAMP BY ts")
             .replace("SELECT …", "SELECT COUNT(*) FROM name [ROWS 5]")
             .replace("'path'", f"'{tmp_path / 'history.csv'}'")
@@ -193,6 +195,8 @@ def test_every_statement(tmp_path: Path) -> None:
         if text.startswith("EXPLAIN") and "name" not in engine.queries:
             engine.execute("CREATE STREAM name (ts TIMESTAMP, k VARCHAR) TIMESTAMP BY ts")
             engine.execute("REGISTER QUERY name AS SELECT COUNT(*) FROM name [ROWS 5]")
+        if text.startswith("REWIND"):
+            engine.push("name", {"ts": [datetime(2024, 1, 2)], "k": ["a"]})
         engine.execute(text)
         ran.append(text)
     assert len(ran) >= 8

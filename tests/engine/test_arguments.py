@@ -55,9 +55,15 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.lookup_many names": ("names|query", lambda engine, value: engine.lookup_many(value)),
     "Engine.lookup_many at": ("instant|years", lambda engine, value: engine.lookup_many(["q"], at=value)),
     "Engine.advance until": ("instant|years", lambda engine, value: engine.advance(value)),
+    "Engine.coverage name": ("name|query", lambda engine, value: engine.coverage(value)),
+    "Engine.rewind stream": ("stream", lambda engine, value: engine.rewind(value, 0)),
+    "Engine.rewind to": ("instant|years|stands at", lambda engine, value: engine.rewind("s", value)),
     "Engine.explain name": ("name|query", lambda engine, value: engine.explain(value)),
     "Engine.checkpoint path": ("path|checkpoint|write|'", lambda engine, value: engine.checkpoint(value)),
     "Engine.restore path": ("path|checkpoint|'", lambda engine, value: Engine.restore(value)),
+    "Engine.restore incomplete_views": (
+        "incomplete_views", lambda engine, value: Engine.restore("state", incomplete_views=value)
+    ),
     "merge_summaries texts": ("texts|summar", lambda engine, value: muntin.merge_summaries(value)),
     "Stream name": ("name", lambda engine, value: Stream(value, SCHEMA, "ts")),
     "Stream schema": ("schema", lambda engine, value: Stream("s", value, "ts")),
@@ -70,7 +76,7 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     **{
         f"Engine.{call} {option}": (option, lambda engine, value, make=make, option=option: make(**{option: value}))
         for call, make in (("__init__", Engine), ("restore", lambda **options: Engine.restore("state", **options)))
-        for option in ("backlog_bytes", "adaptive", "archive", "sketch_bytes")
+        for option in ("backlog_bytes", "adaptive", "archive", "sketch_bytes", "folders", "portion_rows", "clock")
     },
 }  # fmt: skip
 EXEMPT = {"Engine.close", "Engine.check", "Engine.stats", "Engine.queries", "Engine.streams"}  # take nothing

@@ -65,7 +65,7 @@ def test_the_queries_are_those_of_one_statement_after_the_other(seed: int) -> No
         ("CREATE OR REPLACE STREAM s (ts BIGINT) TIMESTAMP BY ts", "only queries are replaced"),
         (f"CREATE OR REPLACE QUERY q AS {TEXTS[0]} BACKFILL 'x'", "takes no BACKFILL"),
         ("CREATE OR REPLACE QUERY q SELECT 1", "expected AS"),
-        ("CREATE OR QUERY q AS SELECT 1", "expected STREAM or MATERIALIZED VIEW after CREATE"),
+        ("CREATE OR QUERY q AS SELECT 1", "write CREATE OR REPLACE QUERY"),
     ],
 )
 def test_what_cannot_be_replaced_is_said(statement: str, reason: str) -> None:

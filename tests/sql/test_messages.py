@@ -117,7 +117,9 @@ def test_overflow_names_the_aggregates(engine: Engine) -> None:
         engine.register(f"SELECT MAX(n) - MIN(n) + 1 AS v FROM s [ROWS {window}]", f"q{number}")
     engine.push("s", {"ts": [0, 1], "k": ["a", "b"], "n": [2**63 - 1, -5], "x": [1.0, 2.0]})
     for number in range(3):
-        with pytest.raises(MuntinError, match=r"^MAX\(n\) - MIN\(n\) \+ 1: an integer exceeds 64 bits"):
+        with pytest.raises(
+            MuntinError, match=r"no answer: MAX\(n\) - MIN\(n\) \+ 1: an integer exceeds 64 bits"
+        ):
             engine.lookup(f"q{number}")
 
 

@@ -209,6 +209,7 @@ class Engine:
 
         For a stream that an event with a wrong time has brought too far. What came since `to` is to be pushed again.
         """
+        text_of("stream", stream)
         instant = to_microseconds(to)
         with self._lock:
             self._catalog.rewind(stream, instant)
@@ -304,7 +305,7 @@ class Engine:
         """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they
         will: what `complete` says, also of a query that has no row to say it."""
         with self._lock:
-            return coverage_of(self._catalog, name)
+            return coverage_of(self._catalog, text_of("name", name))
 
     def explain(self, name: str | None = None) -> str:
         """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
@@ -361,6 +362,7 @@ class Engine:
         refused. With `incomplete_views` the engine goes on all the same, and these views say that they are incomplete
         until their windows are known.
         """
+        switch_of("incomplete_views", incomplete_views)
         description, arrays = read_checkpoint(path_of("path", path))
         engine = cls(
             backlog_bytes=backlog_bytes,

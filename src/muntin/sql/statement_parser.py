@@ -40,7 +40,7 @@ _KINDS = {
     "TABLE": "there are no tables, only streams: write CREATE STREAM name (…) TIMESTAMP BY column",
     "VIEW": "write CREATE MATERIALIZED VIEW name AS SELECT … EVERY 1 MINUTE",
     "QUERY": "write REGISTER QUERY name AS SELECT …",
-    "OR": "OR REPLACE is not supported; drop the old one first",
+    "OR": "only queries are replaced: write CREATE OR REPLACE QUERY name AS SELECT …",
 }
 _CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
