@@ -289,7 +289,7 @@ def test_a_full_disk_leaves_the_view_and_loses_nothing(tmp_path, monkeypatch):
         (VIEW.replace(" v AS", " v KEY (z) AS"), "the view has no column 'z'"),
         (VIEW.replace("2 SECONDS", "0 SECONDS"), "EVERY is a length of time above 0"),
         ("ALTER MATERIALIZED VIEW w INDEX 'rebuild 4x4'", "there is no view 'w'"),
-        ("ALTER STREAM a", "ALTER is not supported; DROP and CREATE STREAM again"),
+        ("ALTER STREAM a", "only a MATERIALIZED VIEW can be altered; DROP STREAM and CREATE STREAM again"),
         ("EXPLAIN VIEW w", "there is no view 'w'"),
     ],
 )  # fmt: skip

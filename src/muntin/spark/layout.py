@@ -72,7 +72,7 @@ class Layout:
         its place."""
         places = self.places.get(name)
         return places is not None and list(places) == schema.names and all(
-            _stored(field.type, self._zone) == self.schema.field(places[field.name]).type for field in schema
+            _stored(field.type, None) == _stored(self.schema.field(places[field.name]).type, None) for field in schema
         )  # fmt: skip
 
     def _places_of(self, name: str, schema: pa.Schema) -> dict[str, str]:
