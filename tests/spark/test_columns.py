@@ -228,13 +228,16 @@ def instants(kind: Any) -> list[Any]:
     return [type(kind)] if isinstance(kind, (T.TimestampType, T.TimestampNTZType)) else []
 
 
-def check_kinds(answers: DataFrame, time: str, until: datetime = datetime(2025, 11, 4)) -> None:
-    """Each column is of the kind of what it was made of, and has the same digits as without zones, in UTC."""
-    of_time = T.TimestampType if time == "ts" else T.TimestampNTZType
+def check_kinds(
+    answers: DataFrame, time: str, until: datetime = datetime(2025, 11, 4), is_folder: bool = False
+) -> None:
+    """Each column is of the kind of what it was made of, and has the same digits as without zones, in UTC. All
+    answers to a folder of files are instants."""
+    of_time = T.TimestampType if time == "ts" or is_folder else T.TimestampNTZType
     for name, wanted in kinds_wanted(time, until).items():
         mine = muntin.spark.answers_of(answers, name)
         for field in mine.schema:
-            is_zoned = field.name in ZONED or (name, field.name) in ZONED
+            is_zoned = is_folder or field.name in ZONED or (name, field.name) in ZONED
             kind = T.TimestampType if is_zoned else T.TimestampNTZType
             assert set(instants(field.dataType)) <= {of_time if field.name.startswith("window_") else kind}, (
                 field
@@ -289,7 +292,7 @@ def test_both_kinds_of_timestamps(spark: SparkSession, tmp_path: Path, elsewhere
     spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
     folder = muntin.spark.EventFolder(spark, str(tmp_path / "in"), is_streaming=False)
     there = muntin.spark.shared_windows(folder, KINDS, stream="t", time="n", flush=True)
-    check_kinds(there.where("window_end <= timestamp_ntz'2025-11-04 00:00:00'"), "n")
+    check_kinds(there.where("window_end <= timestamp'2025-11-03 19:00:00'"), "n", is_folder=True)
     streaming = (
         spark.readStream.schema(df.schema).parquet(str(tmp_path / "in")).withWatermark("ts", "0 seconds")
     )

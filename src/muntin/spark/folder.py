@@ -69,9 +69,9 @@ class EventFolder:
         return Stream(name, pa.schema(fields), find_time(time, schema.names), delay, ahead, left_out)
 
     def zones(self) -> dict[str, str | None]:
-        """The time zone of each column of timestamps: UTC if the files have one, whichever, for instants."""
-        kinds = {field.name: field.type for field in self._columns() if pa.types.is_timestamp(field.type)}
-        return {name: None if kind.tz is None else "UTC" for name, kind in kinds.items()}
+        """The time zone of each column of timestamps. Times without one are taken for UTC, as embedded, so all answers
+        are instants."""
+        return {field.name: "UTC" for field in self._columns() if pa.types.is_timestamp(field.type)}
 
     def _columns(self) -> pa.Schema:
         schema = self.schema
