@@ -26,14 +26,15 @@ class Patcher:
     """All functions and kernels there are, so that those of a mutation are found."""
 
     def __init__(self) -> None:
+        # by type(), since isinstance() asks a dead weak reference for its class, which raises
         within = str(PROJECT / "src")
         everything = gc.get_objects()
         self._functions = [
             each
             for each in everything
-            if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(within)
+            if type(each) is FunctionType and each.__code__.co_filename.startswith(within)
         ]
-        self._kernels: list[Any] = [each for each in everything if isinstance(each, CPUDispatcher)]
+        self._kernels: list[Any] = [each for each in everything if issubclass(type(each), CPUDispatcher)]
 
     def patch(self, mutation: Mutation) -> bool:
         """Have the mutation take effect; False if there is no function that holds it."""

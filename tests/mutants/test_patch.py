@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from weakref import proxy
 
 import numpy as np
 from numba.core.caching import NullCache
@@ -41,6 +42,17 @@ def with_mistake(made: Mutation, ask: Callable[[], object]) -> str:
         said = answer.read()
     os.waitpid(child, 0)
     return said
+
+
+def test_dead_references_are_passed_over() -> None:
+    """Among all objects there may be weak references to what is gone, which answer no question."""
+    gone = Window("rows", 5)
+    dead = [proxy(gone)]
+    del gone
+    assert Patcher().patch(
+        mutation("src/muntin/archive/slots.py", "instant, np.int64) - 1", "instant, np.int64) - 1")
+    )
+    assert len(dead) == 1
 
 
 def test_a_function() -> None:
