@@ -38,7 +38,7 @@ def _write_arrow(table: pa.Table, path: Path) -> None:
 def read_all(folder: Path) -> pa.Table:
     """As a job does: the columns of the first file, then the parts of all, then the events of each part."""
     EventFolder(None, str(folder), timedelta(0)).stream("s", "ts")  # type: ignore[arg-type]
-    batches = [batch for part in parts_of(files_of(str(folder))) for batch in read_part(part, STREAM)]  # type: ignore[arg-type]
+    batches = [batch for part in parts_of(files_of(str(folder)), 0) for batch in read_part(part, STREAM)]  # type: ignore[arg-type]
     return pa.Table.from_batches(batches, STREAM.schema)
 
 
