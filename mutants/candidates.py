@@ -2,7 +2,7 @@
 
 What no test of behaviour could notice is not mutated: texts and messages, annotations, decorators, assertions, and
 functions that describe or check state. Constants of modules are left out as well, since most of them are sizes of
-buffers. `docs/decisions/0025-mutants.md` has the reasons.
+buffers. `docs/decisions/0024-mutants.md` has the reasons.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def _mutable_children(node: ast.AST) -> Iterator[ast.AST]:
         return  # about types
     if isinstance(node, ast.BinOp) and _is_number(node.left) and _is_number(node.right):
         return  # a limit, such as 2**62
-    skipped = {"annotation", "returns", "decorator_list"}
+    # A patch gives a function new code; its defaults were evaluated when its module was imported.
+    skipped = {"annotation", "returns", "decorator_list", "defaults", "kw_defaults"}
     for name, value in ast.iter_fields(node):
         if name not in skipped:
             below = value if isinstance(value, list) else [value]
