@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from muntin.arrays import LONG_AGO
 from muntin.spark.answers import EMITTED_SCHEMA, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
@@ -23,7 +24,6 @@ from muntin.spark.pack import PACKED, pack_events
 from muntin.spark.processor import ShardProcessor
 from muntin.spark.shard_cache import CACHE
 from muntin.stream import Stream
-from muntin.synopsis.contract import LONG_AGO
 
 
 class Shards:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.arrays import LONG_AGO
 from muntin.kernels.collective_index import MOST, TURN
 from muntin.synopsis.collective_index import CollectiveIndex
-from muntin.synopsis.contract import LONG_AGO
 from tests.synopsis.told_totals import ToldTotals, lives
 
 FORMS = ["tree", "dense"]

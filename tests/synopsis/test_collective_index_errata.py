@@ -10,8 +10,8 @@ from math import floor, log2
 import numpy as np
 import pytest
 
+from muntin.arrays import LONG_AGO
 from muntin.synopsis.collective_index import CollectiveIndex
-from muntin.synopsis.contract import LONG_AGO
 from muntin.synopsis.levels import Levels
 from tests.synopsis.told_totals import held
 

@@ -13,8 +13,8 @@ import pytest
 
 from effort import some_of
 from muntin import Engine
+from muntin.arrays import Arrays
 from muntin.synopsis import SYNOPSES
-from muntin.synopsis.contract import Arrays
 
 MERGED = "COUNT(*), COUNT(x), SUM(x), AVG(x), MIN(x), MAX(x), FIRST(x), LAST(x), VAR_POP(x), STDDEV_SAMP(x)"
 VALUES = "QUANTILE(x, 0.3), COUNT(DISTINCT x)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO
 from muntin.described import WHOLE, check_shape
-from muntin.synopsis.contract import LONG_AGO
 from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.window import LONGEST_TIME
 

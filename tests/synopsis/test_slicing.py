@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.synopsis import EventRing
-from muntin.synopsis.contract import Batch
+from muntin.synopsis.batch import Batch
 from muntin.synopsis.fragments import Fragments
 from muntin.synopsis.slicing import Slicing
 from muntin.window import Window

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from muntin.arrays import Ints
 from muntin.kernels.stamp_tree import BUCKET_BITS, END, TOUCHED, VISITS, list_newer, relink
 from muntin.synopsis.collective_index import CollectiveIndex
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.stamp_tree import StampTree, empty_tree
 
 BUCKET = 1 << BUCKET_BITS

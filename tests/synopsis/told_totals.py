@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from muntin.arrays import LONG_AGO
 from muntin.synopsis.collective_index import CollectiveIndex
-from muntin.synopsis.contract import LONG_AGO
 
 Event = tuple[int, int, int]  # key, stamp, amount
 

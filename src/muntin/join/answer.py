@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import to_instants
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.join.fold_pairs import fold_pairs
 from muntin.join.group import JoinGroup
@@ -17,7 +18,6 @@ from muntin.join.registration import JoinRegistration
 from muntin.operator.evaluate import Answered
 from muntin.operator.left_out import NONE, LeftOut, either, evaluate_each
 from muntin.query import Output
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 _LENGTH = "#"  # stands for the columns of pairs of which none is read
 

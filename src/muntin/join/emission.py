@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import to_instants
+from muntin.arrays import LONG_AGO, Ints
 from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
@@ -21,7 +22,6 @@ from muntin.join.ticks import Calls, Slides, Ticks
 from muntin.operator.evaluate import Answered
 from muntin.operator.left_out import LeftOut, tell
 from muntin.operator.portion import DEFAULT_ROWS, Answers, allot
-from muntin.synopsis.contract import LONG_AGO, Ints
 
 _WORDS = pa.array(["leave", "enter"], pa.string())
 _LOST = (

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import PAIR_NUMBER, PAIR_TIME
@@ -23,7 +24,6 @@ from muntin.operator.lookup import answers_at
 from muntin.operator.shard import Shard
 from muntin.plan import request_of
 from muntin.query import Query
-from muntin.synopsis.contract import Bools, Ints
 
 _NAME = "fold"
 

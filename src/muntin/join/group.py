@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.join.registration import JoinRegistration
 from muntin.join.side import ChainedSide, Keyed
 from muntin.join_query import JoinSignature
@@ -18,7 +19,6 @@ from muntin.kernels.match import FRESH, probe
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.operator.clock import Clock
 from muntin.operator.sweep import Sweeper
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 from muntin.synopsis.event_log import EventLog
 from muntin.synopsis.match_store import Matches, MatchStore
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO, Arrays, Ints
 from muntin.coverage import Coverage
 from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
@@ -25,7 +26,6 @@ from muntin.operator.left_out import tell
 from muntin.operator.portion import DEFAULT_ROWS, Answers
 from muntin.operator.prepare import evaluate
 from muntin.stream import Stream
-from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
 from muntin.synopsis.event_log import EventLog
 
 _ANY = ""  # counts the queries that read a stream, whatever they read of it

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.coverage import Coverage
 from muntin.join_query import JoinQuery
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 Both = tuple[int, int]  # of the left side, and of the right one
 

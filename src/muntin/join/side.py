@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.match import first_kept
 from muntin.operator.clock import Clock
 from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 from muntin.synopsis.event_log import EventLog
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from muntin.arrays import Arrays
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, Misshapen, check_shape
 from muntin.join.registration import JoinRegistration
 from muntin.join_query import JoinQuery
-from muntin.synopsis.contract import Arrays
 from muntin.synopsis.saved import Saved
 
 _BOTH = (WHOLE, WHOLE)

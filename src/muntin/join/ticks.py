@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 
 
 @dataclass(frozen=True)

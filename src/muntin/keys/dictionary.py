@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.arrays import Bools, Ints
 from muntin.kernels.word_table import is_run
 from muntin.keys.table_room import read_only
 from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable
 from muntin.keys.words import dtype_of_words, from_words, to_words
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.saved import Saved
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Bools, Ints
 from muntin.keys.dictionary import Dictionary
 from muntin.keys.table_room import ALL_VALID, renumbered
 from muntin.keys.word_table import WordTable
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.saved import Saved
 
 __all__ = ["Dictionary", "KeyDictionary"]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from muntin.synopsis.contract import Bools, Ints
+from muntin.arrays import Bools, Ints
 
 # Odd multipliers of the hash, drawn anew by each process: nobody can prepare keys that collide. They show
 # in no answer, since ids follow the order of appearance.

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.arrays import Bools, Ints
 from muntin.kernels.text_table import compact_texts, encode_texts, find_text, find_texts, words_of
 from muntin.kernels.word_table import fill_hashed
 from muntin.keys.table_room import (
@@ -27,7 +28,6 @@ from muntin.keys.table_room import (
     renumbered,
     room_in,
 )
-from muntin.synopsis.contract import Bools, Ints
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from muntin.arrays import Bools, Ints
 from muntin.kernels.word_table import (
     bounds_of,
     encode_direct,
@@ -29,7 +30,6 @@ from muntin.keys.table_room import (
     renumbered,
     room_in,
 )
-from muntin.synopsis.contract import Bools, Ints
 
 _NARROW = 2**20  # a span this small is always addressed directly: 4 MB at most
 _SPARSE = 4  # and so is one of up to this many times the ids

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.arrays import Bools, Ints
 from muntin.keys.table_room import ALL_VALID
-from muntin.synopsis.contract import Bools, Ints
 
 
 def dtype_of_words(kind: pa.DataType) -> np.dtype[Any] | None:

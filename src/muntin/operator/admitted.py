@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 
 
 class Admitted(NamedTuple):

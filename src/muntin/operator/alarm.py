@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO
 from muntin.operator.clock import Clock
-from muntin.synopsis.contract import LONG_AGO
 
 _MANY = 100  # events that are judged together, from one batch or from several
 _NEARLY_ALL = 0.9

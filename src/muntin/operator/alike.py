@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO, Ints
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.operator.evaluate import Rows, Slots, answers_by_band, answers_by_slots
@@ -21,7 +22,7 @@ from muntin.operator.ranked import FEW
 from muntin.operator.reading import Reading, reading_of
 from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
-from muntin.synopsis.contract import LONG_AGO, Found, Ints
+from muntin.synopsis.found import Found
 
 _SLOTS = 1 << 21  # of several windows that are answered in one pass: bounds memory
 

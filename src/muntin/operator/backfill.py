@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO, Ints
 from muntin.errors import MuntinError
 from muntin.operator.prepare import prepare
 from muntin.operator.registration import History
@@ -24,7 +25,6 @@ from muntin.operator.shard import Shard
 from muntin.operator.source import to_record_batch, to_times
 from muntin.plan import Request
 from muntin.synopsis import StairStore
-from muntin.synopsis.contract import LONG_AGO, Ints
 
 _ANY_DELAY = 2**61  # no event of a history is late
 

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from muntin.aggregate import Partial
 from muntin.answer import is_plain, to_instants
+from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError
 from muntin.operator.point import PointCall, PointReader, reader_of
 from muntin.operator.reading import call_of
 from muntin.operator.shard import Shard
-from muntin.synopsis.contract import Bools, Ints, Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.track import Asked
 from muntin.window import Window
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from muntin.arrays import LONG_AGO
 from muntin.operator.reading import Reading
 from muntin.operator.shard import Shard
-from muntin.synopsis.contract import LONG_AGO
 from muntin.synopsis.finders import FEW, KeyBand
 from muntin.synopsis.key_finder import Candidates
 

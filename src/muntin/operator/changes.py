@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.operator.left_out import LeftOut
 from muntin.operator.lookup import answers_at, qualifying
 from muntin.operator.reading import reading_of
 from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
-from muntin.synopsis.contract import Ints
 
 
 class Changes(NamedTuple):

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.described import COUNT, WHOLE, Absent, Between, Maybe
 from muntin.kernels.times import ADMITTED, AHEAD, LATE, ascends, judge_times, mark_late, scan_times
 from muntin.operator.instant import FIRST, LAST
-from muntin.synopsis.contract import LONG_AGO, Bools, Ints
 
 _INSTANT = Between(FIRST, LAST)
 

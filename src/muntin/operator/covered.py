@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO
 from muntin.coverage import Coverage
 from muntin.operator.evaluate import is_covered
 from muntin.operator.reading import Reading, reading_of
 from muntin.operator.shard import Shard
-from muntin.synopsis.contract import LONG_AGO
 
 
 def coverage_of(shard: Shard, name: str) -> Coverage:

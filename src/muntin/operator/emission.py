@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.errors import MuntinError
 from muntin.operator.alike import answers_of_alike
 from muntin.operator.candidates import candidates
@@ -29,7 +30,7 @@ from muntin.operator.shard import Shard
 from muntin.operator.silence import Silence, Spans
 from muntin.operator.stretch import Stretch
 from muntin.operator.timed import timed
-from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.found import Found
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.moves import CountsEvents
 from muntin.window import Window

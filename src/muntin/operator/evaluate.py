@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregate.approximate import ItemAggregate
 from muntin.answer import to_arrow, to_instants
+from muntin.arrays import Bools, Ints
 from muntin.band import Band
 from muntin.errors import NoValue
 from muntin.expression import Expression
@@ -22,7 +23,7 @@ from muntin.operator.items import lower_items
 from muntin.operator.left_out import NONE, LeftOut, Values, either, evaluate_each, explained, no_sum
 from muntin.operator.ranked import Ranked, plain_numbers
 from muntin.operator.reading import CallReading, Place, Reading
-from muntin.synopsis.contract import Bools, Found, Ints
+from muntin.synopsis.found import Found
 
 _NO_SLOTS = np.zeros(0, np.int64)
 # a look-up of a window in a group, at the instants (or counts) at hand

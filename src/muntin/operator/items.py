@@ -10,11 +10,12 @@ import pyarrow as pa
 from muntin.aggregate.approximate import ApproxCount, ApproxCountSummary, Counts
 from muntin.aggregate.contract import is_text
 from muntin.answer import to_arrow
+from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary
 from muntin.operator.reading import CallReading
-from muntin.synopsis.contract import Ints, storage
 from muntin.synopsis.item_code import item_codes, item_values
+from muntin.synopsis.need import storage
 from muntin.synopsis.sketch import CountSummary, ItemSummary
 
 

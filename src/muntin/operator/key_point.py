@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from muntin.aggregate.contract import Partial
 from muntin.answer import is_plain
+from muntin.arrays import Ints
 from muntin.band import Band, sort_key
 from muntin.kernels.combine import combine_plain
 from muntin.kernels.slices import FOLLOWS
 from muntin.operator.reading import CallReading, Part, Reading, reading_of
 from muntin.operator.shard import Shard
 from muntin.synopsis import Slices, SliceStore, Stairs
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.slices import identity_of
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again

@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Bools
 from muntin.errors import NoValue
 from muntin.expression import Expression
 from muntin.query import Call
-from muntin.synopsis.contract import Bools
 
 _CALL = re.compile(r"\$(\d+)")
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.band import Band
 from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
@@ -22,7 +23,7 @@ from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
 from muntin.operator.timed import timed, timed_single
 from muntin.query import Query
-from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.found import Found
 from muntin.synopsis.key_finder import Candidates
 
 

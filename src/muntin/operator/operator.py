@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.sum import TOO_LARGE
+from muntin.arrays import Arrays
 from muntin.coverage import Coverage
 from muntin.errors import MuntinError
 from muntin.operator import snapshot
@@ -28,7 +29,6 @@ from muntin.operator.timed import timed_many
 from muntin.plan import Request, request_of
 from muntin.query import Query
 from muntin.stream import Stream
-from muntin.synopsis.contract import Arrays
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 
 _BUNDLES = 16  # lists of names that lookup_many has prepared

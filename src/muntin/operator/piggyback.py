@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.synopsis import Synopsis
-from muntin.synopsis.contract import Found, Ints
+from muntin.synopsis.found import Found
 from muntin.synopsis.synopsis import Asked
 from muntin.window import Window
 

@@ -19,8 +19,8 @@ from muntin.operator.shard import Shard
 from muntin.operator.single_row import SingleRow
 from muntin.plan.manager import Placed
 from muntin.synopsis import RunSynopsis
-from muntin.synopsis.contract import Need
 from muntin.synopsis.located import Located
+from muntin.synopsis.need import Need
 from muntin.synopsis.sequence import Sequence as Elements
 from muntin.synopsis.track import Track
 from muntin.window import Window

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import is_text
+from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
-from muntin.synopsis.contract import Batch, Bools, Column, Ints, storage
+from muntin.synopsis.batch import Batch, Column
+from muntin.synopsis.need import storage
 
 _GREATEST = 2**63 - 1
 

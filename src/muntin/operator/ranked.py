@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.arrays import Bools, Ints
 from muntin.band import GREATEST, Band, sort_keys
-from muntin.synopsis.contract import Bools, Ints
 
 FEW = 4  # bands that are compared with every answer before these are sorted
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.aggregate.approximate import APPROXIMATE_NAMES
+from muntin.arrays import Ints
 from muntin.query import Query
-from muntin.synopsis.contract import Ints
 
 _NOBODY = np.zeros(0, np.int64)
 

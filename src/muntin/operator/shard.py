@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.operator.adaptation import Adaptation
@@ -40,7 +41,7 @@ from muntin.synopsis import (
     Synopsis,
     build_synopsis,
 )  # fmt: skip
-from muntin.synopsis.contract import LONG_AGO, Ints, Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.synopsis.stair_store import Reader
 

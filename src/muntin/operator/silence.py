@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.operator.shard import Shard
 from muntin.plan.manager import Placed
 from muntin.query import Query
-from muntin.synopsis.contract import Ints
 from muntin.window import Window
 
 # so many instants are tested one by one, whatever is stored: a ring of millions need not be read for one instant

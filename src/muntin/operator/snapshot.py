@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.operator.clock import CLOCK
 from muntin.operator.registration import History, Registration
@@ -13,7 +14,6 @@ from muntin.operator.shard import Shard
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
-from muntin.synopsis.contract import LONG_AGO
 from muntin.synopsis.saved import Saved
 
 _SHAPE = {

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from muntin.arrays import Ints
 from muntin.operator.piggyback import alight, board
 from muntin.operator.reading import Place, Reading
 from muntin.operator.shard import Shard
 from muntin.operator.timed import timed, timed_together
-from muntin.synopsis.contract import Found, Ints, Need
+from muntin.synopsis.found import Found
+from muntin.synopsis.need import Need
 from muntin.synopsis.synopsis import Asked
 from muntin.window import Window
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from muntin.synopsis.contract import Bools, Ints
+from muntin.arrays import Bools, Ints
 
 _FEW = 4096  # ids that are not worth a sweep
 _GROWTH = 2  # a dictionary is looked at again when it has grown by this factor

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.operator.registration import Registration
 from muntin.operator.sweep import Sweeper
 from muntin.plan.demand import Demand
 from muntin.synopsis import Synopsis
-from muntin.synopsis.contract import Bools, Ints
 
 if TYPE_CHECKING:
     from muntin.operator.shard import Shard

@@ -13,7 +13,7 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression, both
 from muntin.query import Call, Input, Query
 from muntin.stream import Stream
-from muntin.synopsis.contract import Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
 from muntin.window import Window
 

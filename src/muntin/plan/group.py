@@ -10,7 +10,7 @@ from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
 from muntin.synopsis import RangeTree
 from muntin.synopsis.bands import place_of
-from muntin.synopsis.contract import Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import columns_of
 

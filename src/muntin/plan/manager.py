@@ -24,8 +24,8 @@ from muntin.plan.store import StoreId, ring_of
 from muntin.plan.store_needs import StoreNeeds
 from muntin.query import Query
 from muntin.synopsis import READ_EVENTS, Slices, Stairs
-from muntin.synopsis.contract import Need
 from muntin.synopsis.grid import window_step
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs, shape_of
 from muntin.synopsis.stair_levels import granules, levels_for
 

@@ -14,8 +14,8 @@ from muntin.plan.demand import Demand
 from muntin.plan.sketch_window import why_not_sketch
 from muntin.plan.threshold import INDEXES
 from muntin.synopsis import SYNOPSES, RangeTree, RInt
-from muntin.synopsis.contract import Need, dtype_of
 from muntin.synopsis.grid import window_step
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
 from muntin.window import Window
 

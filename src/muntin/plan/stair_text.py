@@ -8,7 +8,7 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.plan.group import WindowGroup
 from muntin.plan.stair_choice import longest_of
 from muntin.plan.wording import size
-from muntin.synopsis.contract import dtype_of
+from muntin.synopsis.need import dtype_of
 from muntin.synopsis.stair_levels import granules, granules_on_one_grid, levels_for
 from muntin.window import span
 

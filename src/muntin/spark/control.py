@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.operator.instant import to_microseconds
 from muntin.plan import request_of
@@ -23,7 +24,6 @@ from muntin.spark.job import Job, key_text
 from muntin.spark.pack import packed_rows
 from muntin.spark.queries import over_one_stream
 from muntin.sql import DropQuery, RegisterQuery, RewindStream, parse_statements
-from muntin.synopsis.contract import LONG_AGO
 
 Step = list[str]  # ["drop", name], ["register", name, text] or ["rewind", instant]: as it is logged
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.operator.packed import pack
-from muntin.synopsis.contract import Ints
 
 
 class CountedSlices:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.spark.key_hash import shard_of_keys
-from muntin.synopsis.contract import Ints
 
 
 class EventSorter:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.kernels.times import ascends
 from muntin.keys.key_dictionary import KeyDictionary
@@ -24,7 +25,7 @@ from muntin.spark.key_hash import shard_of_keys
 from muntin.spark.queries import read_query
 from muntin.stream import Stream
 from muntin.synopsis import SliceStore
-from muntin.synopsis.contract import Ints, Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.ring import columns_of
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.kernels.shard_of import mix_texts, mix_words
 from muntin.keys.table_room import ALL_VALID
 from muntin.keys.words import dtype_of_words, to_words
-from muntin.synopsis.contract import Ints
 
 
 def shard_of_keys(columns: Sequence[pa.Array], shards: int) -> Ints:

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.errors import CheckpointError
 from muntin.operator.absorb import Counted, absorb
 from muntin.operator.flush import flush
@@ -27,7 +28,6 @@ from muntin.spark.job import NO_LIMIT, Job, Route
 from muntin.spark.queries import read_query
 from muntin.synopsis import SliceStore, StairStore
 from muntin.synopsis.cells import Cells
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.sequence import Sequence
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once

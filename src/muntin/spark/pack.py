@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO
 from muntin.operator.source import to_record_batch, to_times
 from muntin.spark.counted import CountedSlices
 from muntin.spark.events import EventSorter
 from muntin.spark.fold import Folder, FoldPlan
 from muntin.spark.job import Job, Route, key_query
 from muntin.spark.queries import read_query
-from muntin.synopsis.contract import LONG_AGO
 
 PACKED = pa.schema(
     [

@@ -7,13 +7,15 @@ from muntin.aggregate.component import COMPONENTS, HOLISTIC
 from muntin.expression import Expression
 from muntin.synopsis.b_int import BInt
 from muntin.synopsis.bands import place_of
-from muntin.synopsis.contract import Batch, Column, Found, Need
+from muntin.synopsis.batch import Batch, Column
 from muntin.synopsis.distinct import DistinctCounter
+from muntin.synopsis.found import Found
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.l_int import LInt
 from muntin.synopsis.materialize_all import MaterializeAll
 from muntin.synopsis.materialize_none import MaterializeNone
 from muntin.synopsis.monotone_deque import MonotoneDeque
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.paired_windows import PairedWindows
 from muntin.synopsis.panes import Panes

@@ -31,9 +31,9 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels import b_int as kernels
 from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind, not_remembered
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.band import Band
 from muntin.expression import Expression
-from muntin.synopsis.contract import Ints, Need
+from muntin.synopsis.need import Need
 
 BandPlace = tuple[Expression, Expression | None]
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.kernels.slices import assign_cells
-from muntin.synopsis.contract import Ints
 
 
 class Layout(NamedTuple):

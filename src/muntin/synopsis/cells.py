@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import Batch, Ints, Need
+from muntin.synopsis.batch import Batch
+from muntin.synopsis.need import Need
 
 
 class Cells(Batch):

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.kernels.slices import link_cells, unlink_cells
-from muntin.synopsis.contract import Ints
 
 NONE = -1
 

@@ -36,9 +36,9 @@ from typing import Literal
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.kernels.collective_index import MOST, add_events, bound_totals, first_refused, scan_level
 from muntin.kernels.stamp_tree import END, LIVE, NONE, STEPS, VISITS
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.levels import Levels
 from muntin.synopsis.stamp_tree import StampTree, Tree
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from muntin.arrays import Arrays, Bools
 from muntin.kernels.columns import find_run
-from muntin.synopsis.contract import Arrays, Bools
 
 _SMALLEST = 128
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
+from muntin.arrays import Bools, Ints
 from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.kernels.distinct import (
     append_codes,
@@ -40,7 +41,6 @@ from muntin.kernels.distinct import (
     rewind_codes,
 )
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.item_code import item_codes
 from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals, SortedRuns

@@ -33,10 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from muntin.arrays import Ints
 from muntin.kernels import dyadic as kernels
 from muntin.kernels import treap
 from muntin.kernels.blocks import NONE
-from muntin.synopsis.contract import Ints
 
 _SMALLEST = 64  # positions
 _SMALLEST_POOL = 1024  # pairs

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.saved import Saved
 
 _CHUNK = 1 << 17  # events of a chunk that is merged no more

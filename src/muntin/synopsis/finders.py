@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
+from muntin.arrays import Ints
 from muntin.band import GREATEST
 from muntin.expression import Expression
-from muntin.synopsis.contract import Ints, Need
 from muntin.synopsis.key_finder import PARTS, Candidates, KeyFinder, unit_for, why_not_indexed
 from muntin.synopsis.levels import parts_for
+from muntin.synopsis.need import Need
 from muntin.synopsis.sequence import Sequence
 
 FEW = 5_000  # keys that are always visited: no index could be faster

@@ -8,10 +8,12 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, read_only
 from muntin.aggregate.contract import Array, Partial
+from muntin.arrays import Bools, Ints
 from muntin.kernels.fold_cells import count_cells, fold_floats, fold_ints
 from muntin.query import Input
+from muntin.synopsis.batch import Batch
 from muntin.synopsis.cells import Cells
-from muntin.synopsis.contract import Batch, Bools, Ints, Need
+from muntin.synopsis.need import Need
 
 _TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
 _EVERY_EVENT = Input(None)

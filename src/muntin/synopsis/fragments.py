@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 
-from muntin.synopsis.contract import Found, Ints, Need
+from muntin.arrays import Ints
+from muntin.synopsis.found import Found
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.rescan import RingSynopsis
 from muntin.synopsis.saved import Saved

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
+from muntin.arrays import LONG_AGO, Arrays, Ints
 from muntin.synopsis.saved import Saved
 from muntin.window import Window
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from muntin.arrays import Bools, Ints
 from muntin.kernels import indexed_staircase as kernels
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.dyadic import DyadicIndex
 from muntin.synopsis.staircase import Staircases
 

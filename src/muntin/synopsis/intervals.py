@@ -14,7 +14,7 @@ import numpy as np
 
 from muntin.aggregate.component import Component
 from muntin.aggregate.contract import Partial
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 
 
 class Intervals(ABC):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.aggregate.contract import Array
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 
 
 def item_codes(value: Array) -> Ints:

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.aggregate.contract import Array
+from muntin.arrays import Ints
 from muntin.band import GREATEST, LEAST, sort_value
 from muntin.expression import Expression
 from muntin.synopsis.collective_index import CollectiveIndex
-from muntin.synopsis.contract import Ints, Need, dtype_of
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.sequence import Sequence
 from muntin.synopsis.staircase_index import StaircaseIndex
 

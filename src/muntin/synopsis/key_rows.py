@@ -20,9 +20,10 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels.combine import cells_of
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
-from muntin.synopsis.contract import Ints, Need, dtype_of
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.slice_store import SliceStore
 
 _NO_ROWS = np.zeros(1, np.int64)

@@ -43,10 +43,10 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels import l_int as kernels
 from muntin.kernels.combine import SMALLEST, cells_of, move, ring_capacity
 from muntin.kernels.l_int import BASE, CAPACITY, DEPTH, HORIZON, KEPT, LONGEST, ORIGIN, WIDTH
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind, not_remembered
 

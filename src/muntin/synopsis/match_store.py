@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import Arrays, Ints
 from muntin.kernels.match import choose_changing, choose_matches, first_later, merge_runs, sort_matches
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Arrays, Ints
 from muntin.synopsis.event_log import EventLog
 from muntin.synopsis.saved import COUNTS, Saved
 

@@ -28,9 +28,9 @@ import numpy as np
 
 from muntin.aggregate.component import Component
 from muntin.aggregate.contract import Array, Partial
+from muntin.arrays import Ints
 from muntin.kernels.materialize_all import advance_extremes, advance_totals
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind, known_runs
 

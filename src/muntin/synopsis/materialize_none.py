@@ -23,10 +23,10 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels.combine import cells_of
 from muntin.kernels.materialize_none import scan_runs
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind, known_runs
 

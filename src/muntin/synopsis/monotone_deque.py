@@ -27,9 +27,9 @@ import numpy as np
 
 from muntin.aggregate.component import Component
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels import monotone_deque as kernels
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from muntin.synopsis.contract import Found, Ints, Need
+from muntin.arrays import Ints
+from muntin.synopsis.found import Found
+from muntin.synopsis.need import Need
 from muntin.window import Window
 
 

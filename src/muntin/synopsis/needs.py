@@ -10,9 +10,9 @@ from math import gcd
 
 from muntin.counting import count
 from muntin.synopsis.bands import BandPlace, band_of, place_of
-from muntin.synopsis.contract import Need
 from muntin.synopsis.greatest import Greatest
 from muntin.synopsis.grid import window_step
+from muntin.synopsis.need import Need
 from muntin.window import Unit, Window
 
 # What moves alike over edges alike: slide, and step of the coarsest grid with all edges, of a time window

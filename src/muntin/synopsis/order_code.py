@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 
 Kind = Literal["max", "min"]
 _LEAST, _GREATEST = -(2**63), 2**63 - 1

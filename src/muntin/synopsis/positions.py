@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Partial
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 from muntin.synopsis.intervals import Intervals
 
 

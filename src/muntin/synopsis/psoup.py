@@ -34,6 +34,7 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
 from muntin.kernels.psoup import (
     COLUMNS,
@@ -52,7 +53,6 @@ from muntin.kernels.psoup import (
     free_all,
     query_runs,
 )
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind, known_runs
 

@@ -29,8 +29,8 @@ import numpy as np
 
 from muntin.aggregate.contract import Array
 from muntin.aggregate.holistic import RankRule, as_written, ranks_of
+from muntin.arrays import Bools, Ints
 from muntin.kernels.quantile_tree import select_ranks
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals, SortedRuns
 

@@ -36,9 +36,9 @@ import numpy.typing as npt
 
 from muntin.aggregate.component import Component
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.kernels import r_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.remembered import check_rewind, not_remembered
 

@@ -7,11 +7,12 @@ from collections.abc import Collection, Hashable, Sequence
 import numpy as np
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.band import sort_keys
 from muntin.expression import Expression
 from muntin.query import Input
 from muntin.synopsis.bands import band_of, ends_of, place_of
-from muntin.synopsis.contract import Ints, Need, dtype_of
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.range_tree import RangeTree
 from muntin.synopsis.ring import EventRing

@@ -35,10 +35,10 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Array, Partial
+from muntin.arrays import Bools, Ints
 from muntin.kernels import range_tree as kernels
 from muntin.kernels.combine import cells_of, ring_capacity
 from muntin.kernels.range_tree import BLOCK_BITS, LEAF, LEAF_BITS
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.remembered import check_rewind, known_runs
 from muntin.synopsis.sorted_runs import Ordinals
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 
 
 def known_runs(first: int, end: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:

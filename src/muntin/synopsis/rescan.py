@@ -24,10 +24,12 @@ import numpy as np
 from muntin.aggregate.component import COMPONENTS, HOLISTIC
 from muntin.aggregate.contract import Array, Partial, is_text
 from muntin.aggregate.holistic import count_distinct, pick_quantile
+from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import Bools, Found, Ints, Need
 from muntin.synopsis.finders import Finders, KeyBand, Wanted
+from muntin.synopsis.found import Found
 from muntin.synopsis.key_finder import Candidates
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing, columns_of, key_column
 from muntin.synopsis.synopsis import Synopsis, TextOrder

@@ -21,10 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.found import Found
 from muntin.synopsis.located import Located
 from muntin.synopsis.moves import Moves
+from muntin.synopsis.need import Need
 from muntin.synopsis.rescan import RingSynopsis
 from muntin.synopsis.ring import EventRing, key_column
 from muntin.synopsis.saved import COUNTS, Saved

@@ -13,10 +13,12 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Array, Partial
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.query import Input
+from muntin.synopsis.batch import Batch
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, storage
+from muntin.synopsis.need import Need, storage
 from muntin.synopsis.saved import COUNTS, INSTANTS, Saved
 from muntin.synopsis.sequence import Sequence
 from muntin.window import Window

@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 import numpy as np
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need
+from muntin.synopsis.found import Found
 from muntin.synopsis.located import Located
 from muntin.synopsis.moves import Moves
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.saved import Saved

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from muntin.arrays import Arrays, Ints
 from muntin.expression import Expression
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Arrays, Ints, Need
 from muntin.synopsis.grid import Grid
+from muntin.synopsis.need import Need
 from muntin.synopsis.saved import Saved
 
 

@@ -10,9 +10,11 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need
+from muntin.synopsis.batch import Batch
 from muntin.synopsis.located import Located
+from muntin.synopsis.need import Need
 from muntin.synopsis.saved import Saved
 from muntin.window import Window
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 from muntin.synopsis.grid import Grid
 
 

@@ -21,15 +21,17 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.combine import cells_of
 from muntin.kernels.slices import append_cells
+from muntin.synopsis.batch import Batch
 from muntin.synopsis.cell_layout import lay_out
 from muntin.synopsis.chains import Chains
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need, dtype_of
 from muntin.synopsis.folding import fold_cells, fold_runs
 from muntin.synopsis.grid import Grid
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.saved import COUNTS, INSTANTS, Saved
 from muntin.synopsis.saved_slices import saved_cells, saved_slices
 from muntin.synopsis.sequence import Sequence

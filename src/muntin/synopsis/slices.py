@@ -25,13 +25,15 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
-from muntin.synopsis.contract import LONG_AGO, Found, Ints, Need, dtype_of
 from muntin.synopsis.finders import Finders, KeyBand, Wanted
+from muntin.synopsis.found import Found
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.key_rows import KeyRows
 from muntin.synopsis.located import Located
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.slice_store import SliceStore
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder

@@ -14,10 +14,11 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.kernels.slicing import cut_events
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Ints, Need, dtype_of
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.remembered import check_rewind
 from muntin.synopsis.ring import EventRing
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
+from muntin.arrays import Arrays, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
-from muntin.synopsis.contract import Arrays, Ints, Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.saved import Saved
 from muntin.synopsis.saved_slices import saved_ends, saved_slices
 from muntin.synopsis.slice_store import SliceStore

@@ -21,10 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Batch, Bools, Ints, Need
+from muntin.synopsis.batch import Batch
 from muntin.synopsis.grid import window_step
 from muntin.synopsis.key_rows import KeyRows
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Shape
 from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sequence import Sequence

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from muntin.arrays import Bools, Ints
 from muntin.kernels import staircase as kernels
 from muntin.kernels.blocks import NONE, TAKEN, check_blocks, no_blocks
-from muntin.synopsis.contract import Bools, Ints
 
 _SMALLEST = 1024
 _LARGEST_BLOCK = 31

@@ -36,7 +36,7 @@ from typing import Any, Literal
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.synopsis.contract import Bools, Ints
+from muntin.arrays import Bools, Ints
 from muntin.synopsis.indexed_staircase import IndexedStaircases
 from muntin.synopsis.order_code import Kind, OrderCode
 from muntin.synopsis.staircase import Staircases

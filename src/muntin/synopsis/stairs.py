@@ -24,12 +24,14 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
-from muntin.synopsis.contract import Bools, Found, Ints, Need, dtype_of
 from muntin.synopsis.finders import KeyBand
+from muntin.synopsis.found import Found
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.located import Located
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.stair_store import StairStore
 from muntin.synopsis.synopsis import Asked, Synopsis, TextOrder
 from muntin.window import Window

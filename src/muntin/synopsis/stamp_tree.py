@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from muntin.arrays import Ints
 from muntin.kernels.stamp_tree import (
     BEFORE,
     BUCKET,
@@ -53,7 +54,6 @@ from muntin.kernels.stamp_tree import (
     renumber_slots,
     used_slots,
 )
-from muntin.synopsis.contract import Ints
 
 SMALLEST = 1 << 12  # slots of an empty tree
 Links = npt.NDArray[np.int32]

@@ -11,10 +11,11 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.expression import Expression
-from muntin.synopsis.contract import Ints, Need, dtype_of
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.materialize_none import MaterializeNone
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.sequence import Sequence
 from muntin.synopsis.track import IntervalTrack

@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import FOREVER, LONG_AGO, Arrays, Bools, Found, Ints, Need
 from muntin.synopsis.finders import KeyBand
+from muntin.synopsis.found import Found
 from muntin.synopsis.key_finder import Candidates
 from muntin.synopsis.located import Located
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sequence import Sequence as Elements

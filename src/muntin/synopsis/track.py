@@ -14,13 +14,14 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.query import Input
-from muntin.synopsis.contract import Ints, Need, dtype_of
 from muntin.synopsis.distinct import DistinctCounter
 from muntin.synopsis.intervals import Intervals
 from muntin.synopsis.l_int import LInt
 from muntin.synopsis.materialize_all import MaterializeAll
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.positions import Positions
 from muntin.synopsis.quantile_tree import QuantileTree

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from muntin.arrays import LONG_AGO
 from muntin.operator.clock import Clock
-from muntin.synopsis.contract import LONG_AGO
 
 
 class Promise(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.synopsis.contract import Ints
+from muntin.arrays import Ints
 from muntin.synopsis.event_log import EventLog
 from muntin.synopsis.saved import Saved
 from muntin.window import Window

@@ -20,12 +20,12 @@ from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, Vi
 from muntin.archive.choose import Choice, Load, choose_indexing
 from muntin.archive.directory import NAME as DIRECTORY
 from muntin.archive.invalidations import AT as INVALIDATED_AT
+from muntin.arrays import LONG_AGO
 from muntin.errors import ArchiveError, MuntinError, NameTaken
 from muntin.join.registration import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.operator.clock import Clock
 from muntin.query import CHANGE
-from muntin.synopsis.contract import LONG_AGO
 from muntin.view.coverage import Coverage, Promise
 from muntin.view.operator import ViewOperator
 from muntin.view_query import (

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.operator.clock import Clock
 from muntin.operator.prepare import evaluate
-from muntin.synopsis.contract import Ints
 from muntin.view.input import ViewInput
 from muntin.view.keyed_rows import KeyedRows
 from muntin.view.operator import Turn, ViewOperator

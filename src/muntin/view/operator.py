@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.operator.admitted import Admitted
 from muntin.operator.clock import Clock
-from muntin.synopsis.contract import LONG_AGO
 from muntin.synopsis.saved import Saved
 from muntin.view.input import AT, ViewInput
 from muntin.view_query import NegationQuery, WideJoinQuery

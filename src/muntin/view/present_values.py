@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Bools, Ints
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.operator.sweep import Sweeper
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.event_log import EventLog
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.operator.clock import Clock
 from muntin.operator.prepare import evaluate
-from muntin.synopsis.contract import Ints
 from muntin.view.input import AT
 from muntin.view.join_order import join_order, side_of
 from muntin.view.keyed_rows import KeyedRows

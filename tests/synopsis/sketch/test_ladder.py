@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from muntin.synopsis.contract import Arrays
+from muntin.arrays import Arrays
 from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.sliding_counts import SlidingCounts
 from muntin.synopsis.sketch.sliding_quantiles import SlidingQuantiles

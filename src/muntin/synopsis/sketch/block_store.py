@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from muntin.arrays import Arrays, Ints
 from muntin.errors import CheckpointError
 from muntin.kernels.ladder import (
     FACTS,
@@ -24,7 +25,6 @@ from muntin.kernels.ladder import (
     rooms,
     scale_of,
 )
-from muntin.synopsis.contract import Arrays, Ints
 from muntin.synopsis.saved import COUNTS, Saved
 
 _KEPT = ("item", "count", "about", "first", "size")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import Ints
 from muntin.kernels.item_numbers import sum_items
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.sketch.scratch import slots
 
 

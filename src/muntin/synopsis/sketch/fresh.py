@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.arrays import Arrays, Bools, Ints
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.scratch import unchanged
 

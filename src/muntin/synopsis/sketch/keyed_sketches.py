@@ -12,9 +12,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.query import Input
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.found import Found
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing, key_column
 from muntin.synopsis.saved import INSTANTS, Saved

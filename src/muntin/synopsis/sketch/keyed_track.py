@@ -16,9 +16,10 @@ import numpy as np
 from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
 from muntin.aggregate.holistic import pick_quantile
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints, Need, dtype_of
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.saved import INSTANTS, Saved
 from muntin.synopsis.sketch.count_summary import CountSummary

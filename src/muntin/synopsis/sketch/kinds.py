@@ -10,8 +10,8 @@ import numpy as np
 
 from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
-from muntin.synopsis.contract import Need, dtype_of
 from muntin.synopsis.item_code import item_codes
+from muntin.synopsis.need import Need, dtype_of
 from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import unbounded

@@ -13,8 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.kernels.ladder import AT, FACTS, lowest_level, rooms, scale_of
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.saved import COUNTS, Saved
 from muntin.synopsis.sketch.block_store import BlockStore
 from muntin.synopsis.sketch.fresh import Fresh

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from muntin.aggregate.contract import Array
+from muntin.arrays import Bools, Ints
 from muntin.kernels.sliding_quantiles import encode_floats
-from muntin.synopsis.contract import Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 
 _PART = 2**15

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.holistic import as_written
+from muntin.arrays import Ints
 from muntin.described import COUNT, Between
 from muntin.errors import MuntinError
 from muntin.kernels.sliding_quantiles import select_shares
-from muntin.synopsis.contract import Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.summary_text import (
     MOST_ELEMENTS,

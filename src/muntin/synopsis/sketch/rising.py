@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from muntin.synopsis.contract import LONG_AGO, Arrays
+from muntin.arrays import LONG_AGO, Arrays
 
 WAITS = -1  # the start of a rising block that has none yet
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.synopsis.contract import LONG_AGO, Arrays, Ints
+from muntin.arrays import LONG_AGO, Arrays, Ints
 from muntin.synopsis.saved import Saved
 
 _FINE = 1024  # events of each doubling of age that are kept, at least half of them

@@ -29,7 +29,7 @@ from math import log
 
 import numpy as np
 
-from muntin.synopsis.contract import Bools, Ints
+from muntin.arrays import Bools, Ints
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.sticky_sample import StickySample
 

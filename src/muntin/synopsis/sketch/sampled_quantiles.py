@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.synopsis.contract import Bools, Ints
+from muntin.arrays import Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.sketch.number_codes import coded_parts
 from muntin.synopsis.sketch.quantile_summary import QuantileSummary

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.query import Input
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Found, Ints, Need
+from muntin.synopsis.found import Found
 from muntin.synopsis.moves import Moves
+from muntin.synopsis.need import Need
 from muntin.synopsis.needs import Needs
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.saved import Saved

@@ -34,9 +34,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muntin.arrays import Arrays, Bools, Ints
 from muntin.kernels.item_numbers import count_items
 from muntin.kernels.sliding_counts import BUCKETS, count_of, cut_rows, feed, prune, put_pairs
-from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.count_summary import CountSummary
 from muntin.synopsis.sketch.geometry import bounded, unbounded

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
+from muntin.arrays import Arrays, Bools, Ints
 from muntin.kernels.sliding_quantiles import cut_row, feed, finish
-from muntin.synopsis.contract import Arrays, Bools, Ints
 from muntin.synopsis.order_code import OrderCode
 from muntin.synopsis.saved import Saved
 from muntin.synopsis.sketch.geometry import bounded, unbounded

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.kernels.sticky_sample import thin
 from muntin.synopsis.columns import Columns
-from muntin.synopsis.contract import LONG_AGO, Arrays, Bools, Ints
 from muntin.synopsis.saved import COUNTS, Saved
 from muntin.synopsis.sketch.geometry import check_eps, saved_eps
 from muntin.synopsis.sketch.scratch import slots

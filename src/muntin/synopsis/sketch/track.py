@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from muntin.arrays import LONG_AGO, Arrays
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.synopsis.contract import LONG_AGO, Arrays, Need
+from muntin.synopsis.need import Need
 from muntin.synopsis.ring import EventRing
 from muntin.synopsis.saved import COUNTS, INSTANTS, Saved
 from muntin.synopsis.sketch.kinds import Promise, Sketch, check_items, element_codes, is_of_items, make_sketch

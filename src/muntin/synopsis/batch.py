@@ -1,48 +1,15 @@
-"""What stores and synopses exchange: events going in, needs, and what look-ups find."""
+"""A batch: events as stores take them in, evaluated into columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from muntin.aggregate.contract import Partial
+from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.query import Input
-from muntin.synopsis.located import is_complete
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Arrays = dict[str, npt.NDArray[Any]]
-
-LONG_AGO = -(2**62)  # an instant before all others, with room to subtract from
-FOREVER = 2**62  # an instant after all others, with room to add to
-
-
-class Need(NamedTuple):
-    """One component of one input that some call of the group reads."""
-
-    input: Input
-    component: str
-    parameters: tuple[Any, ...] = ()  # of holistic components: the phi of a quantile
-
-    def __str__(self) -> str:
-        name = " ".join([self.component, *map(str, self.parameters)])
-        return f"{name} of {self.input}"
-
-
-def storage(kind: pa.DataType) -> np.dtype:
-    """How values of a type are kept: floats as float64, all else as int64 (text as codes)."""
-    return np.dtype(np.float64 if pa.types.is_floating(kind) else np.int64)
-
-
-def dtype_of(need: Need) -> np.dtype:
-    """How the values of a need's input are kept."""
-    argument = need.input.argument
-    return np.dtype(np.int64) if argument is None else storage(argument.type)
 
 
 class Column(NamedTuple):
@@ -120,25 +87,3 @@ class _Part(Batch):
         if what not in self._found:
             self._found[what] = select()
         return self._found[what]
-
-
-class Found(NamedTuple):
-    """What a look-up at `r` instants for `k` keys found.
-
-    `partials` have r * k slots, key by key within each instant. `start`, `end` and `is_whole` (nothing
-    of the window has been forgotten) describe the windows: one element per `width` slots. An empty
-    ROWS window has start == end.
-    """
-
-    partials: dict[Need, Partial]
-    start: Ints
-    end: Ints
-    is_whole: Bools
-    known_since: dict[Need, int]  # the instant from which on each need has been kept
-    width: int
-
-    def complete(self, needs: Sequence[Need]) -> Bools:
-        """Which windows are covered from their start, as far as some needs are concerned."""
-        known_since = max(self.known_since[need] for need in needs)
-        complete: Bools = is_complete(self.start, self.end, self.is_whole, known_since)
-        return complete
