@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.figures.arasu_widom.race import spread
 from benchmarks.measure import RUNS, Column, Result, measure_side_by_side
-from muntin.synopsis.collective_index import CollectiveIndex
+from muntin.key_index.collective_index import CollectiveIndex
 
 PARTS = 8
 EVENTS_A_KEY = 20  # in the window, on average

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.measure import RUNS, Column, Result, measure
 from muntin import Engine
 from muntin.aggregate.component import COMPONENTS
-from muntin.synopsis.r_int import RInt
+from muntin.structure.r_int import RInt
 
 COLUMNS = [
     Column("what", "look-up"), Column("query", "of"), Column("microseconds", "us each", ",.3f"),

@@ -22,7 +22,7 @@ from benchmarks.sketch_rivals import (
     update_floats,
     update_items,
 )
-from muntin.synopsis.sketch import SampledCounts, SampledQuantiles, SlidingCounts, SlidingQuantiles
+from muntin.sketch import SampledCounts, SampledQuantiles, SlidingCounts, SlidingQuantiles
 
 EPS = 0.01
 DELTA = 0.01

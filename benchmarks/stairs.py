@@ -8,7 +8,7 @@ import numpy as np
 
 import muntin
 from benchmarks.measure import RUNS, Column, Result, measure_side_by_side
-from muntin.synopsis import SliceStore
+from muntin.store.slice_store import SliceStore
 
 SECOND = 1_000_000
 KEYS = 20

@@ -9,8 +9,10 @@ import numpy as np
 from benchmarks.measure import RUNS, Column, Result, measure
 from muntin import Engine
 from muntin.plan.combines import combines
-from muntin.synopsis import Need, RunSynopsis, build_synopsis
-from muntin.synopsis.track import Track
+from muntin.plan.synopses import build_synopsis
+from muntin.store.need import Need
+from muntin.structure.runs import RunSynopsis
+from muntin.structure.track import Track
 
 COLUMNS = [
     Column("structure", "structure"), Column("call", "of"), Column("batch", "ns per insertion", ",.0f"),

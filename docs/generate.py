@@ -65,14 +65,18 @@ def index_variants() -> str:
 
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
+    import muntin
+    from muntin.plan.synopses import SYNOPSES
     from muntin.plan.threshold import INDEXES
-    from muntin.synopsis import SYNOPSES
-    from muntin.synopsis.sketch.kinds import SKETCHES
 
-    places = {name: f"muntin.synopsis.{name}" for name in (*SYNOPSES, *INDEXES)}
-    places |= {name: f"muntin.synopsis.sketch.{name}" for name in SKETCHES}
-    modules = {name: import_module(place) for name, place in places.items()}
-    return {name: inspect.cleandoc(module.__doc__ or "") for name, module in modules.items()}
+    source = Path(muntin.__file__).parent
+    folders = ("structure", "structure/baseline", "key_index", "sketch")
+    modules = {file.stem: file for folder in folders for file in (source / folder).glob("*.py")}
+    texts = {}
+    for name in (*SYNOPSES, *INDEXES):
+        module = import_module(".".join(("muntin", *modules[name].relative_to(source).with_suffix("").parts)))
+        texts[name] = inspect.cleandoc(module.__doc__ or "")
+    return texts
 
 
 def command_output(command: str) -> str:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from effort import THOROUGH
 from muntin.archive import disk
-from muntin.synopsis.sketch import geometry
+from muntin.sketch import geometry
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
     from muntin.join_query import JoinQuery
     from muntin.query import Query
+    from muntin.sketch import merge_summaries
     from muntin.stream import Stream
-    from muntin.synopsis.sketch import merge_summaries
     from muntin.window import Window
 
 __version__ = "0.1.0"
@@ -45,7 +45,7 @@ _HOME = {
     "Query": "query",
     "Stream": "stream",
     "Window": "window",
-    "merge_summaries": "synopsis.sketch",
+    "merge_summaries": "sketch",
 }
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from muntin import Engine
 from muntin.errors import MuntinError
+from muntin.plan.synopses import SYNOPSES
 from muntin.plan.threshold import INDEXES, Threshold, threshold_of
-from muntin.synopsis import SYNOPSES
-from muntin.synopsis.sketch.kinds import SKETCHES
+from muntin.sketch.kinds import SKETCHES
 from runtimes import checkpointed
 
 SECOND = 1_000_000

@@ -11,8 +11,8 @@ import pytest
 from casefile import Register
 from muntin import Engine
 from muntin.errors import MuntinError
+from muntin.key_index import finders
 from muntin.operator import candidates
-from muntin.synopsis import finders
 from replay import disagreement
 from scenario import SeededDice, random_case
 

@@ -13,8 +13,8 @@ from casefile import Advance, Case, Checkpoint, Drop, Push, Register
 from muntin import Engine
 from muntin.operator.piggyback import board
 from muntin.query import Input
-from muntin.synopsis.need import Need
-from muntin.synopsis.synopsis import Asked, Synopsis
+from muntin.store.need import Need
+from muntin.structure.synopsis import Asked, Synopsis
 from muntin.window import Window
 from replay import Pair
 

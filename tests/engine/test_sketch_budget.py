@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from muntin import Engine
-from muntin.synopsis.sketch.keyed_sketches import KeyedSketches
-from tests.synopsis.sketch.streams import rank_error
+from muntin.sketch.keyed_sketches import KeyedSketches
+from tests.sketch.streams import rank_error
 
 EVENTS = 60_000
 CALLS = {

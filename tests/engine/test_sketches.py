@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine, MuntinError, WindowTooLarge
-from tests.synopsis.sketch.streams import rank_error
+from tests.sketch.streams import rank_error
 
 SECOND = 1_000_000
 STREAM = (

@@ -16,7 +16,8 @@ import muntin
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from muntin.errors import WindowTooLarge
 from muntin.plan import stair_choice
-from muntin.synopsis import StairStore, stair_levels
+from muntin.store import granularity
+from muntin.store.aging_slices import StairStore
 from queries import Question
 from replay import assert_agreement
 from scenario import DELAYS, SECOND, Dice, SeededDice, random_batches, random_lookup, random_stream
@@ -92,8 +93,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stair_choice, "FEW_GRANULES", 0)
     monkeypatch.setattr(stair_choice, "CLEAR_MARGIN", 1e-9)
     monkeypatch.setattr(stair_choice, "MOST_FOR_ONE_FOLD", 1e9)
-    monkeypatch.setattr(stair_levels, "_WORTH", 0)
-    monkeypatch.setattr(stair_levels, "_FEW_WAIT", 1)
+    monkeypatch.setattr(granularity, "_WORTH", 0)
+    monkeypatch.setattr(granularity, "_FEW_WAIT", 1)
 
 
 CHUNK, QUICK, PAIRS = 25, 100, 300

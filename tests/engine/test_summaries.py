@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine, MuntinError, merge_summaries
-from tests.synopsis.sketch.streams import rank_error
+from tests.sketch.streams import rank_error
 
 SECOND = 1_000_000
 STREAM = "CREATE STREAM s (ts BIGINT, k BIGINT, n SMALLINT, x DOUBLE, w VARCHAR) TIMESTAMP BY ts"

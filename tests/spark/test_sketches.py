@@ -17,7 +17,7 @@ from shards import Shards
 
 import muntin
 from muntin.stream import Stream
-from tests.synopsis.sketch.streams import rank_error
+from tests.sketch.streams import rank_error
 
 SECOND = 1_000_000
 STREAM = Stream(

@@ -9,10 +9,10 @@ pytest.importorskip("pyspark")
 
 import muntin
 from muntin.plan.demand import needs_of
+from muntin.sketch.kinds import promise_of
 from muntin.spark.queries import read_query
 from muntin.spark.spread import is_spread, share_text, whole_answer
 from muntin.stream import Stream
-from muntin.synopsis.sketch.kinds import promise_of
 
 STREAM = Stream(
     "s", pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.float64())]), "ts", 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from muntin import Engine
 from muntin.errors import MuntinError
-from muntin.synopsis.event_log import EventLog
+from muntin.store.event_log import EventLog
 
 SECOND = 1_000_000
 STREAMS = """

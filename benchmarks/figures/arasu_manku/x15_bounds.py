@@ -11,7 +11,7 @@ from benchmarks.figures.arasu_manku.chart import BoundsChart
 from benchmarks.figures.arasu_manku.streams import STREAMS
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
-from muntin.synopsis.sketch import SlidingCounts, SlidingQuantiles
+from muntin.sketch import SlidingCounts, SlidingQuantiles
 
 INT = np.dtype(np.int64)
 WINDOWS = (2**10, 2**12, 2**14, 2**16, 2**18, 2**20, 2**22)

@@ -15,7 +15,7 @@ from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 from benchmarks.sketch_rivals import Sliced, SlicedItems, update_each, update_floats, update_items
 from benchmarks.sketches import FLOAT, count_error, rank_error
-from muntin.synopsis.sketch import SlidingCounts, SlidingQuantiles
+from muntin.sketch import SlidingCounts, SlidingQuantiles
 
 BATCH = 65_536
 EPSILONS = (0.1, 0.03, 0.01, 0.003)

@@ -19,12 +19,12 @@ from benchmarks.figures.arasu_widom.workload import BATCH, CHECKED, Inputs, Ints
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.kernels.combine import cells_of
-from muntin.synopsis.b_int import BInt
-from muntin.synopsis.materialize_all import MaterializeAll
-from muntin.synopsis.materialize_none import MaterializeNone
-from muntin.synopsis.psoup import PSoup
-from muntin.synopsis.quantile_tree import QuantileTree
-from muntin.synopsis.r_int import RInt
+from muntin.structure.b_int import BInt
+from muntin.structure.baseline.materialize_all import MaterializeAll
+from muntin.structure.baseline.materialize_none import MaterializeNone
+from muntin.structure.baseline.psoup import PSoup
+from muntin.structure.quantile_tree import QuantileTree
+from muntin.structure.r_int import RInt
 
 INT64 = np.dtype(np.int64)
 CLASSES = {each.name: each for each in (RInt, BInt, PSoup, MaterializeAll, MaterializeNone, QuantileTree)}

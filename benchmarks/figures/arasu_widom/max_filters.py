@@ -15,12 +15,12 @@ import numpy as np
 from benchmarks.figures.arasu_widom.priced_day import TradeDay
 from benchmarks.figures.arasu_widom.workload import BATCH, Ints
 from muntin.kernels.dyadic import find_keys
-from muntin.kernels.indexed_staircase import index_waiting
-from muntin.kernels.indexed_staircase import insert_events as insert_indexed
 from muntin.kernels.jit import kernel
-from muntin.kernels.staircase import insert_events, scan_keys
+from muntin.kernels.staircase_index import index_waiting
+from muntin.kernels.staircase_index import insert_events as insert_indexed
+from muntin.kernels.suffix_maxima import insert_events, scan_keys
 from muntin.kernels.treap import UNTOUCHED
-from muntin.synopsis.staircase_index import StaircaseIndex
+from muntin.key_index.staircase_index import StaircaseIndex
 
 GREATEST = 2**63 - 1
 

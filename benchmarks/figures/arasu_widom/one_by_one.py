@@ -2,7 +2,7 @@
 
 Called from Python for every single input, all structures would run at the speed of a Python call. So
 the loop over the inputs is compiled too, and works on the arrays of the structures in
-`muntin.synopsis`. It calls their kernels, or the parts of them: the kernels are made for batches, and
+`muntin.plan.synopses`. It calls their kernels, or the parts of them: the kernels are made for batches, and
 some set something up for each call (cut the batch into chunks, allocate scratch, find out which windows
 are full), which at one input a call takes longer than the input. That is left out here, for all
 structures alike.

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.figures.arasu_widom import substream_loops as loops
 from benchmarks.figures.arasu_widom.trade_day import WINDOWS, Asked, Day, Ints
 from benchmarks.figures.arasu_widom.workload import BATCH
-from muntin.synopsis.collective_index import CollectiveIndex
+from muntin.key_index.collective_index import CollectiveIndex
 
 LONGEST = WINDOWS[-1]
 CHECKED = 20  # answers of a run that are computed again

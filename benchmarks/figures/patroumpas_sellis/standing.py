@@ -11,7 +11,7 @@ from benchmarks.figures.patroumpas_sellis.connections import CREATE, SECOND, Bat
 from benchmarks.figures.patroumpas_sellis.window_classes import in_seconds
 from muntin import Engine
 from muntin.plan.window_chain import Spec
-from muntin.synopsis.synopsis import Asked
+from muntin.structure.synopsis import Asked
 
 _NEVER = 2**62
 

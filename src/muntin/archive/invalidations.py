@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from muntin.archive.definition import GENERATED, Definition
 from muntin.errors import SchemaError, nearest
-from muntin.synopsis.item_code import with_one_of_equals
+from muntin.store.codes import with_one_of_equals
 
 AT, UPDATE = "invalidated_at", "update"
 

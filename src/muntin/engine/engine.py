@@ -30,9 +30,9 @@ from muntin.operator.instant import to_microseconds
 from muntin.operator.operator import Operator
 from muntin.operator.packed import refusing
 from muntin.operator.portion import DEFAULT_ROWS, Advancing, Answers
+from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import RegisterQuery, parse_query, parse_statements
 from muntin.stream import Stream
-from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.view.feed import feed_views
 from muntin.view.folders import Folders
 

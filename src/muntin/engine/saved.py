@@ -13,8 +13,8 @@ from muntin.join.registration import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.query import Query
 from muntin.sql import parse_query, parse_view
+from muntin.store.saved import Saved
 from muntin.stream import Stream
-from muntin.synopsis.saved import Saved
 from muntin.view.coverage import Promise
 from muntin.view_query import ViewQuery
 

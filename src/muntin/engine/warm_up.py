@@ -18,7 +18,7 @@ import numpy as np
 from muntin.archive.gather import compile_gather
 from muntin.engine.engine import Engine
 from muntin.kernels.jit import CACHE
-from muntin.synopsis.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
+from muntin.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
 _VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"

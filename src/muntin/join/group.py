@@ -19,8 +19,8 @@ from muntin.kernels.match import FRESH, probe
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.operator.clock import Clock
 from muntin.operator.sweep import Sweeper
-from muntin.synopsis.event_log import EventLog
-from muntin.synopsis.match_store import Matches, MatchStore
+from muntin.store.event_log import EventLog
+from muntin.store.match_store import Matches, MatchStore
 
 _ROOM = 4096  # matches that a probe makes room for at first
 

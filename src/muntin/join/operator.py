@@ -25,8 +25,8 @@ from muntin.operator.clock import Clock
 from muntin.operator.left_out import tell
 from muntin.operator.portion import DEFAULT_ROWS, Answers
 from muntin.operator.prepare import evaluate
+from muntin.store.event_log import EventLog
 from muntin.stream import Stream
-from muntin.synopsis.event_log import EventLog
 
 _ANY = ""  # counts the queries that read a stream, whatever they read of it
 

@@ -13,9 +13,9 @@ from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.match import first_kept
 from muntin.operator.clock import Clock
-from muntin.synopsis.chains import Chains
-from muntin.synopsis.columns import Columns
-from muntin.synopsis.event_log import EventLog
+from muntin.store.chains import Chains
+from muntin.store.columns import Columns
+from muntin.store.event_log import EventLog
 
 
 class Keyed(NamedTuple):

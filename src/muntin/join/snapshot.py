@@ -8,7 +8,7 @@ from muntin.arrays import Arrays
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, Misshapen, check_shape
 from muntin.join.registration import JoinRegistration
 from muntin.join_query import JoinQuery
-from muntin.synopsis.saved import Saved
+from muntin.store.saved import Saved
 
 _BOTH = (WHOLE, WHOLE)
 _SHAPE = {

@@ -2,7 +2,7 @@
 
 Node (level, n) stands for the positions [n * 2**level, (n + 1) * 2**level). It has a set of (code, key)
 pairs (`treap.py`), the one that `_set_of` says. `nodes` is a NamedTuple described in
-`synopsis/dyadic.py`.
+`key_index/dyadic.py`.
 
 Nodes share sets with later ones of their level. Those that may be in use at the same time do not: a
 node is used only once all its positions are (*whole*), and until the last of them is forgotten.

@@ -58,7 +58,7 @@ def cut_row(shape, blocks, level, first, size, source, held, at):
 
 @kernel
 def encode_floats(value, valid, code):
-    """Order codes of floats (`synopsis/order_code.py`); NaN is not `valid` any more."""
+    """Order codes of floats (`store/codes.py`); NaN is not `valid` any more."""
     bits = value.view(np.int64)
     for i in range(len(value)):
         code[i] = bits[i] ^ ((bits[i] >> 63) & np.int64(2**63 - 1))

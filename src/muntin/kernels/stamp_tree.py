@@ -1,6 +1,6 @@
 """Bring the buckets of a stamp tree up to date with the slots, and list the keys on one side of an instant.
 
-`synopsis/stamp_tree.py` says what the arrays mean. The loops are written out: handing a dozen arrays to a function
+`key_index/stamp_tree.py` says what the arrays mean. The loops are written out: handing a dozen arrays to a function
 counts references to each of them, which made a move from bucket to bucket take 300 ns where it takes 20.
 """
 

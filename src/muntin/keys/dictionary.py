@@ -15,7 +15,7 @@ from muntin.keys.table_room import read_only
 from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable
 from muntin.keys.words import dtype_of_words, from_words, to_words
-from muntin.synopsis.saved import Saved
+from muntin.store.saved import Saved
 
 
 class Dictionary:

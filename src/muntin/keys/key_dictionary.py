@@ -12,7 +12,7 @@ from muntin.arrays import Bools, Ints
 from muntin.keys.dictionary import Dictionary
 from muntin.keys.table_room import ALL_VALID, renumbered
 from muntin.keys.word_table import WordTable
-from muntin.synopsis.saved import Saved
+from muntin.store.saved import Saved
 
 __all__ = ["Dictionary", "KeyDictionary"]
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from muntin.operator.shard import Shard
 from muntin.plan.store import StoreId
-from muntin.synopsis.cells import Cells
-from muntin.synopsis.slice_store import SliceStore
-from muntin.synopsis.stair_store import StairStore
+from muntin.store.aging_slices import StairStore
+from muntin.store.cells import Cells
+from muntin.store.slice_store import SliceStore
 
 
 class Counted(NamedTuple):

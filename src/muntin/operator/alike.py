@@ -22,7 +22,7 @@ from muntin.operator.ranked import FEW
 from muntin.operator.reading import Reading, reading_of
 from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
-from muntin.synopsis.found import Found
+from muntin.structure.synopsis import Found
 
 _SLOTS = 1 << 21  # of several windows that are answered in one pass: bounds memory
 

@@ -24,7 +24,7 @@ from muntin.operator.registration import History
 from muntin.operator.shard import Shard
 from muntin.operator.source import to_record_batch, to_times
 from muntin.plan import Request
-from muntin.synopsis import StairStore
+from muntin.store.aging_slices import StairStore
 
 _ANY_DELAY = 2**61  # no event of a history is late
 

@@ -20,8 +20,8 @@ from muntin.errors import MuntinError
 from muntin.operator.point import PointCall, PointReader, reader_of
 from muntin.operator.reading import call_of
 from muntin.operator.shard import Shard
-from muntin.synopsis.need import Need
-from muntin.synopsis.track import Asked
+from muntin.store.need import Need
+from muntin.structure.track import Asked
 from muntin.window import Window
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from muntin.arrays import LONG_AGO
+from muntin.key_index.finders import FEW, Candidates, KeyBand
 from muntin.operator.reading import Reading
 from muntin.operator.shard import Shard
-from muntin.synopsis.finders import FEW, KeyBand
-from muntin.synopsis.key_finder import Candidates
 
 
 def candidates(shard: Shard, reading: Reading, instant: int, sharers: int = 1) -> Candidates | None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from muntin.arrays import Ints
 from muntin.errors import MuntinError
+from muntin.key_index.finders import Candidates
 from muntin.operator.alike import answers_of_alike
 from muntin.operator.candidates import candidates
 from muntin.operator.changes import changes_at
@@ -30,9 +31,7 @@ from muntin.operator.shard import Shard
 from muntin.operator.silence import Silence, Spans
 from muntin.operator.stretch import Stretch
 from muntin.operator.timed import timed
-from muntin.synopsis.found import Found
-from muntin.synopsis.key_finder import Candidates
-from muntin.synopsis.moves import CountsEvents
+from muntin.structure.synopsis import CountsEvents, Found
 from muntin.window import Window
 
 _NONE = np.zeros(0, np.int64)

@@ -23,7 +23,7 @@ from muntin.operator.items import lower_items
 from muntin.operator.left_out import NONE, LeftOut, Values, either, evaluate_each, explained, no_sum
 from muntin.operator.ranked import Ranked, plain_numbers
 from muntin.operator.reading import CallReading, Place, Reading
-from muntin.synopsis.found import Found
+from muntin.structure.synopsis import Found
 
 _NO_SLOTS = np.zeros(0, np.int64)
 # a look-up of a window in a group, at the instants (or counts) at hand

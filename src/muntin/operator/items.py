@@ -14,9 +14,9 @@ from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary
 from muntin.operator.reading import CallReading
-from muntin.synopsis.item_code import item_codes, item_values
-from muntin.synopsis.need import storage
-from muntin.synopsis.sketch import CountSummary, ItemSummary
+from muntin.sketch import CountSummary, ItemSummary
+from muntin.store.codes import item_codes, item_values
+from muntin.store.need import storage
 
 
 def lower_items(

@@ -17,8 +17,9 @@ from muntin.kernels.combine import combine_plain
 from muntin.kernels.slices import FOLLOWS
 from muntin.operator.reading import CallReading, Part, Reading, reading_of
 from muntin.operator.shard import Shard
-from muntin.synopsis import Slices, SliceStore, Stairs
-from muntin.synopsis.slices import identity_of
+from muntin.store.slice_store import SliceStore
+from muntin.structure.slices import Slices, identity_of
+from muntin.structure.stairs import Stairs
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
 UNREAD = object()  # what `value` gives if the key has to be looked up another way

@@ -12,6 +12,7 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.band import Band
 from muntin.errors import MuntinError, NoValue
+from muntin.key_index.finders import Candidates
 from muntin.key_value import key_column
 from muntin.operator.candidates import candidates
 from muntin.operator.evaluate import Answered, Finder, Rows, always, answer, select
@@ -23,8 +24,7 @@ from muntin.operator.shard import Shard
 from muntin.operator.stretch import Stretch
 from muntin.operator.timed import timed, timed_single
 from muntin.query import Query
-from muntin.synopsis.found import Found
-from muntin.synopsis.key_finder import Candidates
+from muntin.structure.synopsis import Found
 
 
 def lookup(shard: Shard, name: str, key: Any = None, at: int | None = None) -> pa.Table:

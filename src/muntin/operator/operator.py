@@ -28,8 +28,8 @@ from muntin.operator.shard import Shard
 from muntin.operator.timed import timed_many
 from muntin.plan import Request, request_of
 from muntin.query import Query
+from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
-from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
 
 _BUNDLES = 16  # lists of names that lookup_many has prepared
 

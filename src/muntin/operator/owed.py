@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from muntin.synopsis.greatest import Greatest
+from muntin.store.need import Greatest
 
 NEVER = 2**63 - 1
 

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from muntin.arrays import Ints
-from muntin.synopsis import Synopsis
-from muntin.synopsis.found import Found
-from muntin.synopsis.synopsis import Asked
+from muntin.structure.synopsis import Asked, Found, Synopsis
 from muntin.window import Window
 
 

@@ -18,11 +18,11 @@ from muntin.operator.reading import call_of
 from muntin.operator.shard import Shard
 from muntin.operator.single_row import SingleRow
 from muntin.plan.manager import Placed
-from muntin.synopsis import RunSynopsis
-from muntin.synopsis.located import Located
-from muntin.synopsis.need import Need
-from muntin.synopsis.sequence import Sequence as Elements
-from muntin.synopsis.track import Track
+from muntin.store.need import Need
+from muntin.store.sequence import Located
+from muntin.store.sequence import Sequence as Elements
+from muntin.structure.runs import RunSynopsis
+from muntin.structure.track import Track
 from muntin.window import Window
 
 

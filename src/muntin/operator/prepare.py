@@ -13,8 +13,8 @@ from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
-from muntin.synopsis.batch import Batch, Column
-from muntin.synopsis.need import storage
+from muntin.store.batch import Batch, Column
+from muntin.store.need import storage
 
 _GREATEST = 2**63 - 1
 

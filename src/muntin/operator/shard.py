@@ -31,19 +31,15 @@ from muntin.plan import Changes, Request, WindowGroup, WindowManager
 from muntin.plan.observed import Observed
 from muntin.plan.stair_choice import longest_of
 from muntin.plan.store import STREAM_RING, StoreId
+from muntin.plan.synopses import build_synopsis
+from muntin.sketch.keyed_sketches import DEFAULT_BUDGET, KeyedSketches
+from muntin.store.aging_slices import Reader, StairStore
+from muntin.store.need import Need
+from muntin.store.ring import EventRing
+from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
-from muntin.synopsis import (
-    EventRing,
-    KeyedSketches,
-    SliceStore,
-    Stairs,
-    StairStore,
-    Synopsis,
-    build_synopsis,
-)  # fmt: skip
-from muntin.synopsis.need import Need
-from muntin.synopsis.sketch.keyed_sketches import DEFAULT_BUDGET
-from muntin.synopsis.stair_store import Reader
+from muntin.structure.stairs import Stairs
+from muntin.structure.synopsis import Synopsis
 
 if TYPE_CHECKING:
     from muntin.operator.backfill import Backfill

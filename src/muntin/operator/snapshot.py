@@ -14,7 +14,7 @@ from muntin.operator.shard import Shard
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.store import STREAM_RING, StoreId
 from muntin.query import Query
-from muntin.synopsis.saved import Saved
+from muntin.store.saved import Saved
 
 _SHAPE = {
     "clock": CLOCK,

@@ -14,9 +14,8 @@ from muntin.operator.piggyback import alight, board
 from muntin.operator.reading import Place, Reading
 from muntin.operator.shard import Shard
 from muntin.operator.timed import timed, timed_together
-from muntin.synopsis.found import Found
-from muntin.synopsis.need import Need
-from muntin.synopsis.synopsis import Asked
+from muntin.store.need import Need
+from muntin.structure.synopsis import Asked, Found
 from muntin.window import Window
 
 Thing = TypeVar("Thing")

@@ -12,7 +12,7 @@ from muntin.expression import Expression
 from muntin.operator.registration import Registration
 from muntin.operator.sweep import Sweeper
 from muntin.plan.demand import Demand
-from muntin.synopsis import Synopsis
+from muntin.structure.synopsis import Synopsis
 
 if TYPE_CHECKING:
     from muntin.operator.shard import Shard

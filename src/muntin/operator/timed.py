@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from muntin.operator.point import PointReader, reader_of
 from muntin.operator.profile import Part, Profile, profile_of
 from muntin.operator.shard import Shard
-from muntin.synopsis import Synopsis
+from muntin.structure.synopsis import Synopsis
 from muntin.window import Window
 
 T = TypeVar("T")

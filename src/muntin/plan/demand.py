@@ -12,9 +12,9 @@ from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.expression import Expression, both
 from muntin.query import Call, Input, Query
+from muntin.sketch.kinds import SKETCHES, sketch_for
+from muntin.store.need import Need
 from muntin.stream import Stream
-from muntin.synopsis.need import Need
-from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
 from muntin.window import Window
 
 PRESENCE = Need(Input(None), "count")  # whether a key has an event in the window at all

@@ -17,7 +17,7 @@ from muntin.plan.stair_text import explain_stairs
 from muntin.plan.width import elements_in
 from muntin.plan.wording import count, number, size, some
 from muntin.query import Query
-from muntin.synopsis import Synopsis
+from muntin.structure.synopsis import Synopsis
 
 
 class Running(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from muntin.plan.demand import Demand
 from muntin.plan.group import WindowGroup
 from muntin.plan.rules import why_not
+from muntin.plan.synopses import SYNOPSES
 from muntin.plan.unit_cost import UNIT_COSTS
-from muntin.synopsis import SYNOPSES
-from muntin.synopsis.need import Need
+from muntin.store.need import Need
 from muntin.window import Window
 
 # Variances are merged in plain floats, so their last digits depend on how a window is split. All else agrees.

@@ -8,11 +8,10 @@ from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
-from muntin.synopsis import RangeTree
-from muntin.synopsis.bands import place_of
-from muntin.synopsis.need import Need
-from muntin.synopsis.needs import Needs
-from muntin.synopsis.ring import columns_of
+from muntin.store.need import Need, place_of
+from muntin.store.needs import Needs
+from muntin.store.ring import columns_of
+from muntin.structure.range_tree import RangeTree
 
 
 @dataclass

@@ -22,12 +22,14 @@ from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.stair_choice import BECAUSE, longest_of, stores_for_stairs
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.store_needs import StoreNeeds
+from muntin.plan.synopses import READ_EVENTS
 from muntin.query import Query
-from muntin.synopsis import READ_EVENTS, Slices, Stairs
-from muntin.synopsis.grid import window_step
-from muntin.synopsis.need import Need
-from muntin.synopsis.needs import Needs, shape_of
-from muntin.synopsis.stair_levels import granules, levels_for
+from muntin.store.granularity import granules, levels_for
+from muntin.store.grid import window_step
+from muntin.store.need import Need
+from muntin.store.needs import Needs, shape_of
+from muntin.structure.slices import Slices
+from muntin.structure.stairs import Stairs
 
 _STAIRS = Rule(lambda demand: True, Stairs.name, BECAUSE)
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it

@@ -12,11 +12,13 @@ from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError, nearest
 from muntin.plan.demand import Demand
 from muntin.plan.sketch_window import why_not_sketch
+from muntin.plan.synopses import SYNOPSES
 from muntin.plan.threshold import INDEXES
-from muntin.synopsis import SYNOPSES, RangeTree, RInt
-from muntin.synopsis.grid import window_step
-from muntin.synopsis.need import Need, dtype_of
-from muntin.synopsis.sketch.kinds import SKETCHES, sketch_for
+from muntin.sketch.kinds import SKETCHES, sketch_for
+from muntin.store.grid import window_step
+from muntin.store.need import Need, dtype_of
+from muntin.structure.r_int import RInt
+from muntin.structure.range_tree import RangeTree
 from muntin.window import Window
 
 MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muntin.plan.demand import Demand
-from muntin.synopsis.sketch.kinds import promise_of
+from muntin.sketch.kinds import promise_of
 
 
 def why_not_sketch(synopsis: str, demand: Demand) -> str | None:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Container, Iterable, Mapping
 
 from muntin.plan.group import WindowGroup
 from muntin.plan.store import StoreId
-from muntin.synopsis import Slices
-from muntin.synopsis.needs import Shape
-from muntin.synopsis.stair_levels import granules, granules_on_one_grid, levels_for
+from muntin.store.granularity import granules, granules_on_one_grid, levels_for
+from muntin.store.needs import Shape
+from muntin.structure.slices import Slices
 
 # Plain slices have what stairs have not: an index for thresholds, and one scan for windows of all slides. So
 # they stay where they are not large, or not much larger; but several grids fold every event several times.

@@ -8,8 +8,8 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.plan.group import WindowGroup
 from muntin.plan.stair_choice import longest_of
 from muntin.plan.wording import size
-from muntin.synopsis.need import dtype_of
-from muntin.synopsis.stair_levels import granules, granules_on_one_grid, levels_for
+from muntin.store.granularity import granules, granules_on_one_grid, levels_for
+from muntin.store.need import dtype_of
 from muntin.window import span
 
 _PLACE = 16  # bytes of a cell for its key, and for the number of the key's cell before it

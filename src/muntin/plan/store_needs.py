@@ -7,7 +7,7 @@ from math import gcd
 from muntin.counting import count
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.group import WindowGroup
-from muntin.synopsis.need import Need
+from muntin.store.need import Need
 
 
 class StoreNeeds:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from muntin.synopsis import EventRing, SliceStore, StairStore
-from muntin.synopsis.sequence import Sequence
-from muntin.synopsis.stair_levels import granules_within
+from muntin.store.aging_slices import StairStore
+from muntin.store.granularity import granules_within
+from muntin.store.ring import EventRing
+from muntin.store.sequence import Sequence
+from muntin.store.slice_store import SliceStore
 
 
 def elements_in(width: int, is_time: bool, store: Sequence) -> float:

@@ -23,10 +23,10 @@ from muntin.plan import demands_of
 from muntin.spark.job import Fold
 from muntin.spark.key_hash import shard_of_keys
 from muntin.spark.queries import read_query
+from muntin.store.need import Need
+from muntin.store.ring import columns_of
+from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
-from muntin.synopsis import SliceStore
-from muntin.synopsis.need import Need
-from muntin.synopsis.ring import columns_of
 
 
 class FoldPlan:

@@ -26,8 +26,8 @@ from muntin.spark.layout import Layout, lay_out
 from muntin.spark.queries import read_query
 from muntin.spark.shard_id import shard_id
 from muntin.spark.spread import is_spread, share_text
+from muntin.store.grid import window_step
 from muntin.stream import Stream
-from muntin.synopsis.grid import window_step
 
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
 MOST_SHARDS = 1 << 15  # tasks sort what they send by the number of its shard, in 16 bits

@@ -26,9 +26,10 @@ from muntin.spark.counted import count_late
 from muntin.spark.events import read_events
 from muntin.spark.job import NO_LIMIT, Job, Route
 from muntin.spark.queries import read_query
-from muntin.synopsis import SliceStore, StairStore
-from muntin.synopsis.cells import Cells
-from muntin.synopsis.sequence import Sequence
+from muntin.store.aging_slices import StairStore
+from muntin.store.cells import Cells
+from muntin.store.sequence import Sequence
+from muntin.store.slice_store import SliceStore
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
 

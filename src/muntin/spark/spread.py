@@ -29,9 +29,9 @@ from muntin.operator.left_out import explained
 from muntin.operator.reading import answer_type
 from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
-from muntin.synopsis.need import storage
-from muntin.synopsis.sketch import ItemSummary, QuantileSummary, merge_summaries
-from muntin.synopsis.sketch.kinds import partials_of, promise_of
+from muntin.sketch import ItemSummary, QuantileSummary, merge_summaries
+from muntin.sketch.kinds import partials_of, promise_of
+from muntin.store.need import storage
 
 Summary = QuantileSummary | ItemSummary
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.synopsis.event_log import EventLog
-from muntin.synopsis.saved import Saved
+from muntin.store.event_log import EventLog
+from muntin.store.saved import Saved
 from muntin.window import Window
 
 AT = "#at"  # the time of an event

@@ -11,9 +11,9 @@ from muntin.arrays import Bools, Ints
 from muntin.kernels.chained import count_chained, list_chained
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.operator.sweep import Sweeper
-from muntin.synopsis.chains import Chains
-from muntin.synopsis.columns import Columns
-from muntin.synopsis.event_log import EventLog
+from muntin.store.chains import Chains
+from muntin.store.columns import Columns
+from muntin.store.event_log import EventLog
 from muntin.view.present_values import without_null
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.synopsis.item_code import with_one_of_equals
+from muntin.store.codes import with_one_of_equals
 
 
 def match_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.operator.admitted import Admitted
 from muntin.operator.clock import Clock
-from muntin.synopsis.saved import Saved
+from muntin.store.saved import Saved
 from muntin.view.input import AT, ViewInput
 from muntin.view_query import NegationQuery, WideJoinQuery
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from muntin.arrays import Bools, Ints
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.operator.sweep import Sweeper
-from muntin.synopsis.columns import Columns
-from muntin.synopsis.event_log import EventLog
+from muntin.store.columns import Columns
+from muntin.store.event_log import EventLog
 
 
 class PresentValues:

@@ -1,0 +1,135 @@
+"""Which sketch serves a need: its algorithm, its promise, and how its answers become partials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from muntin.aggregate.component import SUMMARIES
+from muntin.aggregate.contract import Array, Partial
+from muntin.sketch.count_summary import CountSummary
+from muntin.sketch.geometry import unbounded
+from muntin.sketch.quantile_summary import QuantileSummary
+from muntin.sketch.sampled_counts import SampledCounts
+from muntin.sketch.sampled_quantiles import SampledQuantiles
+from muntin.sketch.sliding_counts import SlidingCounts
+from muntin.sketch.sliding_quantiles import SlidingQuantiles
+from muntin.store.codes import item_codes
+from muntin.store.need import Need, dtype_of
+from muntin.store.saved import Saved
+
+Sketch = SlidingQuantiles | SlidingCounts | SampledQuantiles | SampledCounts
+_OF_NUMBERS, _OF_ITEMS = (
+    frozenset({"approx_quantile", "quantile_summary"}),
+    frozenset({"item_counts", "item_summary"}),
+)
+SKETCHES: dict[str, frozenset[str]] = {  # by name, with the components that each serves
+    SlidingQuantiles.name: _OF_NUMBERS,
+    SlidingCounts.name: _OF_ITEMS,
+    SampledQuantiles.name: _OF_NUMBERS,
+    SampledCounts.name: _OF_ITEMS,
+}
+_CERTAIN = {SlidingQuantiles.name, SlidingCounts.name}
+
+
+class Promise(NamedTuple):
+    """How wrong an answer may be: by the part eps of its window, but for a chance of delta."""
+
+    eps: float
+    delta: float | None = None
+
+    def covers(self, other: Promise) -> bool:
+        """Whether who keeps this one keeps the other as well."""
+        if self.delta is not None and (other.delta is None or other.delta < self.delta):
+            return False
+        return self.eps <= other.eps
+
+
+def promise_of(need: Need, name: str | None = None) -> Promise:
+    """What a need asks of a sketch, which may be one that never fails: its parameters are what it is of (phi,
+    support or item; nothing of a summary), eps and perhaps delta."""
+    promise = Promise(*need.parameters[need.component not in SUMMARIES :])
+    return Promise(promise.eps) if name in _CERTAIN else promise
+
+
+def tightest(promises: Sequence[Promise]) -> Promise:
+    """One that covers all.
+
+    >>> tightest([Promise(0.1, 0.01), Promise(0.01, 0.05)])
+    Promise(eps=0.01, delta=0.01)
+    """
+    deltas = [each.delta for each in promises if each.delta is not None]
+    return Promise(min(each.eps for each in promises), min(deltas) if len(deltas) == len(promises) else None)
+
+
+def is_of_items(need: Need) -> bool:
+    """Whether what is asked for are counts of items, not quantiles."""
+    return need.component in _OF_ITEMS
+
+
+def sketch_for(need: Need) -> str:
+    """The sketch that keeps a need's promise in the least space.
+
+    Counts from a sample are always smaller. Quantiles are only if eps is large: a sample grows with 1 / eps^2.
+    """
+    promise = promise_of(need)
+    if is_of_items(need):
+        return SlidingCounts.name if promise.delta is None else SampledCounts.name
+    if promise.delta is None:
+        return SlidingQuantiles.name
+    shape = unbounded(promise.eps, is_counted=False).shape
+    # values that each doubling of the window takes; what is sampled has a position, a time and a level as well
+    entries = (shape.levels // shape.radix_bits) * shape.entries << (shape.levels - 1)
+    sampled = 1.5 * log(2 / promise.delta) / (2 * promise.eps**2)
+    return SampledQuantiles.name if 4 * sampled < entries else SlidingQuantiles.name
+
+
+def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:
+    """A sketch of a need's values, without any."""
+    if name == SlidingCounts.name:
+        return SlidingCounts(promise.eps)
+    if name == SlidingQuantiles.name:
+        return SlidingQuantiles(dtype_of(need), promise.eps)
+    assert promise.delta is not None
+    if name == SampledCounts.name:
+        return SampledCounts(promise.eps, promise.delta)
+    return SampledQuantiles(dtype_of(need), promise.eps, promise.delta)
+
+
+def check_items(saved: Saved, need: Need, sketch: Any) -> None:
+    """Items that are codes of texts are of texts that there are."""
+    if is_of_items(need) and saved.is_text(need.input.argument):
+        least, greatest = sketch.item_bounds()
+        if least < 0 or greatest >= max(1, saved.texts(need.input.argument)):
+            raise saved.damaged("item", "has codes of texts that are not there")
+
+
+def element_codes(need: Need, value: Array) -> Array:
+    """What a sketch takes in: items as codes, numbers as they are."""
+    return item_codes(value) if is_of_items(need) else value
+
+
+def partials_of(needs: Sequence[Need], summaries: Sequence[Any]) -> dict[Need, Partial]:
+    """Partials of needs that one sketch serves, a slot for each summary; None: of an empty window."""
+    return {
+        need: _quantiles(need, summaries) if need.component == "approx_quantile" else _whole(summaries)
+        for need in needs
+    }
+
+
+def _quantiles(need: Need, summaries: Sequence[QuantileSummary]) -> Partial:
+    count = np.array([each.count for each in summaries], np.int64)
+    found = [each.quantile(need.parameters[0]) for each in summaries]
+    value = np.array([0 if each is None else each for each in found], dtype_of(need))
+    # of the window's n, which is not known exactly: the part is greatest for the least it can be
+    error = np.array([each.error / max(each.count, 1) for each in summaries], np.float64)
+    return value, count, error
+
+
+def _whole(summaries: Sequence[QuantileSummary | CountSummary]) -> Partial:
+    found = np.empty(len(summaries), object)
+    found[:] = summaries
+    return (found,)

@@ -1,0 +1,177 @@
+"""Cells as a batch: what was folded elsewhere, slice by slice and key by key, taken in like events.
+
+A runtime with many readers folds events where they are read. A slice store puts a cell where it would put
+an event at the start of the cell's slice, and merges what it would have folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.aggregate.component import COMPONENTS, read_only
+from muntin.aggregate.contract import Array, Partial
+from muntin.arrays import Arrays, Bools, Ints
+from muntin.expression import Expression
+from muntin.kernels.fold_cells import count_cells, fold_floats, fold_ints
+from muntin.kernels.slices import assign_cells
+from muntin.query import Input
+from muntin.store.batch import Batch
+from muntin.store.columns import Columns
+from muntin.store.grid import Grid
+from muntin.store.need import Need
+from muntin.store.saved import Saved
+
+
+class Cells(Batch):
+    """Cells of one slice store, in order of slice: `at` is where each one's slice starts.
+
+    They hold what passed the store's filter, so all of them pass it.
+    """
+
+    def __init__(self, at: Ints, key: Ints, partials: Mapping[Need, Partial]):
+        super().__init__(at, {}, {}, {})
+        self.partials = partials
+        self._key = key
+
+    def key(self, keys: tuple[Expression, ...]) -> Ints:
+        return self._key
+
+    def passing(self, where: Expression | None) -> Batch:
+        return self
+
+
+# A layout of cells: where those go that are there, and those that a batch adds, when it does not simply
+# follow.
+
+
+class Layout(NamedTuple):
+    """Slices and cells after a batch, counted from the first slice that it touches."""
+
+    start: Ints
+    first_cell: Ints
+    key: Ints  # of each cell
+    cell_of_event: Ints
+    cell_of_old: Ints
+
+
+def lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints, event_key: Ints) -> Layout:
+    """Where the cells of `old_start` go, and those of events in order of time, which need not be later. O(both)."""
+    most_slices, most_cells = len(old_start) + len(event_slice), len(old_key) + len(event_slice)
+    start, offset = np.empty(most_slices, np.int64), np.empty(most_slices + 1, np.int64)
+    key, cell_of_event = np.empty(most_cells, np.int64), np.empty(len(event_slice), np.int64)
+    cell_of_old = np.empty(len(old_key), np.int64)
+    known = int(max(event_key.max(), old_key.max(initial=0))) + 1
+    cell_of_key, slice_of_key = np.empty(known, np.int64), np.full(known, -1)
+    slices, cells = assign_cells(
+        event_slice, event_key, old_start, old_offset, old_key, cell_of_key, slice_of_key,
+        start, offset, key, cell_of_event, cell_of_old,
+    )  # fmt: skip
+    return Layout(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)
+
+
+# Folding: events of a batch into cells, the components of one input together; or cells into cells.
+
+_TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
+_EVERY_EVENT = Input(None)
+_NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
+
+
+def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partial]) -> None:
+    """Fold each event into cell `cell - origin` of every need's partials; O(events) per input."""
+    if isinstance(batch, Cells):
+        lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
+        for need, partial in into.items():
+            COMPONENTS[need.component].merge(lo, hi, 0, cell - origin, batch.partials[need], partial)
+        return
+    by_input: dict[Input, dict[str, Partial]] = {}
+    for need, partial in into.items():
+        by_input.setdefault(need.input, {})[need.component] = partial
+    for input, partials in by_input.items():
+        if partials.keys() == {"count"} and input == _EVERY_EVENT:
+            count_cells(cell, origin, *partials["count"])
+            continue
+        value, valid = column_of(batch, input)
+        _fold_together(cell, origin, value, valid, partials)
+        lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
+        for name in partials.keys() - set(_TOGETHER):
+            COMPONENTS[name].fold(lo, hi, 0, cell - origin, batch.at, value, valid, partials[name])
+
+
+def fold_runs(batch: Batch, lo: Ints, hi: Ints, need: Need, into: Partial) -> None:
+    """Fold the events of each run into a slot of its own; O(events)."""
+    component = COMPONENTS[need.component]
+    if isinstance(batch, Cells):
+        component.merge(lo, hi, 1, batch.key(()), batch.partials[need], into)
+    else:
+        value, valid = column_of(batch, need.input)
+        component.fold_runs(lo, hi, batch.at, value, valid, into)
+
+
+def _fold_together(
+    cell: Ints, origin: int, value: Array, valid: Bools, partials: Mapping[str, Partial]
+) -> None:
+    wanted = [name in partials for name in _TOGETHER]
+    if not any(wanted):
+        return
+    is_float = value.dtype == np.float64
+    nothing, number = _NOTHING["f" if is_float else "i"], _NOTHING["f"]
+    arrays = (
+        *partials.get("count", (_NOTHING["i"],)),
+        *partials.get("sum", (nothing, number)),
+        *partials.get("min", (nothing,)),
+        *partials.get("max", (nothing,)),
+    )
+    kernel = fold_floats if is_float else fold_ints
+    kernel(cell, origin, read_only(value), valid, bool(valid.all()), *wanted, *arrays)
+
+
+def column_of(batch: Batch, input: Input) -> tuple[Array, Bools]:
+    """The values of an input, and which of them count."""
+    if input.argument is None:
+        value, valid = batch.at, np.ones(len(batch), np.bool_)
+    else:
+        value, valid = batch.column(input.argument)
+    if input.filter is not None:
+        valid = valid & batch.mask(input.filter)
+    return value, valid
+
+
+# The slices and cells of a snapshot, as a slice store needs them.
+
+
+def saved_slices(saved: Saved, first: int, cells: int, grid: Grid | None = None) -> Arrays:
+    """Where slices begin, on the grid if there is one, and the first cell of each: together they have `cells` cells,
+    from number `first` on."""
+    start = saved.times("slice start", order="strictly")
+    cell = saved.ints("slice cell", (first, first + cells - 1), len(start), "strictly")
+    if (cells and not len(cell)) or (len(cell) and cell[0] != first):
+        raise saved.damaged("slice cell", f"does not begin with {first:,}")
+    if grid is not None and bool((grid.start_of(start) != start).any()):
+        raise saved.damaged("slice start", "does not lie on the grid")
+    return {"start": start, "cell": cell}
+
+
+def saved_ends(saved: Saved, start: Ints) -> Ints:
+    """Where slices end: none lies within the next."""
+    end = saved.times("slice end", len(start))
+    if bool((end <= start).any() or (end[:-1] > start[1:]).any()):
+        raise saved.damaged("slice end", "has slices that overlap")
+    return end
+
+
+def saved_cells(
+    saved: Saved, keys: tuple[Expression, ...], names: Mapping[Need, tuple[str, ...]], like: Columns
+) -> Arrays:
+    """The keys of cells and all arrays of their components, of the types of those in `like`."""
+    key = saved.ids("cell key", keys)
+    cells: Arrays = {"key": key}
+    for need, arrays in names.items():
+        for name in arrays:
+            cells[name] = saved.array(f"cell {name}", like[name].dtype, len(key))
+        # only these hold values as they came, which are codes if they are texts
+        if need.component in ("first", "last") and saved.is_text(need.input.argument):
+            saved.codes(f"cell {arrays[0]}", need.input.argument, len(key))
+    return cells

@@ -1,0 +1,191 @@
+"""Un-keyed windows as runs of a sequence, answered by one structure per component.
+
+A time window is a run of positions found by binary search on time; a ROWS window is one by
+arithmetic. So R-INT, B-INT and L-INT, which are about positions, serve both, over single events
+or over slices alike (Arasu & Widom, section 3; time-based windows by the search).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+
+import numpy as np
+
+from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Ints
+from muntin.expression import Expression
+from muntin.store.need import Need
+from muntin.store.needs import Needs
+from muntin.store.ring import EventRing
+from muntin.store.saved import Saved
+from muntin.store.sequence import Located
+from muntin.store.sequence import Sequence as Elements
+from muntin.structure.synopsis import Found, Moves, Synopsis, TextOrder
+from muntin.structure.track import Track
+from muntin.window import Window
+
+TrackMaker = Callable[[Elements, Expression | None, Need], Track]
+
+
+def without_parameters(need: Need) -> Need:
+    """All quantiles of an input are read from one structure."""
+    return need._replace(parameters=()) if need.parameters else need
+
+
+class RunSynopsis(Synopsis[Elements]):
+    """A track, with a structure of the algorithm `name`, for each component that the group needs, or for
+    all that `place_of` puts in one place."""
+
+    def __init__(
+        self,
+        store: Elements,
+        where: Expression | None,
+        keys: tuple[Expression, ...],
+        text_order: TextOrder,
+        name: str,
+        make_track: TrackMaker,
+        place_of: Callable[[Need], Hashable] = without_parameters,
+    ):
+        super().__init__(store, where, keys, text_order)
+        assert not keys, "runs of a sequence have no keys"
+        self.name = name  # type: ignore[misc]  # of all synopses, only this one serves several algorithms
+        self._make_track = make_track
+        self._place_of = place_of  # needs of one place are served by one track
+        self._tracks: dict[Hashable, Track] = {}
+        self._members: dict[Hashable, dict[str, set[Need]]] = {}  # of each track, by component
+        self._minding: set[Hashable] = set()  # tracks that must know of every change of the windows
+
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """Build structures for new components from the store, at once: O(elements) each. O(1) for a component
+        that a structure serves already."""
+        super().fit(needs, changed)
+        touched = set(self._minding)
+        if changed is None:
+            self._members = {}
+            touched |= self._tracks.keys()
+        touched |= {self._take(need) for need in (needs.components if changed is None else changed)}
+        return sum(self._fit_track(place) for place in touched) > 0
+
+    def _fit_track(self, place: Hashable) -> bool:
+        """Bring a track in line with what is needed of it; whether it has another structure since."""
+        members, track = self._members.get(place), self._tracks.pop(place, None)
+        self._minding.discard(place)
+        if members is None:
+            return False
+        before = track.structure if track else None
+        if track is None:
+            track = self._make_track(self.store, self.where, next(iter(next(iter(members.values())))))
+        track.fit(self.needs, members.keys())
+        self._tracks[place] = track
+        if track.minds_windows:
+            self._minding.add(place)
+        return before is not None and before is not track.structure
+
+    def _take(self, need: Need) -> Hashable:
+        """Note that a component is needed, or not any more; where."""
+        place = self._place_of(need)
+        members = self._members.setdefault(place, {})
+        some = members.setdefault(need.component, set())
+        if need in self.needs.components:
+            some.add(need)
+        else:
+            some.discard(need)
+        if not some:
+            del members[need.component]
+        if not members:
+            del self._members[place]
+        return place
+
+    def insert(self) -> None:
+        """O(1) amortised per element, and per element that had to be taken back for one out of order."""
+        for track in self._tracks.values():
+            track.follow()
+
+    def settle(self) -> None:
+        for track in self._tracks.values():
+            track.structure.forget(self.store.dropped)
+
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
+    ) -> Found:
+        if window.is_time:
+            located = self.locate(instants - window.size, instants - window.to, instants)
+        else:
+            count = self._counts(instants)
+            located = self._rows(window, count - count % window.slide if window.slide else count, instants)
+        return self._found(window, located, wanted)
+
+    def track_of(self, need: Need) -> Track:
+        return self._tracks[self._place_of(need)]
+
+    def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
+        """Partials of a ROWS window when the stream had given numbers of events."""
+        count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
+        return self._found(window, self._rows(window, count, np.full(len(count), 2**63 - 1)), wanted)
+
+    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of events passed a multiple of `slide` by events in [after, until)."""
+        had, has = self._counts(np.array([LONG_AGO if after is None else after, until]))
+        seen = np.arange(had // slide + 1, has // slide + 1) * slide
+        return Moves(np.zeros(len(seen), np.int64), seen)
+
+    def first_needed(self) -> int:
+        """Index of the first element that a window looked up from `kept_from` on reaches."""
+        assert isinstance(self.store, EventRing)
+        rows, time = self.needs.reach("rows"), self.needs.reach("time")
+        return max(0, min(self.store.find(self.kept_from) - rows, self.store.find(self.kept_from - time)))
+
+    def nbytes(self) -> int:
+        return sum(track.structure.nbytes() for track in self._tracks.values())
+
+    def check(self) -> None:
+        for track in self._tracks.values():
+            track.structure.check()
+            # every structure has seen what the store holds, no more and no less
+            assert track.structure.first <= self.store.dropped
+            assert track.structure.end == self.store.dropped + len(self.store)
+
+    def restore(self, saved: Saved) -> None:
+        """Structures are rebuilt from the store."""
+        super().restore(saved)
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        self._tracks = {}
+        self.fit(self.needs)
+
+    def _found(self, window: Window, located: Located, wanted: Sequence[Need]) -> Found:
+        partials: dict[Need, Partial] = {}
+        for track, needs in self._by_track(wanted):
+            partials |= track.query(needs, located.lo, located.hi)
+        return self.found(window, located, partials, 1)
+
+    def found(self, window: Window, located: Located, partials: dict[Need, Partial], width: int) -> Found:
+        known_since: dict[Need, int] = {}
+        for track, needs in self._by_track(list(partials)):
+            known_since |= track.known_since(window, needs)
+        return Found(partials, located.start, located.end, located.is_whole, known_since, width)
+
+    def known_since(self, window: Window, need: Need) -> int:
+        return self.track_of(need).known_since(window, [need])[need]
+
+    def _by_track(self, wanted: Sequence[Need]) -> list[tuple[Track, list[Need]]]:
+        together: dict[Hashable, list[Need]] = {}
+        for need in wanted:
+            together.setdefault(self._place_of(need), []).append(need)
+        return [(self._tracks[place], needs) for place, needs in together.items()]
+
+    def _counts(self, instants: Ints) -> Ints:
+        """How many events there were before each instant."""
+        assert isinstance(self.store, EventRing)
+        return self.store.dropped + np.searchsorted(self.store.at, instants)
+
+    def _rows(self, window: Window, count: Ints, asked_at: Ints) -> Located:
+        store = self.store
+        assert isinstance(store, EventRing)
+        oldest = np.full(len(count), store.dropped)
+        lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(store), asked_at)
+        held = hi > lo
+        start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
+        start[held], end[held] = store.at[(lo - oldest)[held]], store.at[(hi - oldest)[held] - 1] + 1
+        return Located(lo, hi, start, end, is_whole)

@@ -1,0 +1,164 @@
+"""slices: fold events into (slice, key) cells as they arrive, merge cells at look-up.
+
+| | |
+|---|---|
+| Full name | slices, with look-up by merging (panes of one granule, shared by all windows) |
+| Answers | aggregates with fixed-size partials over time windows with SLIDE, keyed or not |
+| Insert | O(1) per event and component; out of order, O(cells of the slices touched and later) per batch |
+| Lookup | one key: O(its cells in the window); all keys: O(C) for C cells, or O(keys * log s) by key rows |
+| Space | O(cells within the longest window): at most one per event, at most slices * keys |
+| Shares | cells, whatever the window, aggregate or filter of an aggregate; windows that end together share a scan |
+| Reference | Li et al., SIGMOD Record 2005 (panes); Patroumpas & Sellis, section 2.2 |
+
+The state is a `slice_store`. Windows of all keys that end together are nested: each is the next
+smaller one and a bit more, so one scan backwards in time answers all of them. Where most keys are
+in most slices the scan goes by `key_rows` instead of cells, once the cells visited so far have cost
+as much as the rows will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import inf
+
+import numpy as np
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Partial
+from muntin.arrays import LONG_AGO, Ints
+from muntin.expression import Expression
+from muntin.kernels.slices import merge_chains
+from muntin.key_index.finders import Candidates, Finders, KeyBand, Wanted
+from muntin.store.key_rows import KeyRows
+from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Needs
+from muntin.store.sequence import Located
+from muntin.store.slice_store import SliceStore
+from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder
+from muntin.window import Window
+
+_ROWS_READ = 10  # rows that a window is made of, more or less
+
+
+class Slices(Synopsis[SliceStore]):
+    """Time windows with SLIDE, per key, over a slice store."""
+
+    name = "slices"
+
+    def __init__(
+        self, store: SliceStore, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        super().__init__(store, where, keys, text_order)
+        self._rows: dict[Need, KeyRows] = {}
+        self._finders = Finders(store, where, keys)
+
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """O(components that changed)."""
+        for need in {*self._rows, *needs.components} if changed is None else changed:
+            if need not in needs.components:
+                self._rows.pop(need, None)
+                self._finders.drop(need)
+            elif need not in self._rows:
+                self._rows[need] = KeyRows(self.store, need)
+        return super().fit(needs, changed)
+
+    def insert(self) -> None:
+        """The store has folded the events already; O(components)."""
+        for rows in self._rows.values():
+            rows.follow()
+        self._finders.follow()
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Candidates | None:
+        start = instant - window.size
+        end = self.store.run(start, instant)[1]
+        final = min(end, self.store.run(LONG_AGO, settled)[1])
+        at_most = _ROWS_READ * band.width if self._rows[need].is_on else inf
+        return self._finders.candidates(Wanted(need, start, final, end, band, at_most))
+
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
+    ) -> Found:
+        if ids is None:
+            return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
+        located = self.locate(instants - window.size, instants - window.to, instants)
+        store = self.store
+        first_cells = store.first_cells(0) + store.dropped_cells
+        lo, hi = (first_cells[side - store.dropped] for side in (located.lo, located.hi))
+        partials: dict[Need, Partial] = {}
+        for need in wanted:
+            partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(instants) * len(ids))
+            cells, last = store.typed_cells(need), store.chains.last
+            into = type(cells)(*partials[need])
+            merge_chains(cells, store.cell_prior, store.dropped_cells, last, ids, lo, hi, into)
+        return self.found(window, located, partials, width)
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        """Windows of all keys, together: those that end at the same slice share one scan."""
+        windows = list(asked)
+        counts = [len(asked[window].instants) for window in windows]
+        which = np.repeat(np.arange(len(windows)), counts)
+        instants = np.concatenate([asked[window].instants for window in windows])
+        size, to = (np.array([getattr(window, side) for window in windows])[which] for side in ("size", "to"))
+        located = self.locate(instants - size, instants - to, instants)
+        lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
+        partials: list[dict[Need, Partial]] = [{} for _ in windows]
+        for need in {need for each in asked.values() for need in each.needs}:
+            wants = np.array([need in asked[window].needs for window in windows])
+            places = np.flatnonzero(wants[which])
+            read = self._read(need, lo[places], hi[places], width)
+            edges = np.cumsum(
+                [0, *(count * width for count, is_in in zip(counts, wants, strict=True) if is_in)]
+            )
+            for place, begin, end in zip(np.flatnonzero(wants), edges[:-1], edges[1:], strict=True):
+                partials[place][need] = tuple(array[begin:end] for array in read)
+        ends = np.cumsum(counts).tolist()
+        return {
+            window: self.found(
+                window, Located(*(side[end - count : end] for side in located)), partial, width
+            )
+            for window, partial, count, end in zip(windows, partials, counts, ends, strict=True)
+        }
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        for rows in self._rows.values():
+            rows.begin_again()
+        self._finders.renumber(new_id)
+
+    def rebuild(self) -> None:
+        for rows in self._rows.values():
+            rows.begin_again()
+        self._finders.begin_again()
+
+    def nbytes(self) -> int:
+        return sum(rows.nbytes() for rows in self._rows.values()) + self._finders.nbytes()
+
+    def __str__(self) -> str:
+        rows = sum(rows.is_on for rows in self._rows.values())
+        shown = [f"key rows of {rows} components"] if rows else []
+        return "; ".join([*shown, *filter(None, [str(self._finders)])])
+
+    def check(self) -> None:
+        for rows in self._rows.values():
+            rows.check()
+        self._finders.check()
+
+    def _read(self, need: Need, lo: Ints, hi: Ints, width: int) -> Partial:
+        """Partials of runs of slices, by index, for all keys; one scan per end."""
+        identity = COMPONENTS[need.component].identity(dtype_of(need))
+        out = tuple(np.empty(len(lo) * width, dtype) for dtype, _ in identity)  # all of it will be written
+        order = np.lexsort((-lo, hi))
+        ends = np.flatnonzero(np.diff(hi[order], prepend=-1))
+        rows, visited = self._rows[need], 0
+        for begin, end in zip(ends, [*ends[1:], len(order)], strict=True):
+            some = order[begin:end]
+            last = int(hi[some[0]]) + self.store.dropped
+            visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
+        rows.consider(visited, width)
+        return out
+
+
+def identity_of(need: Need) -> tuple[object, ...]:
+    """The partial of nothing, as plain numbers."""
+    return tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))

@@ -1,0 +1,141 @@
+"""stairs: slices that get coarser with age, merged at look-up from the youngest level to the oldest.
+
+| | |
+|---|---|
+| Full name | stairwise state: one granule per slide of the windows that reach a given age |
+| Answers | aggregates with fixed-size partials over time windows with SLIDE of very different lengths, keyed or not |
+| Insert | O(1) per event and component into the youngest level, and O(levels) amortised per cell as it ages |
+| Lookup | one key: O(its granules in the window); all keys: O(C) for C cells, or O(keys * levels * log s) by key rows |
+| Space | per key, the granules of each level: 964 for 1 minute by seconds, 1 hour by minutes and 30 days by hours |
+| Shares | cells, whatever the window, aggregate or filter of an aggregate; windows that end together share a scan |
+| Reference | Patroumpas & Sellis, section 3 (stairwise scheme), with steps that align by construction |
+
+The state is a `stair_store`. A window is a run of slices in each of the levels it reaches; windows of all keys
+that end together are answered by one scan backwards through the levels. Thresholds of HAVING visit all keys.
+The paper merges granules by slide alone, and windows such as `[RANGE 6 SLIDE 2]` beside `[RANGE 12 SLIDE 4]`
+lose their edges; here the step at each age is that of all windows which reach it (`stair_levels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Partial
+from muntin.arrays import Bools, Ints
+from muntin.expression import Expression
+from muntin.kernels.slices import merge_chains
+from muntin.key_index.finders import Candidates, KeyBand
+from muntin.store.aging_slices import StairStore
+from muntin.store.need import Need, dtype_of
+from muntin.store.sequence import Located
+from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder
+from muntin.window import Window
+
+_NOWHERE = -1
+
+
+class Stairs(Synopsis[StairStore]):
+    """Time windows with SLIDE, per key, over a stair store."""
+
+    name = "stairs"
+
+    def __init__(
+        self, store: StairStore, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        super().__init__(store, where, keys, text_order)
+        self._visited: dict[Need, None] = {}  # needs for which somebody asked for an index
+
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
+    ) -> Found:
+        if ids is None:
+            return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
+        located = self._locate(window, instants)
+        partials = {
+            need: COMPONENTS[need.component].start(dtype_of(need), len(instants) * len(ids))
+            for need in wanted
+        }
+        for level in self.store.levels:
+            lo, hi = (
+                level.first_cells(0)[side] + level.dropped_cells
+                for side in level.runs(located.start, located.end)
+            )
+            for need, partial in partials.items():
+                cells = level.typed_cells(need)
+                into, last = type(cells)(*partial), level.chains.last
+                merge_chains(cells, level.cell_prior, level.dropped_cells, last, ids, lo, hi, into)
+        return self.found(window, located, partials, width)
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        """Windows of all keys, together: those that end together share one scan through the levels."""
+        located = {window: self._locate(window, each.instants) for window, each in asked.items()}
+        partials: dict[Window, dict[Need, Partial]] = {window: {} for window in asked}
+        for need in dict.fromkeys(need for each in asked.values() for need in each.needs):
+            windows = [window for window, each in asked.items() if need in each.needs]
+            start, end = (
+                np.concatenate([getattr(located[window], side) for window in windows])
+                for side in ("start", "end")
+            )
+            read = self._read(need, start, end, width)
+            edges = np.cumsum([0, *(len(located[window].start) * width for window in windows)])
+            for window, begin, stop in zip(windows, edges[:-1], edges[1:], strict=True):
+                partials[window][need] = tuple(array[begin:stop] for array in read)
+        return {
+            window: self.found(window, located[window], partial, width)
+            for window, partial in partials.items()
+        }
+
+    def _read(self, need: Need, start: Ints, end: Ints, width: int) -> Partial:
+        """Partials of windows [start, end) for all keys; one scan per end."""
+        component, dtype = COMPONENTS[need.component], dtype_of(need)
+        out = component.start(dtype, len(start) * width)
+        order = np.lexsort((-start, end))
+        scans = np.split(order, np.flatnonzero(np.diff(end[order])) + 1) if len(order) else []
+        levels = self.store.levels
+        rows = [self.store.rows(level, need) for level in levels]
+        runs = [level.runs(start, end) for level in levels]
+        # the oldest level that a window has slices in
+        reaches = np.max([number * (hi > lo) for number, (lo, hi) in enumerate(runs)], axis=0)
+        visited = [0] * len(levels)
+        for some in scans:
+            newer = component.start(dtype, width)
+            for number in range(int(reaches[some[-1]]) + 1):
+                here, (lo, hi) = some[reaches[some] == number], runs[number]
+                last = int(hi[some].min())
+                ends, slots = np.minimum(lo[here], last), here * width
+                if number < reaches[some[-1]]:  # older windows hold all of this level up to their end
+                    ends, slots = np.append(ends, lo[some[-1]]), np.append(slots, _NOWHERE)
+                dropped = levels[number].dropped
+                visited[number] += rows[number].read(ends + dropped, last + dropped, out, slots, width, newer)
+        for each, cells in zip(rows, visited, strict=True):
+            each.consider(cells, width)
+        return out
+
+    def holds_events(self, window: Window, instants: Ints) -> Bools:
+        start, end = instants - window.size, instants - window.to
+        found = [hi > lo for lo, hi in (level.runs(start, end) for level in self.store.levels)]
+        return np.asarray(np.logical_or.reduce(found))
+
+    def _locate(self, window: Window, instants: Ints) -> Located:
+        """Where a window stands; refused if edges that it once had are gone."""
+        start, end = instants - window.size, instants - window.to
+        sharp_from = self.store.sharp_from(window)
+        nowhere = np.zeros(0, np.int64)  # its runs are those of each level
+        is_sharp = (start >= sharp_from) | (end <= start)
+        # queries stand at `kept_from` or later, their windows perhaps a slide of their own before
+        if bool((instants < window.settle(self.kept_from)).any()):
+            self.refuse_forgotten(Located(nowhere, nowhere, start, end, is_sharp), instants, sharp_from)
+        is_whole = (start >= self.store.forgotten_before) | (end <= start)
+        return Located(nowhere, nowhere, start, end, is_whole)
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Candidates | None:
+        self._visited[need] = None
+        return None
+
+    def __str__(self) -> str:
+        return "; ".join(f"all keys are visited for {need}: stairs have no index" for need in self._visited)

@@ -1,0 +1,270 @@
+"""What every synopsis offers: a way to answer the windows of one group from a shared store.
+
+A synopsis is *fitted* to the needs of its group, follows each *insertion* into its store, *advances*
+(lets go of what no window needs), and answers *look-ups* with partials, which aggregates lower to
+answers. Whatever it keeps beyond the store can be rebuilt from it, so a snapshot of the store is
+all that must be saved.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from muntin.aggregate.contract import Partial
+from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
+from muntin.errors import WindowTooLarge
+from muntin.expression import Expression
+from muntin.key_index.finders import Candidates, KeyBand
+from muntin.store.need import Need
+from muntin.store.needs import Needs
+from muntin.store.saved import INSTANTS, Saved
+from muntin.store.sequence import Located, is_complete
+from muntin.store.sequence import Sequence as Elements
+from muntin.window import Window, span
+
+# What a look-up found: partials of windows, and where the windows lie.
+
+
+class Found(NamedTuple):
+    """What a look-up at `r` instants for `k` keys found.
+
+    `partials` have r * k slots, key by key within each instant. `start`, `end` and `is_whole` (nothing
+    of the window has been forgotten) describe the windows: one element per `width` slots. An empty
+    ROWS window has start == end.
+    """
+
+    partials: dict[Need, Partial]
+    start: Ints
+    end: Ints
+    is_whole: Bools
+    known_since: dict[Need, int]  # the instant from which on each need has been kept
+    width: int
+
+    def complete(self, needs: Sequence[Need]) -> Bools:
+        """Which windows are covered from their start, as far as some needs are concerned."""
+        known_since = max(self.known_since[need] for need in needs)
+        complete: Bools = is_complete(self.start, self.end, self.is_whole, known_since)
+        return complete
+
+
+# Windows that close by count instead of by time.
+
+
+class Moves(NamedTuple):
+    """Windows that closed by count: the slot of each and how many events it had seen, as they closed."""
+
+    slot: Ints
+    seen: Ints
+
+
+@runtime_checkable
+class CountsEvents(Protocol):
+    """A synopsis of ROWS windows."""
+
+    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of a slot's events passed a multiple of `slide` by events in [after, until)."""
+
+    def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
+        """Partials of `window` for given slots when they had given numbers of events."""
+
+
+Store = TypeVar("Store", bound=Elements)
+
+# text is kept as codes; this gives the sort rank of every code, and the code of every rank
+TextOrder = Callable[[Expression], tuple[Ints, Ints]]
+
+
+class Asked(NamedTuple):
+    """Needs of a window at some instants (already rounded to its slide), ascending."""
+
+    instants: Ints
+    needs: Sequence[Need]
+
+
+class Synopsis(ABC, Generic[Store]):
+    """Contract of all synopses; `tests/structure` runs its suite over every registered one.
+
+    `where` is what the store has not filtered already.
+    """
+
+    name: ClassVar[str]
+    is_sketched: ClassVar[bool] = False  # whether answers vary while the events in the window stay the same
+    instant_cost: ClassVar[int] = 1  # of a look-up at an instant, next to one in an array of many instants
+
+    def __init__(
+        self, store: Store, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        self.store = store
+        self.where = where
+        self.keys = keys
+        self.needs = Needs()
+        self.kept_from = LONG_AGO  # whatever was forgotten, windows looked up from here on were spared
+        self._text_order = text_order
+
+    def __str__(self) -> str:
+        """What it has chosen to keep beside the store, for those who ask; nothing if there was no choice."""
+        return ""
+
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """Answer for `needs` from now on, and nothing else; its store has been fitted before.
+
+        `changed` are the components that came or went since the last time, None if that is not known.
+        Whether what was prepared for look-ups has to be prepared anew.
+        """
+        self.needs = needs
+        return False
+
+    def insert(self) -> None:
+        """Follow an insertion into the store, whose elements changed from `store.changed_from` on."""
+
+    def advance(self, kept_from: int) -> None:
+        """Windows will be looked up at `kept_from` or later only; it never moves back."""
+        self.kept_from = max(self.kept_from, kept_from)
+
+    def move(self, text_order: TextOrder, key_ids: Ints | None) -> None:
+        """Another shard keeps it from now on, with another order of texts, and other ids of keys (None: it has
+        no keys); its store has been told."""
+        self._text_order = text_order
+        if key_ids is not None:
+            self.renumber_keys(key_ids)
+
+    def settle(self) -> None:
+        """Follow the store, which has forgotten its oldest elements."""
+
+    @abstractmethod
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
+    ) -> Found:
+        """Partials of `window` at each instant (already rounded to its slide).
+
+        `ids` are the keys asked for, ascending; None means all ids below `width`, which is the number
+        of slots per instant.
+        """
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        """Windows of all keys, which may share work."""
+        return {
+            window: self.lookup(window, each.instants, each.needs, None, width)
+            for window, each in asked.items()
+        }
+
+    def holds_events(self, window: Window, instants: Ints) -> Bools:
+        """At which instants the window may hold an event of any key; a cheap test for silence."""
+        lo, hi = self.store.runs(instants - window.size, instants - window.to)
+        return np.asarray(hi > lo)
+
+    def seen(self, window: Window, first: int, last: int) -> tuple[Ints, Ints] | None:
+        """The first and the last instant at which the window may see each stored element, of the elements that
+        it sees at an instant from `first` to `last`; None if that is not known. O(elements).
+
+        A ROWS window changes when an event comes: an element is seen from then on, for ever.
+        """
+        if not window.is_time:
+            lo, hi = (int(each[0]) for each in self.store.runs(np.array([first - 1]), np.array([last])))
+            start, _ = self.store.edges(lo, hi)
+            return start + 1, np.full(len(start), FOREVER)
+        spans = np.array([first - window.size]), np.array([last - window.to])
+        start, end = self.store.edges(*(int(each[0]) for each in self.store.runs(*spans)))
+        return end + window.to, start + window.size
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Candidates | None:
+        """Keys among which are all those whose need of a window that ends at `instant` lies in
+        a band; None if the synopsis would rather be asked for all keys.
+
+        Events before the instant `settled` have all come.
+        """
+        return None
+
+    def mark_keys(self, used: Bools) -> None:
+        """Set `used` for every key id of its own that the store does not have any more."""
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        """Key ids are different from now on, in the store too."""
+
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        """Set `used` for every code of a text that it has and the store may not have any more."""
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        """Codes of texts are different from now on, in the store too; they keep their order."""
+
+    def rebuild(self) -> None:
+        """Make anew from the store whatever is kept beside it."""
+
+    def first_needed(self) -> int:
+        """Index of the first event of a ring that a window looked up from `kept_from` on reaches."""
+        raise NotImplementedError("only readers of rings know")
+
+    def nbytes(self) -> int:
+        """Bytes of state beyond the store's."""
+        return 0
+
+    def snapshot(self) -> Arrays:
+        """What cannot be rebuilt from the store, as named arrays."""
+        return {"kept_from": np.array([self.kept_from], np.int64)}
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from a snapshot; the store has been restored and this synopsis fitted before."""
+        (self.kept_from,) = saved.numbers("kept_from", INSTANTS)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+
+    @property
+    def forgotten_before(self) -> int:
+        """Windows that begin before this instant have lost something."""
+        return int(self.store.forgotten_before)
+
+    def known_since(self, window: Window, need: Need) -> int:
+        """The instant from which on a need has been kept, on the edges of a window."""
+        return self.store.known_since(window, need, self.where, self.keys)
+
+    def found(self, window: Window, located: Located, partials: dict[Need, Partial], width: int) -> Found:
+        """What a look-up found, with where it lies and since when it has been kept."""
+        known_since = {need: self.known_since(window, need) for need in partials}
+        return Found(partials, located.start, located.end, located.is_whole, known_since, width)
+
+    def locate(self, start: Ints, end: Ints, instants: Ints) -> Located:
+        """The runs that time windows [start, end), looked up at given instants, are.
+
+        One that began before the state did is answered as far as it goes (not whole). One that was whole
+        once, but has been forgotten, is refused.
+        """
+        located = self.store.locate(start, end)
+        self.refuse_forgotten(located, instants)
+        return located
+
+    def refuse_forgotten(self, located: Located, instants: Any, kept_since: int | None = None) -> None:
+        """Raise if a time window that once was whole has lost events since. What there was before
+        `kept_since` is lost; by default, what the store has dropped."""
+        gone = np.atleast_1d(~np.asarray(located.is_whole) & (instants < self.kept_from))
+        if bool(gone.any()):
+            start, asked = (int(np.atleast_1d(each)[gone][0]) for each in (located.start, instants))
+            size = asked - start
+            first = size + (self.store.forgotten_before if kept_since is None else kept_since)
+            raise WindowTooLarge(
+                f"a window of {span(size)} at {np.datetime64(asked, 'us')} needs events that have been "
+                f"dropped; the state answers instants from {np.datetime64(first, 'us')} on"
+            )
+
+    def locate_rows(
+        self, window: Window, count: Ints, oldest: Ints, newest: Ints, asked_at: Ints
+    ) -> tuple[Ints, Ints, Bools]:
+        """The runs that ROWS windows are after `count` events of which `[oldest, newest)` are kept, and
+        which of them are whole; refused as in `locate`."""
+        begin = count - window.size
+        lost = (begin < oldest) & (oldest > 0) & (window.size > window.to)
+        if bool(np.any(lost & (asked_at < self.kept_from))):
+            raise WindowTooLarge(
+                f"{window} at that instant needs events that have been dropped; "
+                f"the state keeps the last {len(self.store):,} events: ask for a later instant"
+            )
+        if self.store.began_at != LONG_AGO and window.size > window.to:
+            lost |= (begin < oldest) | (window.slide > 0 and not self.store.knows_count)
+        hi = np.clip(count - window.to, oldest, newest)
+        return np.minimum(np.maximum(begin, oldest), hi), hi, ~lost
