@@ -40,7 +40,7 @@ class Load:
             }
         )
         # emission is another benchmark's matter: nobody owes anything here
-        shard = self.engine._operators["s"].shard
+        shard = self.engine._operators["s"].state
         for registration in shard.registrations.values():
             registration.emitted_to = 2**62
         shard.note_emitted()

@@ -108,7 +108,7 @@ def _instants(turn: int) -> int:
 
 
 def _cells(data: list[tuple[str, bytes]]) -> int:
-    from muntin.operator.packed import unpack
+    from muntin.store.packed import unpack
 
     return sum(len(unpack(each)[1]["0 at"]) for _, each in data)
 

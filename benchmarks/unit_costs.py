@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.measure import RUNS, Column, Result, measure
 from muntin import Engine
-from muntin.plan.combines import combines
+from muntin.plan.cost import combines
 from muntin.plan.synopses import build_synopsis
 from muntin.store.need import Need
 from muntin.structure.runs import RunSynopsis
@@ -101,7 +101,7 @@ def _group(name: str, call: str, elements: int) -> tuple[RunSynopsis, Any]:
         engine.push(
             "s", {"ts": np.arange(part) + turn * part, "n": rng.integers(0, 100, part), "x": rng.random(part)}
         )
-    shard = engine._operators["s"].shard
+    shard = engine._operators["s"].state
     number = next(number for number, group in shard.manager.groups.items() if group.synopsis == name)
     synopsis = shard.synopses[number]
     assert isinstance(synopsis, RunSynopsis)

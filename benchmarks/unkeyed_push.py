@@ -76,7 +76,7 @@ def _batch(at: np.ndarray, x: np.ndarray) -> pa.Table:
 
 def _pushing(engine: Engine, batches: list[pa.Table]) -> Callable[[int], object]:
     # emission is another benchmark's matter: nobody owes anything here
-    shard = engine._operators["s"].shard
+    shard = engine._operators["s"].state
     for registration in shard.registrations.values():
         registration.emitted_to = 2**62
     shard.note_emitted()

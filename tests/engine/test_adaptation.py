@@ -10,9 +10,9 @@ import pytest
 from casefile import Checkpoint, Step
 from effort import some_of
 from muntin import Engine
-from muntin.operator.shard import Shard
-from muntin.plan.feasible import candidates
 from muntin.plan.group import WindowGroup
+from muntin.shard.adapt.adaptation import candidates
+from muntin.shard.state import State
 from replay import Pair
 from scenario import SeededDice, random_case
 
@@ -26,8 +26,8 @@ def make_engine(*queries: str, adaptive: bool = True) -> Engine:
     return engine
 
 
-def shard_of(engine: Engine) -> Shard:
-    return engine._operators["s"].shard
+def shard_of(engine: Engine) -> State:
+    return engine._operators["s"].state
 
 
 def push(engine: Engine, times: int = 1) -> None:
@@ -59,10 +59,10 @@ class Restless(Pair):
 
     def take(self, step: Step) -> None:
         for operator in self.engine._operators.values():
-            for number, group in operator.shard.manager.groups.items():
+            for number, group in operator.state.manager.groups.items():
                 names = candidates(group)
                 if len(names) > 1 and self.dice.chance(50):
-                    operator.shard.switch(number, self.dice.pick(names), "the dice say so")
+                    operator.state.switch(number, self.dice.pick(names), "the dice say so")
                     self.seen.add(group.synopsis)
         before = self.served_by()
         super().take(step)
@@ -71,7 +71,7 @@ class Restless(Pair):
             assert self.served_by() == before, "a checkpoint keeps the structures that are there"
 
     def served_by(self) -> list[str]:
-        shards = [operator.shard for operator in self.engine._operators.values()]
+        shards = [operator.state for operator in self.engine._operators.values()]
         return [group.synopsis for shard in shards for group in shard.manager.groups.values()]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import muntin
 from answers import assert_same_answer
 from muntin.errors import MuntinError
-from muntin.operator.clock import Clock
+from muntin.shard.clock import Clock
 from muntin.testing import WallClock
 from reference import ReferenceEngine
 

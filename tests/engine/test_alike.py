@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine
-from muntin.operator import alike, emission
+from muntin.shard.emit import emission
+from muntin.shard.read import alike
 
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT) TIMESTAMP BY ts"
 SECOND = 1_000_000

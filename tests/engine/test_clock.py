@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.operator.clock import Clock
+from muntin.shard.clock import Clock
 
 
 @given(

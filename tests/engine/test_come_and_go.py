@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import muntin
 from muntin.errors import MuntinError, NameTaken
-from muntin.operator.shard import Shard
+from muntin.shard.state import State
 
 SECOND = 1_000_000
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 2 SECONDS"
@@ -36,8 +36,8 @@ def make_engine() -> muntin.Engine:
     return engine
 
 
-def shard_of(engine: muntin.Engine) -> Shard:
-    return engine._operators["s"].shard
+def shard_of(engine: muntin.Engine) -> State:
+    return engine._operators["s"].state
 
 
 def query(random: Random) -> str:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from casefile import Advance, Case, Checkpoint, Drop, Push, Register
 from muntin import Engine
-from muntin.operator.piggyback import board
 from muntin.query import Input
+from muntin.shard.read.stretch import board
 from muntin.store.need import Need
 from muntin.structure.synopsis import Asked, Synopsis
 from muntin.window import Window
@@ -80,7 +80,7 @@ def test_one_look_up_serves_all_windows_of_a_size(by: str, monkeypatch: pytest.M
         )
     engine.push("s", {"ts": [at * SECOND for at in range(30)], "k": ["a", "b"] * 15, "v": range(30)})
     seen: list[list[Window]] = []
-    for kind in {type(each) for each in engine._operators["s"].shard.synopses.values()}:
+    for kind in {type(each) for each in engine._operators["s"].state.synopses.values()}:
         original = kind.lookup_all
 
         def look_up_all(

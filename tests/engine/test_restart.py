@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import muntin
-from muntin.operator.portion import portions
+from muntin.shard.emit.portion import portions
 
 SECOND = 10**6
 STREAMS = {

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import muntin
-from muntin.operator import silence
-from muntin.operator.portion import portions
+from muntin.shard.emit import silence
+from muntin.shard.emit.portion import portions
 
 YEAR = 365 * 86_400 * 10**6
 SECOND = 10**6

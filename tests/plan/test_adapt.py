@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.plan.adapt import Choice
-from muntin.plan.combines import mean_pieces
-from muntin.plan.unit_cost import UNIT_COSTS, lookup_cost, rebuild_cost, update_cost
+from muntin.plan.cost import UNIT_COSTS, lookup_cost, mean_pieces, rebuild_cost, update_cost
+from muntin.shard.adapt.adaptation import Choice
 
 Costs = dict[str, float]
 PRICE = {"index": 40.0, "scan": 10.0}  # to put each in place

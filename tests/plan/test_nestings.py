@@ -26,7 +26,7 @@ def engine_with(*queries: str, is_running: bool = False) -> Engine:
 
 
 def nestings(engine: Engine) -> Nestings:
-    return engine._operators["s"].shard.manager.nestings
+    return engine._operators["s"].state.manager.nestings
 
 
 def shown(engine: Engine) -> dict[str, dict[str, int]]:

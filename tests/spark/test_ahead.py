@@ -10,7 +10,7 @@ import pytest
 from shards import Shards
 
 import muntin
-from muntin.operator.clock import wall_clock
+from muntin.shard.clock import wall_clock
 from muntin.spark.folder import _StreamReader
 from muntin.spark.job import plan_job
 from muntin.spark.pack import CLOCK, pack_events

@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError
-from muntin.operator.packed import unpack
 from muntin.spark.events import EventSorter, read_events
 from muntin.spark.fold import Folder, FoldPlan
 from muntin.spark.job import MOST_SHARDS, plan_job
 from muntin.spark.key_hash import shard_of_keys
 from muntin.spark.queries import read_query
+from muntin.store.packed import unpack
 from muntin.stream import Stream
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,7 @@ from sqlglot import parse_one
 
 from muntin.band import sort_keys
 from muntin.expression import Expression, both
-from muntin.operator.prepare import to_column
+from muntin.shard.intake import to_column
 from muntin.sql.expressions import Scope, compile_expression
 
 TYPES = {

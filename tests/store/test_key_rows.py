@@ -45,7 +45,7 @@ def engine_of() -> Engine:
 
 
 def rows_of(engine: Engine) -> list[KeyRows]:
-    shard = engine._operators["s"].shard
+    shard = engine._operators["s"].state
     return [
         rows
         for synopsis in shard.synopses.values()
@@ -113,7 +113,7 @@ def test_windows_that_end_together_share_one_scan() -> None:
     engine = engine_of()
     for second in range(0, 100, 5):
         engine.push("s", events(rng, second, keys=6, count=200))
-    shard = engine._operators["s"].shard
+    shard = engine._operators["s"].state
     (synopsis,) = (each for each in shard.synopses.values() if isinstance(each, Slices))
     need = next(iter(synopsis.needs.components))
     first, last = synopsis.store.dropped, synopsis.store.dropped + len(synopsis.store)

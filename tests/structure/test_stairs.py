@@ -22,7 +22,7 @@ from muntin import Engine
 from muntin.expression import Expression
 from muntin.query import Input
 from muntin.store import granularity
-from muntin.store.aging_slices import Reader, StairStore
+from muntin.store.aging_slices import AgingSlices
 from muntin.store.batch import Batch, Column
 from muntin.store.granularity import Level, granules, levels_for
 from muntin.store.need import Need
@@ -118,7 +118,7 @@ class Pair:
 
     def __post_init__(self) -> None:
         self.since = dict.fromkeys(self.windows, 0)
-        self.store = StairStore(None, self.keys)
+        self.store = AgingSlices(None, self.keys)
         self.fit()
 
     def fit(self) -> None:
@@ -157,12 +157,11 @@ class Pair:
         self.kept_from = max(self.kept_from, min(instant, self.now))
         for slide, reader in self.readers.items():
             reader.advance(self.kept_from - self.kept_from % slide)
-        readers = [Reader(each.kept_from, each.needs.longest()) for each in self.readers.values()]
-        self.store.forget(readers, self.kept_from)
+        self.store.release(list(self.readers.values()), self.kept_from)
 
     def restore(self) -> None:
         arrays = self.store.snapshot()
-        self.store = StairStore(None, self.keys)
+        self.store = AgingSlices(None, self.keys)
         self.fit()
         self.store.restore(Saved(arrays, {self.keys: 2**20}, settled=2**60))
 
@@ -263,7 +262,7 @@ def test_one_month_in_few_granules() -> None:
         engine.register(
             f"SELECT k, {calls} FROM s [RANGE {size} SECONDS SLIDE {slide} SECONDS] GROUP BY k", name
         )
-    assert {group.synopsis for group in engine._operators["s"].shard.manager.groups.values()} == {"stairs"}
+    assert {group.synopsis for group in engine._operators["s"].state.manager.groups.values()} == {"stairs"}
     rng = np.random.default_rng(5)
     dense = (
         31 * 86_400 * second - np.arange(2 * 7200, 0, -1) * second // 2
@@ -275,7 +274,7 @@ def test_one_month_in_few_granules() -> None:
     with pytest.warns(RuntimeWarning, match="lost"):  # nobody asked for the windows of a month
         engine.advance()  # whatever is settled is absorbed now
     engine.check()
-    (store,) = engine._operators["s"].shard.stores.values()
+    (store,) = engine._operators["s"].state.stores.values()
     cells = np.concatenate([level.cell_key for level in store.levels])
     assert max(np.bincount(cells)) <= 1000
     for name, (size, slide) in windows.items():

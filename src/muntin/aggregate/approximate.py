@@ -64,7 +64,7 @@ class ApproxQuantileError(ApproxQuantile):
 
 class ItemAggregate(Aggregate):
     """An aggregate of how often items occur. Items are codes, so it takes two steps to lower a partial: first
-    to codes, here, then to the values they stand for, where those are known (`operator/items.py`)."""
+    to codes, here, then to the values they stand for, where those are known (`shard/read/items.py`)."""
 
     components = ("item_counts",)
     parameters: ClassVar[tuple[str, ...]] = ("eps",)

@@ -17,7 +17,7 @@ from muntin.demo.plan import plan_lines
 from muntin.demo.progress import Progress
 from muntin.demo.source import Source
 from muntin.engine import Engine
-from muntin.operator.portion import portions
+from muntin.shard.emit.portion import portions
 
 AHEAD = 4  # batches drawn before they are asked for
 

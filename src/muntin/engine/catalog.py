@@ -10,10 +10,10 @@ from typing import Any
 from muntin.errors import NameTaken, NotFound, nearest
 from muntin.join.operator import JoinOperator
 from muntin.join_query import AnyQuery, JoinQuery
-from muntin.operator.backfill import Backfill
-from muntin.operator.operator import Operator
-from muntin.operator.portion import DEFAULT_ROWS
 from muntin.plan.request import Request, request_of
+from muntin.shard.backfill import Backfill
+from muntin.shard.emit.portion import DEFAULT_ROWS
+from muntin.shard.shard import Shard
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from muntin.view.views import Views
@@ -30,7 +30,7 @@ class Catalog:
 
     def __init__(
         self,
-        make: Callable[[Stream], Operator],
+        make: Callable[[Stream], Shard],
         backlog_bytes: int,
         archive: str | Path | None,
         folders: Folders,
@@ -38,23 +38,21 @@ class Catalog:
     ):
         self.make_operator = make
         self.folders = folders
-        self.operators: dict[str, Operator] = {}
+        self.operators: dict[str, Shard] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
-        self.joins = JoinOperator(
-            lambda stream: self.operators[stream].shard.clock, backlog_bytes, portion_rows
-        )
+        self.joins = JoinOperator(lambda stream: self.operators[stream].clock, backlog_bytes, portion_rows)
         self.views = Views(archive, self.joins, folders)
 
     @property
     def streams(self) -> Mapping[str, Stream]:
-        return MappingProxyType({name: each.shard.stream for name, each in self.operators.items()})
+        return MappingProxyType({name: each.stream for name, each in self.operators.items()})
 
-    def operator(self, stream: str) -> Operator:
+    def operator(self, stream: str) -> Shard:
         require(stream, self.operators, "stream")
         return self.operators[stream]
 
-    def operator_of(self, query: str) -> Operator | JoinOperator:
+    def operator_of(self, query: str) -> Shard | JoinOperator:
         if query in self.joins.group_of:
             return self.joins
         try:
@@ -104,7 +102,7 @@ class Catalog:
         operator = self._operator_still(backfill.stream)
         backfill.catch_up(backfill.take_held())
         operator.join(backfill)
-        self.stream_of |= dict.fromkeys(backfill.shard.registrations, backfill.stream.name)
+        self.stream_of |= dict.fromkeys(backfill.names, backfill.stream.name)
 
     def drop(self, query: str) -> None:
         self.operator_of(query).drop(query)
@@ -153,10 +151,10 @@ class Catalog:
         self.joins.check()
         self.views.check()
 
-    def _operator_still(self, stream: Stream) -> Operator:
+    def _operator_still(self, stream: Stream) -> Shard:
         """The operator of a stream that was there a moment ago."""
         operator = self.operators.get(stream.name)
-        if operator is None or operator.shard.stream is not stream:
+        if operator is None or operator.stream is not stream:
             raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
         return operator
 

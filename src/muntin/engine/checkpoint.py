@@ -20,7 +20,7 @@ import numpy as np
 
 from muntin.engine.draft import drafted, remove_abandoned
 from muntin.errors import CheckpointError, NotFound
-from muntin.operator.packed import pack, refusing, unpack
+from muntin.store.packed import pack, refusing, unpack
 
 _MAGIC = b"MUNTIN"
 _VERSION = b"03"

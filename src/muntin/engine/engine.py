@@ -23,15 +23,15 @@ from muntin.engine.saved import load, save
 from muntin.engine.script import check_names, run
 from muntin.engine.stats import coverage_of, reads_view, stats
 from muntin.errors import MuntinError
+from muntin.instant import to_microseconds
 from muntin.join.feed import feed
 from muntin.join_query import AnyQuery
-from muntin.operator.clock import wall_clock
-from muntin.operator.instant import to_microseconds
-from muntin.operator.operator import Operator
-from muntin.operator.packed import refusing
-from muntin.operator.portion import DEFAULT_ROWS, Advancing, Answers
+from muntin.shard.clock import wall_clock
+from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
+from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import RegisterQuery, parse_query, parse_statements
+from muntin.store.packed import refusing
 from muntin.stream import Stream
 from muntin.view.feed import feed_views
 from muntin.view.folders import Folders
@@ -85,8 +85,8 @@ class Engine:
             raise MuntinError(f"clock is a function without arguments that gives an instant, not {clock!r}")
         self._lock = threading.RLock()
 
-        def make_operator(stream: Stream) -> Operator:
-            return Operator(
+        def make_operator(stream: Stream) -> Shard:
+            return Shard(
                 stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock())
             )
 
@@ -198,9 +198,9 @@ class Engine:
         with self._lock:
             operator = self._catalog.operator(text_of("stream", stream))
             if self._views.reads(stream):
-                feed_views(self._views, self._joins, operator.shard, batch)
+                feed_views(self._views, self._joins, operator, batch)
             elif self._joins.reads(stream):
-                feed(self._joins, operator.shard, batch)
+                feed(self._joins, operator, batch)
             else:
                 operator.insert(batch)
 
@@ -282,7 +282,7 @@ class Engine:
 
     def _instant(self, given: Any) -> int:
         """Microseconds of an instant that a caller gives."""
-        nows = [now for each in self._operators.values() if (now := each.shard.clock.now) is not None]
+        nows = [now for each in self._operators.values() if (now := each.clock.now) is not None]
         return to_microseconds(given, max(nows, default=None))
 
     # -- what is there -----------------------------------------------------------------------------

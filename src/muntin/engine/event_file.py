@@ -16,7 +16,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
-from muntin.operator.source import to_record_batch
+from muntin.shard.record_batch import to_record_batch
 from muntin.stream import Stream
 
 SUFFIXES = {

@@ -10,7 +10,7 @@ from muntin.engine.catalog import Asked, Catalog
 from muntin.engine.history import history_batches
 from muntin.errors import MuntinError
 from muntin.join_query import JoinQuery
-from muntin.operator.backfill import Backfill
+from muntin.shard.backfill import Backfill
 
 _ROUNDS = 3  # in which a backfill catches up with the stream, before the last in which the stream waits
 
@@ -31,7 +31,7 @@ def filling(
     (stream,) = streams.values()
     with lock:
         operator = catalog.operators.get(stream.name)
-        if operator is None or operator.shard.stream is not stream:
+        if operator is None or operator.stream is not stream:
             operator = catalog.make_operator(stream)  # a script that creates it is about to run
         backfill = operator.begin_backfill(requests)
     try:

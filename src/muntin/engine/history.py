@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from muntin.engine.event_file import EventFolder, open_events
 from muntin.errors import SchemaError
-from muntin.operator.source import to_record_batch
+from muntin.shard.record_batch import to_record_batch
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 

@@ -39,7 +39,7 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
     description: Description = {"streams": [], "queries": list(catalog.stream_of)}
     arrays: Named = {}
     for number, operator in enumerate(catalog.operators.values()):
-        stream, (state, named) = operator.shard.stream, operator.snapshot()
+        stream, (state, named) = operator.stream, operator.snapshot()
         description["streams"].append(
             {
                 "name": stream.name,

@@ -10,11 +10,11 @@ import pyarrow as pa
 from muntin.engine.catalog import Catalog, asked_of, refuse_taken, require
 from muntin.engine.explained import explain
 from muntin.errors import MuntinError
+from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery
-from muntin.operator.backfill import Backfill
-from muntin.operator.instant import to_microseconds
 from muntin.plan.explain import explain_query
 from muntin.plan.explain_join import explain_join
+from muntin.shard.backfill import Backfill
 from muntin.sql import (
     AlterView,
     CreateStream,

@@ -8,13 +8,12 @@ from typing import Any
 from muntin.coverage import Coverage
 from muntin.engine.catalog import Catalog
 from muntin.join.stats import join_stats
-from muntin.operator.stats import stream_stats
 
 
 def stats(catalog: Catalog) -> dict[str, Any]:
     """As `Engine.stats` gives them."""
     return {
-        "streams": {name: stream_stats(each.shard) for name, each in catalog.operators.items()},
+        "streams": {name: each.stats() for name, each in catalog.operators.items()},
         "queries": {name: _query_stats(catalog, name) for name in catalog.stream_of},
         "joins": join_stats(catalog.joins),
         "views": catalog.views.stats(),

@@ -15,9 +15,9 @@ from muntin.errors import WindowTooLarge
 from muntin.join.fold_pairs import fold_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
-from muntin.operator.evaluate import Answered
-from muntin.operator.left_out import NONE, LeftOut, either, evaluate_each
 from muntin.query import Output
+from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.left_out import NONE, LeftOut, either, evaluate_each
 
 _LENGTH = "#"  # stands for the columns of pairs of which none is read
 

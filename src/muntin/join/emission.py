@@ -19,9 +19,9 @@ from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
 from muntin.join.ticks import Calls, Slides, Ticks
-from muntin.operator.evaluate import Answered
-from muntin.operator.left_out import LeftOut, tell
-from muntin.operator.portion import DEFAULT_ROWS, Answers, allot
+from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
+from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.left_out import LeftOut, tell
 
 _WORDS = pa.array(["leave", "enter"], pa.string())
 _LOST = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.join.operator import JoinOperator
-from muntin.operator.shard import Shard
+from muntin.shard.shard import Shard
 
 
 def feed(joins: JoinOperator, shard: Shard, batch: Any) -> int:

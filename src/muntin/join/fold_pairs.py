@@ -18,12 +18,11 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import PAIR_NUMBER, PAIR_TIME
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.operator.evaluate import Answered
-from muntin.operator.left_out import NONE, LeftOut, evaluate_each
-from muntin.operator.lookup import answers_at
-from muntin.operator.shard import Shard
 from muntin.plan import request_of
 from muntin.query import Query
+from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.left_out import NONE, LeftOut, evaluate_each
+from muntin.shard.shard import Shard
 
 _NAME = "fold"
 
@@ -47,7 +46,7 @@ def fold_pairs(query: Query, columns: Mapping[str, pa.Array], at: Ints, instants
         told = _without_lost(query, told)
         shard = _shard_of(query, told)
     answers = (
-        answers_at(shard, _NAME, told.instants)
+        shard.answers(_NAME, told.instants)
         if len(told.instants)
         else Answered(query.answer_schema().empty_table())
     )

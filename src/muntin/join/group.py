@@ -17,8 +17,8 @@ from muntin.join.side import ChainedSide, Keyed
 from muntin.join_query import JoinSignature
 from muntin.kernels.match import FRESH, probe
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.operator.clock import Clock
-from muntin.operator.sweep import Sweeper
+from muntin.keys.sweep import Sweeper
+from muntin.shard.clock import Clock
 from muntin.store.event_log import EventLog
 from muntin.store.match_store import Matches, MatchStore
 

@@ -20,11 +20,10 @@ from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
 from muntin.join.side import Keyed
 from muntin.join_query import JoinQuery, JoinSignature
-from muntin.operator.admitted import Admitted
-from muntin.operator.clock import Clock
-from muntin.operator.left_out import tell
-from muntin.operator.portion import DEFAULT_ROWS, Answers
-from muntin.operator.prepare import evaluate
+from muntin.shard.clock import Clock
+from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
+from muntin.shard.intake import Admitted, evaluate
+from muntin.shard.read.left_out import tell
 from muntin.store.event_log import EventLog
 from muntin.stream import Stream
 

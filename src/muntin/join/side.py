@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.match import first_kept
-from muntin.operator.clock import Clock
+from muntin.shard.clock import Clock
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog

@@ -6,15 +6,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from muntin.plan.changes import Changes
-from muntin.plan.combines import combines, combines_formula, elements_merged
+from muntin.plan.cost import Observed, combines, combines_formula, elements_in, elements_merged
 from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
 from muntin.plan.nestings import Nestings
-from muntin.plan.observed import Observed
 from muntin.plan.request import request_of
 from muntin.plan.stair_text import explain_stairs
-from muntin.plan.width import elements_in
 from muntin.plan.wording import count, number, size, some
 from muntin.query import Query
 from muntin.structure.synopsis import Synopsis

@@ -19,7 +19,7 @@ from muntin.plan.homes import Homes
 from muntin.plan.nestings import Nestings
 from muntin.plan.request import Request
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
-from muntin.plan.stair_choice import BECAUSE, longest_of, stores_for_stairs
+from muntin.plan.stair_choice import BECAUSE, stores_for_stairs
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.store_needs import StoreNeeds
 from muntin.plan.synopses import READ_EVENTS
@@ -367,7 +367,7 @@ def _are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
     assert shape is not None
     if any(demand.window.size <= group.needs.longest_of(shape) for group in asked.groups.values()):
         return True
-    longest = longest_of(asked.groups.values())
+    longest = asked.longest
     return granules(levels_for({**longest, shape: demand.window.size})) <= MOST_SLICES
 
 

@@ -7,7 +7,9 @@ from math import gcd
 from muntin.counting import count
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.group import WindowGroup
+from muntin.plan.stair_choice import longest_of
 from muntin.store.need import Need
+from muntin.store.needs import Shape
 
 
 class StoreNeeds:
@@ -27,6 +29,11 @@ class StoreNeeds:
     def reach(self) -> int:
         """How far back the longest time window and its slide go; O(groups)."""
         return max((group.needs.reach("time") for group in self.groups.values()), default=0)
+
+    @property
+    def longest(self) -> dict[Shape, int]:
+        """The size of the longest window of each shape; O(groups)."""
+        return longest_of(self.groups.values())
 
     def add_group(self, group: WindowGroup) -> None:
         self.groups[group.number] = group

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from muntin.engine import Engine
 from muntin.errors import MuntinError
-from muntin.operator.flush import flush as flush_windows
-from muntin.operator.portion import portions
 from muntin.run.inputs import Events, latest, open_inputs, side_by_side
 from muntin.run.layout import Layout, open_layout
 from muntin.run.progress import RunProgress
 from muntin.run.script import Script, read_script
+from muntin.shard.emit.portion import flush as flush_windows
+from muntin.shard.emit.portion import portions
 
 
 @dataclass

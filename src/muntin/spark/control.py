@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from muntin.arrays import LONG_AGO
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
-from muntin.operator.instant import to_microseconds
+from muntin.instant import to_microseconds
 from muntin.plan import request_of
 from muntin.spark.job import Job, key_text
 from muntin.spark.pack import packed_rows

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from muntin.arrays import Ints
-from muntin.operator.packed import pack
+from muntin.store.packed import pack
 
 
 class CountedSlices:
     """`step` is the length of a slice in microseconds.
 
-    >>> from muntin.operator.packed import unpack
+    >>> from muntin.store.packed import unpack
     >>> counted = CountedSlices(10)
     >>> counted.insert(np.array([3, 5, 12, 4]))
     >>> count_late(unpack(counted.take()), 10)

@@ -21,7 +21,7 @@ from pyspark.sql import types as spark
 
 from muntin.argument import count_of, shown, text_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
-from muntin.operator.instant import to_microseconds
+from muntin.instant import to_microseconds
 from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.folder import EventFolder

@@ -17,13 +17,13 @@ from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.kernels.times import ascends
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.operator.packed import pack
-from muntin.operator.prepare import Wanted, prepare
 from muntin.plan import demands_of
+from muntin.shard.intake import Wanted, prepare
 from muntin.spark.job import Fold
 from muntin.spark.key_hash import shard_of_keys
 from muntin.spark.queries import read_query
 from muntin.store.need import Need
+from muntin.store.packed import pack
 from muntin.store.ring import columns_of
 from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream

@@ -26,8 +26,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from muntin.errors import MuntinError, NotFound
-from muntin.operator.clock import wall_clock
-from muntin.operator.source import to_record_batch, to_times
+from muntin.shard.clock import wall_clock
+from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
 from muntin.spark.stream_of import find_time

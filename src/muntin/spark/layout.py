@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import SchemaError
-from muntin.operator.reading import answer_type
 from muntin.query import CHANGE, Query
+from muntin.shard.read.reading import answer_type
 from muntin.sql.type_name import type_name
 
 WINDOW = ("window_start", "window_end", "complete")

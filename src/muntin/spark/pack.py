@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from muntin.arrays import LONG_AGO
-from muntin.operator.source import to_record_batch, to_times
+from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.counted import CountedSlices
 from muntin.spark.events import EventSorter
 from muntin.spark.fold import Folder, FoldPlan

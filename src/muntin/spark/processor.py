@@ -13,7 +13,6 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.errors import MuntinError
-from muntin.operator.packed import pack, unpack
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.control import Roster, Step, in_order
 from muntin.spark.identity import begin_head, bind, check_identity, columns_in
@@ -21,6 +20,7 @@ from muntin.spark.job import Job, Route
 from muntin.spark.ledger import Head, Ledger
 from muntin.spark.operator import ShardOperator
 from muntin.spark.shard_cache import CACHE
+from muntin.store.packed import pack, unpack
 
 
 class ShardProcessor(StatefulProcessor):

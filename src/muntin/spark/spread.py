@@ -25,10 +25,10 @@ from muntin.aggregate.approximate import (
 )
 from muntin.answer import to_arrow
 from muntin.errors import NoValue
-from muntin.operator.left_out import explained
-from muntin.operator.reading import answer_type
 from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
+from muntin.shard.read.left_out import explained
+from muntin.shard.read.reading import answer_type
 from muntin.sketch import ItemSummary, QuantileSummary, merge_summaries
 from muntin.sketch.kinds import partials_of, promise_of
 from muntin.store.need import storage

@@ -6,8 +6,8 @@
     2         1 hour     [ ... )
 
 The youngest level is an ordinary slice store. When no window can have an edge any more that only a finer level
-has, the next coarser one absorbs its slices (`stair_level.py`); the oldest level forgets. Which levels there
-are follows from the windows (`stair_levels.py`). As these come and go, new levels begin empty, and levels that
+has, the next coarser one absorbs its slices (`AgedSlices`); the oldest level forgets. Which levels there
+are follows from the windows (`granularity.py`). As these come and go, new levels begin empty, and levels that
 nobody needs any more drain into the next one.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,13 @@ from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
 from muntin.store.cells import saved_ends, saved_slices
-from muntin.store.granularity import Level, levels_for
+from muntin.store.granularity import Level, granules_within, levels_for
 from muntin.store.grid import window_step
 from muntin.store.key_rows import KeyRows
 from muntin.store.need import Need
 from muntin.store.needs import Shape
 from muntin.store.saved import INSTANTS, Saved
-from muntin.store.sequence import Sequence
+from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.store.slice_store import SliceStore
 from muntin.window import Window
 
@@ -49,7 +49,7 @@ from muntin.window import Window
 # is.
 
 
-class StairLevel(SliceStore):
+class AgedSlices(SliceStore):
     """Slices of one step, each with its own end."""
 
     def __init__(self, where: Expression | None, keys: tuple[Expression, ...], wanted: set[Need], step: int):
@@ -149,14 +149,7 @@ def _first_of_granules(start: Ints, end: Ints, step: int) -> Ints:
     return np.flatnonzero(is_first)
 
 
-class Reader(NamedTuple):
-    """Windows that will be looked up at `kept_from` or later: the longest of each shape."""
-
-    kept_from: int
-    longest: Mapping[Shape, int]
-
-
-class StairStore(Sequence):
+class AgingSlices(Sequence):
     """Cells of one filtered stream and one set of keys, in levels."""
 
     def __init__(
@@ -165,7 +158,7 @@ class StairStore(Sequence):
         self.where = where
         self.keys = keys
         self._youngest = SliceStore(where, keys) if youngest is None else youngest
-        self._older: list[StairLevel] = []  # by step, which is also by age
+        self._older: list[AgedSlices] = []  # by step, which is also by age
         self.plan: tuple[Level, ...] = ()
         self._longest: dict[Shape, int] = {}  # what the plan is for
         self.version = 0  # changes whenever cells come, go or move
@@ -173,6 +166,10 @@ class StairStore(Sequence):
         self.settled = LONG_AGO  # no event before this instant is expected any more
         self._rows: dict[tuple[SliceStore, Need], KeyRows] = {}
         self.forgotten_before = self._youngest.forgotten_before
+
+    @property
+    def youngest(self) -> SliceStore:
+        return self._youngest
 
     @property
     def levels(self) -> list[SliceStore]:
@@ -192,6 +189,15 @@ class StairStore(Sequence):
             self._rows[level, need] = KeyRows(level, need)
         return self._rows[level, need]
 
+    def elements_in(self, span: int) -> float:
+        return float(min(granules_within(self.plan, span), len(self)))
+
+    def can_place(self, instant: int) -> bool:
+        return instant >= self.settled
+
+    def serve(self, wanted: Wanted, changed: Mapping[Need, bool], now: int | None) -> None:
+        self.fit(changed, wanted.longest, now)
+
     def fit(self, changed: Mapping[Need, bool], longest: Mapping[Shape, int], now: int | None) -> None:
         """Have the levels for these windows from now on; keep the components that are True in `changed`, and no
         longer those that are False. O(cells) for each that is new."""
@@ -202,7 +208,7 @@ class StairStore(Sequence):
         for level in self._older:
             level.fit(changed, level.step, now)
         for step in {level.step for level in self.plan[1:]} - {level.step for level in self._older}:
-            self._older.append(StairLevel(self.where, self.keys, set(self._youngest.needs), step))
+            self._older.append(AgedSlices(self.where, self.keys, set(self._youngest.needs), step))
         self._older.sort(key=lambda level: level.step)
         self._retire()
 
@@ -236,18 +242,18 @@ class StairStore(Sequence):
             (int(level.slice_bounds()[1][-1]) for level in self._older if len(level)), default=LONG_AGO
         )
 
-    def forget(self, readers: Many[Reader], settled: int) -> None:
+    def release(self, readers: Many[Reader], settled: int) -> None:
         """Drop what no reader's window can reach, and make coarser what none can have a finer edge in, where no
         event is expected any more: before `settled`. O(shapes * levels), and O(levels) amortised per cell."""
         starts = [
-            (step, kept_from - kept_from % slide - size)
-            for kept_from, longest in readers
-            for (slide, step), size in longest.items()
+            (step, each.kept_from - each.kept_from % slide - size)
+            for each in readers
+            for (slide, step), size in each.needs.longest().items()
         ]
         self._drop(min(start for _, start in starts))
         self.version += 1
         for younger, level in pairwise(self.levels):  # so that each granule comes whole to the next level
-            assert isinstance(level, StairLevel)
+            assert isinstance(level, AgedSlices)
             until = min([settled, *(start for step, start in starts if step % level.step)])
             until -= until % level.step
             if level.absorb(younger, until):
@@ -356,7 +362,7 @@ class StairStore(Sequence):
         self._coarse = dict(zip(coarse.tolist(), until.tolist(), strict=True))
         steps = saved.ints("level_step", (1, 2**62), order="strictly").tolist()
         wanted = set(self._youngest.needs)
-        self._older = [StairLevel(self.where, self.keys, wanted, step) for step in steps]
+        self._older = [AgedSlices(self.where, self.keys, wanted, step) for step in steps]
         for number, level in enumerate(self.levels):
             level.restore(saved.under(f"level {number} "))
         self._check_order(saved)

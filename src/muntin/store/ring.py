@@ -6,7 +6,8 @@ however many groups there are. Memory follows what is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Many
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from muntin.store.batch import Batch
 from muntin.store.columns import Columns
 from muntin.store.need import Need, storage
 from muntin.store.saved import COUNTS, INSTANTS, Saved
-from muntin.store.sequence import Sequence
+from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.window import Window
 
 _TIME = np.dtype(np.int64)
@@ -34,11 +35,13 @@ class EventRing(Sequence):
     added while the stream ran is known only from `known_from[column]` on.
     """
 
+    holds_events = True
+
     def __init__(self, where: Expression | None = None):
         self.where = where
         self.known_from: dict[str, int] = {"at": LONG_AGO}
         self.version = 0  # changes whenever events come or go
-        self.fitted_to = -1  # the version of the columns wanted that `keep` was last given
+        self._fitted_to = -1  # the version of the columns wanted that `keep` was last given
         self._columns = Columns({"at": _TIME})
         self._source: dict[str, tuple[str, Any]] = {"at": ("at", None)}  # where a batch has a column
 
@@ -99,6 +102,22 @@ class EventRing(Sequence):
         names += [f"mask {predicate.sql}" for predicate in predicates]
         names += [key_column(keys)] if keys else []
         return max([self.began_at, *(self.known_from[name] for name in names)])
+
+    def serve(self, wanted: Wanted, changed: Mapping[Need, bool], now: int | None) -> None:
+        columns = wanted.columns
+        if columns.version != self._fitted_to:
+            self._fitted_to = columns.version
+            self.keep(columns.arguments, columns.predicates, columns.keys, now)
+
+    def release(self, readers: Many[Reader], settled: int) -> None:
+        self.drop_first(min(each.first_needed() for each in readers))
+
+    def elements_in(self, span: int) -> float:
+        """As many as come in that time at their mean rate."""
+        if not len(self):
+            return 0.0
+        lasted = int(self.at[-1]) - int(self.at[0]) + 1
+        return len(self) * min(1.0, span / lasted)
 
     def find(self, instant: int) -> int:
         """Index of the first event with time >= `instant`; O(log n)."""

@@ -7,7 +7,9 @@ the first ever, which never change while the element is kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from collections.abc import Sequence as Many
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
@@ -16,6 +18,10 @@ from muntin.store.batch import Batch
 from muntin.store.need import Need
 from muntin.store.saved import Saved
 from muntin.window import Window
+
+if TYPE_CHECKING:
+    from muntin.store.needs import Needs
+    from muntin.store.slice_store import SliceStore
 
 # Located: where windows lie in a sequence, and whether the state covers them.
 
@@ -46,13 +52,66 @@ def is_complete(start: Any, end: Any, is_whole: Any, known_since: int) -> Any:
     return is_whole & ((start >= known_since) | (end <= start))
 
 
+class Reader(Protocol):
+    """Whoever is answered from a store: its windows are looked up at `kept_from` or later."""
+
+    kept_from: int
+    needs: Needs
+
+    def first_needed(self) -> int:
+        """Index of the first event that a window reaches; only readers of rings are asked."""
+
+
+class Wanted(Protocol):
+    """What all groups of a store want of it."""
+
+    @property
+    def step(self) -> int:
+        """Of the coarsest grid with the edges of all windows."""
+
+    @property
+    def longest(self) -> Mapping[Any, int]:
+        """The longest window of each shape."""
+
+    @property
+    def columns(self) -> Any:
+        """Arguments, predicates and keys that are read of each event, with a `version` of them."""
+
+
 class Sequence(ABC):
-    """What readers may ask of a store."""
+    """What its owner and its readers may ask of a store."""
 
     began_at: int = LONG_AGO  # instant from which all events are here; later if created late
     forgotten_before: int = LONG_AGO  # just after the last element that was dropped
     knows_count: bool = True  # whether elements are numbered from the first event of the stream
     changed_from: int = 0  # number of the first element that the last insertion touched
+    holds_events: bool = False  # whether elements are single events, with their columns
+
+    @property
+    def youngest(self) -> SliceStore | None:
+        """The slices that new cells go to; None of a store that takes in events alone."""
+        return None
+
+    @property
+    def unit(self) -> int:
+        """The time that an element stands for; 1 of events, which are counted."""
+        return 1
+
+    @abstractmethod
+    def serve(self, wanted: Wanted, changed: Mapping[Need, bool], now: int | None) -> None:
+        """Keep what is wanted from now on: components that are True in `changed` have come, others have gone."""
+
+    @abstractmethod
+    def release(self, readers: Many[Reader], settled: int) -> None:
+        """Drop what no window of a reader can reach. No event is expected any more before `settled`."""
+
+    @abstractmethod
+    def elements_in(self, span: int) -> float:
+        """About how many elements a time window holds; O(1)."""
+
+    def can_place(self, instant: int) -> bool:
+        """Whether an event of that time would find its place."""
+        return True
 
     @property
     @abstractmethod

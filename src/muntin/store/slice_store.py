@@ -15,6 +15,7 @@ A window of all keys is a run of cells; a window of one key is a part of its cha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as Many
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from muntin.store.columns import Columns
 from muntin.store.grid import Grid, Runs, runs_in_order
 from muntin.store.need import Need, dtype_of
 from muntin.store.saved import COUNTS, INSTANTS, Saved
-from muntin.store.sequence import Sequence
+from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.window import Window, span
 
 _INT = np.dtype(np.int64)
@@ -59,6 +60,21 @@ class SliceStore(Sequence):
     @property
     def dropped(self) -> int:
         return self._slices.dropped
+
+    @property
+    def youngest(self) -> SliceStore:
+        return self
+
+    @property
+    def levels(self) -> list[SliceStore]:
+        return [self]
+
+    @property
+    def unit(self) -> int:
+        return self.grid.step
+
+    def elements_in(self, span: int) -> float:
+        return float(min(span // self.grid.step, len(self)))
 
     @property
     def grid(self) -> Grid:
@@ -116,6 +132,9 @@ class SliceStore(Sequence):
     def cells(self, need: Need, part: slice) -> Partial:
         """The state arrays of a component, for some cells."""
         return tuple(self._cells[name][part] for name in self._names[need])
+
+    def serve(self, wanted: Wanted, changed: Mapping[Need, bool], now: int | None) -> None:
+        self.fit(changed, wanted.step, now)
 
     def fit(self, changed: Mapping[Need, bool], step: int, now: int | None) -> None:
         """Have edges at multiples of `step` from now on; keep the components that are True in `changed`, and no
@@ -286,6 +305,9 @@ class SliceStore(Sequence):
             for need, names in self._names.items()
             if need.input.argument == argument and need.component in ("first", "last")
         ]
+
+    def release(self, readers: Many[Reader], settled: int) -> None:
+        self.forget(min(each.kept_from - each.needs.reach("time") for each in readers))
 
     def forget(self, before: int) -> None:
         """Drop slices that begin before an instant; O(1) amortised per cell."""

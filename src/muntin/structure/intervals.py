@@ -8,15 +8,14 @@ keeps whatever lets it answer any run `[lo, hi)` of numbers that is still rememb
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from muntin.aggregate.component import Component
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
-
-# What a structure over a sequence remembers, `[first, end)`, and what it may be asked and told.
 
 
 def known_runs(first: int, end: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
@@ -63,6 +62,13 @@ class Intervals(ABC):
         self.first = first  # number of the oldest element that may be asked for
         self.end = first  # number of the next element to come
 
+    @classmethod
+    def of_widths(
+        cls, component: Component, dtype: np.dtype, first: int, widths: Sequence[tuple[int, int]]
+    ) -> Self:
+        """One that `takes_widths`, for windows (from, to) in elements before now."""
+        raise NotImplementedError(f"{cls.name} serves windows of any width")
+
     @abstractmethod
     def extend(self, lifted: Partial) -> None:
         """Append elements. Must leave the state that appending them one by one would."""
@@ -96,15 +102,9 @@ class Intervals(ABC):
         """Assert every invariant."""
 
 
-# positions: COUNT(*) over a run is the length of the run.
-#
-# | | | |---|---| | Full name | counting by position | | Answers | COUNT(*) of all events, over suffix and
-# historical windows | | Insert | nothing | | Lookup | O(1) | | Space | none | | Shares | nothing is needed
-# | | Reference | Arasu & Widom, VLDB 2004, section 2 (tuple-based windows) |
-
-
 class Positions(Intervals):
-    """
+    """COUNT(*) of all events over a run of events: the length of the run. Nothing is kept; O(1).
+
     >>> from muntin.aggregate.component import COMPONENTS
     >>> events = Positions(COMPONENTS["count"], np.dtype(np.int64))
     >>> events.extend((np.ones(9, np.int64),))

@@ -36,8 +36,8 @@ landmark. Any window contains one, and is what lies before it plus what lies aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -107,6 +107,12 @@ class LInt(Intervals):
         self._table[:, [KEPT, ORIGIN]] = first
         self._table[:, CAPACITY] = SMALLEST
         self._rows = self._new_cells(_lay_out(self._table))
+
+    @classmethod
+    def of_widths(
+        cls, component: Component, dtype: np.dtype, first: int, widths: Sequence[tuple[int, int]]
+    ) -> Self:
+        return cls(component, dtype, first, widths)
 
     def extend(self, lifted: Partial) -> None:
         """O(gamma) amortised per element; one that completes a backward row pays for all of it."""

@@ -228,6 +228,8 @@ def _cells_of_interval(row: int, lo: int, width: int) -> Ints:
 class RangeTrack(Track):
     """All bands of one attribute, and all components of one argument."""
 
+    store: EventRing
+
     def __init__(self, store: Elements, where: Expression | None, need: Need):
         super().__init__(store, where, need)
         self._attribute, self._argument = map(Input, place_of(need))
@@ -245,7 +247,6 @@ class RangeTrack(Track):
         self.structure = RangeTree(self._components, dtype_of(self.need), self.store.dropped)
 
     def _extend(self, lo: int, hi: int) -> None:
-        assert isinstance(self.store, EventRing)
         value, valid = self.store.column(self._argument, self.where, slice(lo, hi))
         attribute, known = self.store.column(self._attribute, None, slice(lo, hi))
         self.structure.extend(sort_keys(attribute), value, valid & known)

@@ -8,6 +8,7 @@ or over slices alike (Arasu & Widom, section 3; time-based windows by the search
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -54,6 +55,12 @@ class RunSynopsis(Synopsis[Elements]):
         self._tracks: dict[Hashable, Track] = {}
         self._members: dict[Hashable, dict[str, set[Need]]] = {}  # of each track, by component
         self._minding: set[Hashable] = set()  # tracks that must know of every change of the windows
+
+    @property
+    def _ring(self) -> EventRing:
+        """The store of ROWS windows."""
+        assert self.store.holds_events
+        return cast(EventRing, self.store)
 
     def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
         """Build structures for new components from the store, at once: O(elements) each. O(1) for a component
@@ -131,9 +138,8 @@ class RunSynopsis(Synopsis[Elements]):
 
     def first_needed(self) -> int:
         """Index of the first element that a window looked up from `kept_from` on reaches."""
-        assert isinstance(self.store, EventRing)
         rows, time = self.needs.reach("rows"), self.needs.reach("time")
-        return max(0, min(self.store.find(self.kept_from) - rows, self.store.find(self.kept_from - time)))
+        return max(0, min(self._ring.find(self.kept_from) - rows, self._ring.find(self.kept_from - time)))
 
     def nbytes(self) -> int:
         return sum(track.structure.nbytes() for track in self._tracks.values())
@@ -177,12 +183,10 @@ class RunSynopsis(Synopsis[Elements]):
 
     def _counts(self, instants: Ints) -> Ints:
         """How many events there were before each instant."""
-        assert isinstance(self.store, EventRing)
-        return self.store.dropped + np.searchsorted(self.store.at, instants)
+        return self._ring.dropped + np.searchsorted(self._ring.at, instants)
 
     def _rows(self, window: Window, count: Ints, asked_at: Ints) -> Located:
-        store = self.store
-        assert isinstance(store, EventRing)
+        store = self._ring
         oldest = np.full(len(count), store.dropped)
         lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(store), asked_at)
         held = hi > lo

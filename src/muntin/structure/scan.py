@@ -7,6 +7,8 @@ at a look-up. `MaterializeNone` is the same with elements of its own, for sequen
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
@@ -16,7 +18,6 @@ from muntin.expression import Expression
 from muntin.store.need import Need, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence
-from muntin.structure.baseline.materialize_none import MaterializeNone
 from muntin.structure.intervals import Intervals
 from muntin.structure.track import IntervalTrack
 
@@ -24,7 +25,7 @@ from muntin.structure.track import IntervalTrack
 class Unkept(Intervals):
     """Knows how far the elements go, and no answer."""
 
-    name = MaterializeNone.name
+    name = "materialize_none"
     components = frozenset(COMPONENTS)
 
     def extend(self, lifted: Partial) -> None:
@@ -61,12 +62,12 @@ class ScanTrack(IntervalTrack):
 
     def _scan(self, lo: Ints, hi: Ints) -> Partial:
         """O(W) for each run; events are folded as they are, without lifting them first."""
-        if not isinstance(self.store, EventRing):
+        if not self.store.holds_events:
             return super()._scan(lo, hi)
-        hi = np.maximum(lo, hi)
-        first, dropped = int(lo.min()), self.store.dropped
+        ring, hi = cast(EventRing, self.store), np.maximum(lo, hi)
+        first, dropped = int(lo.min()), ring.dropped
         part = slice(first - dropped, int(hi.max()) - dropped)
-        value, valid = self.store.column(self.need.input, self.where, part)
+        value, valid = ring.column(self.need.input, self.where, part)
         into = self.component.start(dtype_of(self.need), len(lo))
-        self.component.fold_runs(lo - first, hi - first, self.store.at[part], value, valid, into)
+        self.component.fold_runs(lo - first, hi - first, ring.at[part], value, valid, into)
         return into

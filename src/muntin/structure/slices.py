@@ -44,6 +44,7 @@ class Slices(Synopsis[SliceStore]):
     """Time windows with SLIDE, per key, over a slice store."""
 
     name = "slices"
+    reads_cells = True
 
     def __init__(
         self, store: SliceStore, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder

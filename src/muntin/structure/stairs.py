@@ -28,7 +28,7 @@ from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
 from muntin.key_index.finders import Candidates, KeyBand
-from muntin.store.aging_slices import StairStore
+from muntin.store.aging_slices import AgingSlices
 from muntin.store.need import Need, dtype_of
 from muntin.store.sequence import Located
 from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder
@@ -37,13 +37,19 @@ from muntin.window import Window
 _NOWHERE = -1
 
 
-class Stairs(Synopsis[StairStore]):
+class Stairs(Synopsis[AgingSlices]):
     """Time windows with SLIDE, per key, over a stair store."""
 
     name = "stairs"
+    loses_edges = True
+    reads_cells = True
 
     def __init__(
-        self, store: StairStore, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+        self,
+        store: AgingSlices,
+        where: Expression | None,
+        keys: tuple[Expression, ...],
+        text_order: TextOrder,
     ):
         super().__init__(store, where, keys, text_order)
         self._visited: dict[Need, None] = {}  # needs for which somebody asked for an index

@@ -93,6 +93,9 @@ class Synopsis(ABC, Generic[Store]):
 
     name: ClassVar[str]
     is_sketched: ClassVar[bool] = False  # whether answers vary while the events in the window stay the same
+    loses_edges: ClassVar[bool] = False  # whether the store makes coarser what no window reads any more
+    reads_cells: ClassVar[bool] = False  # whether windows of one key are read along the chains of its cells
+    budget: int = 0  # bytes that the state of all keys may take, of those that keep within one
     instant_cost: ClassVar[int] = 1  # of a look-up at an instant, next to one in an array of many instants
 
     def __init__(

@@ -21,11 +21,8 @@ from muntin.store.need import Need, dtype_of
 from muntin.store.needs import Needs
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence as Elements
-from muntin.store.slice_store import SliceStore
-from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.distinct import DistinctCounter
 from muntin.structure.intervals import Intervals, Positions
-from muntin.structure.l_int import LInt
 from muntin.structure.quantile_tree import QuantileTree
 from muntin.window import Window
 
@@ -101,7 +98,7 @@ class IntervalTrack(Track):
     def __init__(self, store: Elements, where: Expression | None, need: Need, kind: type[Intervals]):
         super().__init__(store, where, need)
         self.component = COMPONENTS[need.component]
-        self._counts_all = where is None and need == _EVERY_EVENT and isinstance(store, EventRing)
+        self._counts_all = where is None and need == _EVERY_EVENT and store.holds_events
         self._kind = kind = Positions if self._counts_all else kind
         self.minds_windows = kind.takes_widths
         self._widths: list[tuple[int, int]] = []
@@ -114,22 +111,16 @@ class IntervalTrack(Track):
             if widths != self._widths:
                 self._widths = widths
                 dtype, first = dtype_of(self.need), self.store.dropped
-                if issubclass(self._kind, LInt):
-                    self.structure = LInt(self.component, dtype, first, widths)
-                else:
-                    self.structure = MaterializeAll(
-                        self.component, dtype, first, {size for size, _ in widths}
-                    )
+                self.structure = self._kind.of_widths(self.component, dtype, first, widths)
         super().fit(needs, components)
 
     def _width(self, window: Window) -> tuple[int, int]:
         """A window in elements."""
-        unit = self.store.grid.step if isinstance(self.store, SliceStore) else 1
-        return window.size // unit, window.to // unit
+        return window.size // self.store.unit, window.to // self.store.unit
 
     def _extend(self, lo: int, hi: int) -> None:
-        if isinstance(self.store, EventRing) and self._counts_all:
-            self.structure.extend((self.store.at[lo:hi],))  # only how many there are matters
+        if self._counts_all:
+            self.structure.extend((np.broadcast_to(np.int64(0), hi - lo),))  # only how many there are matters
         else:
             self.structure.extend(self.store.lifted(self.need, self.where, lo, hi))
 
@@ -157,8 +148,9 @@ class IntervalTrack(Track):
 class _ValueTrack(Track):
     """An input whose single values matter; only a ring has them."""
 
+    store: EventRing
+
     def _extend(self, lo: int, hi: int) -> None:
-        assert isinstance(self.store, EventRing)
         self.structure.extend(*self.store.column(self.need.input, self.where, slice(lo, hi)))
 
 

@@ -14,7 +14,7 @@ from muntin.archive import View
 from muntin.errors import NoValue
 from muntin.join.answer import select_pairs
 from muntin.join.fold_pairs import fold_pairs
-from muntin.operator.left_out import NONE, LeftOut, evaluate_each
+from muntin.shard.read.left_out import NONE, LeftOut, evaluate_each
 from muntin.view_query import ViewSelect
 
 _LENGTH = "#"  # stands for the columns of results of which none is read

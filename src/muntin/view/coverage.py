@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from muntin.arrays import LONG_AGO
-from muntin.operator.clock import Clock
+from muntin.shard.clock import Clock
 
 
 class Promise(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.join.operator import JoinOperator
-from muntin.operator.shard import Shard
+from muntin.shard.shard import Shard
 from muntin.view.views import Views
 
 

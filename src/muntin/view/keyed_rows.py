@@ -10,7 +10,7 @@ import pyarrow as pa
 from muntin.arrays import Bools, Ints
 from muntin.kernels.chained import count_chained, list_chained
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.operator.sweep import Sweeper
+from muntin.keys.sweep import Sweeper
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog

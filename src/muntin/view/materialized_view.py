@@ -24,8 +24,8 @@ from muntin.arrays import LONG_AGO
 from muntin.errors import ArchiveError, MuntinError, NameTaken
 from muntin.join.registration import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
-from muntin.operator.clock import Clock
 from muntin.query import CHANGE
+from muntin.shard.clock import Clock
 from muntin.view.coverage import Coverage, Promise
 from muntin.view.operator import ViewOperator
 from muntin.view_query import (

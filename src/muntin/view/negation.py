@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.operator.clock import Clock
-from muntin.operator.prepare import evaluate
+from muntin.shard.clock import Clock
+from muntin.shard.intake import evaluate
 from muntin.view.input import ViewInput
 from muntin.view.keyed_rows import KeyedRows
 from muntin.view.operator import Turn, ViewOperator

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
-from muntin.operator.admitted import Admitted
-from muntin.operator.clock import Clock
+from muntin.shard.clock import Clock
+from muntin.shard.intake import Admitted
 from muntin.store.saved import Saved
 from muntin.view.input import AT, ViewInput
 from muntin.view_query import NegationQuery, WideJoinQuery

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.operator.sweep import Sweeper
+from muntin.keys.sweep import Sweeper
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
 

@@ -14,7 +14,7 @@ from muntin.archive.smaller_windows import compare_sharing
 from muntin.coverage import Coverage
 from muntin.errors import ArchiveError, MuntinError, NotFound, damaged, nearest
 from muntin.join.operator import JoinOperator
-from muntin.operator.clock import Clock
+from muntin.shard.clock import Clock
 from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results

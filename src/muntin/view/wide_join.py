@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from muntin.arrays import Ints
 from muntin.expression import Expression
-from muntin.operator.clock import Clock
-from muntin.operator.prepare import evaluate
+from muntin.shard.clock import Clock
+from muntin.shard.intake import evaluate
 from muntin.view.input import AT
 from muntin.view.join_order import join_order, side_of
 from muntin.view.keyed_rows import KeyedRows

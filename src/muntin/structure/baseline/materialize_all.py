@@ -22,7 +22,8 @@ behind, and an answer may only depend on what is in the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -61,6 +62,12 @@ class MaterializeAll(Intervals):
         self._elements = Columns({str(number): kind for number, kind in enumerate(kinds)})
         self._elements.dropped = first
         self.fit(sizes)
+
+    @classmethod
+    def of_widths(
+        cls, component: Component, dtype: np.dtype, first: int, widths: Sequence[tuple[int, int]]
+    ) -> Self:
+        return cls(component, dtype, first, {size for size, _ in widths})
 
     @classmethod
     def serves(cls, component: str, dtype: np.dtype) -> bool:

@@ -1,0 +1,1 @@
+"""What structures cost, as measured, and the change to another where it pays."""

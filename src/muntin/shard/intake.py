@@ -1,0 +1,126 @@
+"""From a record batch to what synopses take in: every expression evaluated once, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate.contract import is_text
+from muntin.arrays import Bools, Ints
+from muntin.errors import MuntinError, SchemaError
+from muntin.expression import Expression
+from muntin.keys.key_dictionary import Dictionary, KeyDictionary
+from muntin.store.batch import Batch, Column
+from muntin.store.need import storage
+
+# What of a batch a stream takes in: events that are neither late nor ahead, in the order they came.
+
+
+class Admitted(NamedTuple):
+    """Events in the stream's schema, as its clock has judged them."""
+
+    events: pa.RecordBatch
+    at: Ints  # their times
+    ascends: bool
+    late_events: int  # how many others were late …
+    ahead_events: int = 0  # … and how many were ahead
+
+
+_GREATEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the groups of a stream need of each event."""
+
+    arguments: frozenset[Expression]
+    predicates: frozenset[Expression]
+    keys: frozenset[tuple[Expression, ...]]
+
+
+def prepare(
+    batch: pa.RecordBatch,
+    at: Ints,
+    ascends: bool,
+    wanted: Wanted,
+    texts: Mapping[Expression, Dictionary],
+    keys: Mapping[tuple[Expression, ...], KeyDictionary],
+) -> Batch:
+    """Evaluate what is wanted, then encode and sort by time.
+
+    Everything that can fail comes before the first dictionary changes: what is left to do then are
+    compiled loops over arrays that are there.
+    """
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    parts = {part for some in wanted.keys for part in some}
+    evaluated = {
+        expression: evaluate(expression, given) for expression in wanted.arguments | wanted.predicates | parts
+    }
+    order = None if ascends else np.argsort(at, kind="stable")
+
+    def sorted_by_time(array: np.ndarray) -> np.ndarray:
+        return array if order is None else array[order]
+
+    at = sorted_by_time(at)
+    masks = {predicate: sorted_by_time(_to_mask(evaluated[predicate])) for predicate in wanted.predicates}
+    columns = {
+        argument: Column(*map(sorted_by_time, to_column(evaluated[argument])))
+        for argument in wanted.arguments - texts.keys()
+    }
+    valid = {text: sorted_by_time(_valid(evaluated[text])) for text in wanted.arguments & texts.keys()}
+    for text in valid:
+        columns[text] = Column(sorted_by_time(texts[text].encode(evaluated[text])), valid[text])
+    ids = {
+        some: sorted_by_time(keys[some].encode([evaluated[part] for part in some])) for some in wanted.keys
+    }
+    return Batch(at, ids, columns, masks)
+
+
+def to_column(array: pa.Array) -> Column:
+    """Values as numbers, and which of them are not NULL."""
+    valid, kind = _valid(array), array.type
+    if pa.types.is_date32(kind):
+        array = array.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        array = array.view(pa.int64())
+    elif pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    if array.null_count:
+        array = array.fill_null(0)
+    if pa.types.is_uint64(kind) and (np.asarray(array) > _GREATEST).any():
+        raise SchemaError(
+            f"an integer is above {_GREATEST}: aggregates compute in 64 bits with a sign; such a UBIGINT can be a key, "
+            "or write CAST(x AS DOUBLE)"
+        )
+    return Column(np.asarray(array).astype(storage(kind), copy=False), valid)
+
+
+def _to_mask(array: pa.Array) -> Bools:
+    """Which events pass; NULL does not. Filling in what is not there would cost as much as the predicate."""
+    return np.asarray(array.fill_null(False) if array.null_count else array)
+
+
+def _valid(array: pa.Array) -> Bools:
+    return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
+
+
+def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:
+    """Arguments whose values must be kept as codes."""
+    return [each for each in arguments if is_text(each.type)]
+
+
+def evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """The values of an expression for a batch, or an error that says why there are none."""
+    try:
+        array = expression.evaluate(columns)
+    except MuntinError:
+        raise
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"{expression} cannot be computed for this batch: {str(error).splitlines()[0]}"
+        ) from None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -1,0 +1,150 @@
+"""Alike: queries that differ in nothing but the threshold of HAVING, or that and the window, are answered together.
+
+A thousand screening rules ask for few things, over many windows and with many thresholds. What costs most of an
+answer is the number of Arrow arrays made for it, not their length; those that are alike share theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from muntin.arrays import LONG_AGO, Ints
+from muntin.band import Band
+from muntin.errors import MuntinError
+from muntin.shard.read.evaluate import Rows, Slots, answers_by_band, answers_by_slots
+from muntin.shard.read.lookup import look
+from muntin.shard.read.ranked import FEW
+from muntin.shard.read.reading import Reading, reading_of
+from muntin.shard.read.stretch import Stretch
+from muntin.shard.state import State
+from muntin.structure.synopsis import Found
+
+_SLOTS = 1 << 21  # of several windows that are answered in one pass: bounds memory
+
+
+class _Due(NamedTuple):
+    name: str
+    reading: Reading
+    instants: Ints
+
+    @property
+    def band(self) -> Band:
+        having = self.reading.query.having
+        assert having is not None
+        assert having.band is not None
+        return having.band
+
+
+def answers_of_alike(state: State, due: Iterable[tuple[str, Ints]], stretch: Stretch) -> dict[str, pa.Table]:
+    """Answers of those queries due at some instants that others are alike; O(rows), and a binary search per query.
+
+    Where one of them has no answer, none of its like is here: each must find out for itself.
+    """
+    crowds: dict[tuple[int, int], list[_Due]] = {}  # of one window
+    families: dict[int, list[_Due]] = {}  # of many
+    for name, instants in due:
+        each = _Due(name, reading_of(state, name), instants)
+        if each.reading.same_but_band is not None:
+            crowds.setdefault((each.reading.same_but_band, id(instants)), []).append(each)
+    answers: dict[str, pa.Table] = {}
+    for some in crowds.values():
+        family = some[0].reading.same_but_window
+        if family is not None and len(some) <= FEW:
+            families.setdefault(family, []).extend(some)
+        elif len(some) > 1:
+            answers.update(_of_one_window(state, some, stretch))
+    for some in families.values():
+        for part in _parts(some):
+            answers.update(_of_windows(state, part, stretch))
+    return answers
+
+
+def _of_one_window(state: State, some: Sequence[_Due], stretch: Stretch) -> dict[str, pa.Table]:
+    """Nothing if they have no answer together."""
+    reading = some[0].reading
+    rows, find = look(state, reading, some[0].instants, None, stretch)
+    if rows.width == 0:
+        return {}
+    try:
+        tables = answers_by_band(reading, [each.band for each in some], rows, find, state.texts, stretch.once)
+    except (MuntinError, pa.ArrowException):
+        return {}
+    return dict(zip((each.name for each in some), tables, strict=True))
+
+
+def _parts(some: Sequence[_Due]) -> Iterator[list[_Due]]:
+    """Queries whose slots are taken together, two or more of them."""
+    part: list[_Due] = []
+    slots = 0
+    for each in some:
+        slots += len(each.instants) * each.reading.width
+        if slots > _SLOTS:
+            if len(part) > 1:
+                yield part
+            part, slots = [], len(each.instants) * each.reading.width
+        part.append(each)
+    if len(part) > 1:
+        yield part
+
+
+def _of_windows(state: State, some: Sequence[_Due], stretch: Stretch) -> dict[str, pa.Table]:
+    """Nothing if they have no answer together."""
+    first = some[0].reading
+    width = first.width
+    if width == 0:
+        return {}
+    begins: dict[tuple[int, int], int] = {}  # where what was found of a window begins
+    stacked: list[Found] = []
+    instants: list[Ints] = []
+    asked, slots = [], 0
+    try:
+        for each in some:
+            (place,) = each.reading.places
+            found = stretch.find(place, each.instants, width)
+            which = (id(found), id(each.instants))
+            if which not in begins:
+                begins[which] = slots
+                stacked.append(found)
+                instants.append(each.instants)
+                slots += width * len(each.instants)
+            begin = begins[which]
+            asked.append(Slots(begin, begin + width * len(each.instants), each.band))
+        rows = Rows(width, np.concatenate(instants), None)
+        tables = answers_by_slots(first, asked, rows, _stack(first, stacked), state.texts)
+    except (MuntinError, pa.ArrowException):
+        return {}
+    return dict(zip((each.name for each in some), tables, strict=True))
+
+
+def _stack(reading: Reading, some: Sequence[Found]) -> Found:
+    """What was found of several windows, one below the other."""
+    needs = reading.places[0].needs
+    partials = {
+        need: tuple(_joined(arrays) for arrays in zip(*(each.partials[need] for each in some), strict=True))
+        for need in needs
+    }
+    start, end, complete = (
+        np.concatenate(parts)
+        for parts in zip(*((each.start, each.end, each.complete(needs)) for each in some), strict=True)
+    )
+    return Found(partials, start, end, complete, dict.fromkeys(needs, LONG_AGO), some[0].width)
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
+    whole = arrays[0].base
+    if not isinstance(whole, np.ndarray) or not all(
+        each.base is whole and each.flags.c_contiguous for each in arrays
+    ):
+        return np.concatenate(arrays)
+    begins = [each.ctypes.data for each in arrays]
+    is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))
+    if not is_one or whole.ndim > 1 or whole.dtype != arrays[0].dtype:
+        return np.concatenate(arrays)
+    first = (begins[0] - whole.ctypes.data) // whole.itemsize
+    return whole[first : first + sum(map(len, arrays))]

@@ -1,0 +1,354 @@
+"""From partials to answers: lower the calls of a query, apply HAVING and SELECT to the few rows left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate.approximate import ItemAggregate
+from muntin.answer import to_arrow, to_instants
+from muntin.arrays import Bools, Ints
+from muntin.band import Band
+from muntin.errors import NoValue
+from muntin.expression import Expression
+from muntin.kernels.bands import within_bands
+from muntin.keys.key_dictionary import Dictionary
+from muntin.shard.read.items import lower_items
+from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, explained, no_sum
+from muntin.shard.read.ranked import Ranked, plain_numbers
+from muntin.shard.read.reading import CallReading, Place, Reading
+from muntin.structure.synopsis import Found
+
+_NO_SLOTS = np.zeros(0, np.int64)
+# a look-up of a window in a group, at the instants (or counts) at hand
+Finder = Callable[[Place], Found]
+# makes a thing unless it was made before for the same `Hashable`
+Once = Callable[[Hashable, Callable[[], Any]], Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The slots of a look-up: instant by instant, key by key (or one by one, for windows by count)."""
+
+    width: int  # slots per instant
+    instants: Ints  # one per `width` slots
+    key: Ints | None  # key id of each slot; None if slots are all keys, in order, at every instant
+    is_after_first_event: bool = True  # otherwise there is no instant yet
+
+    def __len__(self) -> int:
+        return self.width * len(self.instants)
+
+    def ids(self, kept: Ints | None) -> Ints:
+        """Key ids of some slots, None for all."""
+        if self.key is not None:
+            return self.key if kept is None else self.key[kept]
+        return np.tile(np.arange(self.width), len(self.instants)) if kept is None else kept % self.width
+
+
+class Answered(NamedTuple):
+    """Rows of an answer; of those that were due, `gone` are left out since a value does not exist, None if none is."""
+
+    table: pa.Table
+    left_out: LeftOut = NONE
+    gone: Bools | None = None
+
+
+def always(what: Hashable, make: Callable[[], Any]) -> Any:
+    """For answers that share nothing with others."""
+    return make()
+
+
+def answer(reading: Reading, rows: Rows, find: Finder,
+           texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
+           band: Band | None = None) -> Answered:  # fmt: skip
+    """Answers of a query for all slots of `rows` whose key is present and passes HAVING (or has its compared answer
+    in the `band`), or for all of them if it is not to be `filtered`; without those of which a value does not exist.
+
+    Columns that other queries have too are made by the first that asks; what was found outlives
+    them, so its identity says which they are.
+    """
+    found = [find(place) for place in reading.places]
+    chosen = select(reading, rows, found, texts, once, is_filtered, band)
+    if reading.query.having is not None or not is_filtered:
+        once = always  # of this query alone from here on
+    answers = tabulate(reading, rows, found, chosen, once)
+    return (
+        answers._replace(left_out=chosen.left_out.also(answers.left_out)) if chosen.left_out.rows else answers
+    )
+
+
+def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
+                    texts: Mapping[Expression, Dictionary], once: Once) -> list[pa.Table]:  # fmt: skip
+    """Answers of queries that are as this one but for the band their HAVING lets pass: rows are made for all
+    of them at once, and each has its part of them. NoValue if one has to be left out."""
+    assert reading.compared is not None
+    found = [find(place) for place in reading.places]
+    chosen, which = _before_having(reading, found, texts, once)
+    if chosen.kept is not None and not len(chosen.kept):
+        return [reading.schema.empty_table()] * len(bands)
+    _refuse_lost(reading, chosen)
+    ranked = _ranked(chosen.columns[reading.compared], which[reading.compared], once)
+    passing = [ranked.within(band) for band in bands]
+    edges = np.cumsum([0, *map(len, passing)])
+    return _cut(reading, rows, found, chosen, np.concatenate(passing), edges)
+
+
+class Slots(NamedTuple):
+    """What one of several queries looks at: some slots, of which those pass whose compared answer is in a band."""
+
+    begin: int
+    end: int
+    band: Band
+
+
+def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found: Found,
+                     texts: Mapping[Expression, Dictionary]) -> list[pa.Table]:  # fmt: skip
+    """Answers of queries that are as this one but for their slots and the band their HAVING lets pass;
+    O(slots of all), in one pass. NoValue if one has to be left out."""
+    assert reading.compared is not None
+    chosen, _ = _before_having(reading, [found], texts, always)
+    if chosen.kept is not None and not len(chosen.kept):
+        return [reading.schema.empty_table()] * len(asked)
+    _refuse_lost(reading, chosen)
+    compared = chosen.columns[reading.compared]
+    begin, end = (np.array(side) for side in zip(*((each.begin, each.end) for each in asked), strict=True))
+    if chosen.kept is not None:
+        begin, end = np.searchsorted(chosen.kept, begin), np.searchsorted(chosen.kept, end)
+    low, high = (
+        np.array(side) for side in zip(*((each.band.low, each.band.high) for each in asked), strict=True)
+    )
+    values, valid = plain_numbers(compared)
+    slots, edges = np.empty(int((end - begin).sum()), np.int64), np.empty(len(asked) + 1, np.int64)
+    are_floats = values.dtype == np.float64
+    known = np.zeros(0, np.bool_) if valid is None else valid
+    within_bands(values.view(np.int64), are_floats, known, begin, end, low, high, slots, edges)
+    return _cut(reading, rows, [found], chosen, slots[: edges[-1]], edges)
+
+
+def _cut(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, passing: Ints,
+         edges: Ints) -> list[pa.Table]:  # fmt: skip
+    """Those of the chosen that pass, tabulated at once, and cut where the next query's begin."""
+    taken = pa.array(passing)
+    kept = passing if chosen.kept is None else chosen.kept[passing]
+    chosen = chosen._replace(kept=kept, columns=[column.take(taken) for column in chosen.columns])
+    table, left_out, _ = tabulate(reading, rows, found, chosen, always)
+    if left_out.rows:
+        raise NoValue(left_out.reason)
+    return [table.slice(lo, hi - lo) for lo, hi in pairwise(edges.tolist())]
+
+
+def _refuse_lost(reading: Reading, chosen: Selected) -> None:
+    for call, lost in zip(reading.query.calls, chosen.lost, strict=True):
+        if lost is not None:
+            raise NoValue(no_sum(call))
+
+
+def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> Answered:
+    """Slots that were chosen, as answers; without those of which a value does not exist."""
+    query, keys = reading.query, reading.keys
+    kept, columns, place = chosen.kept, chosen.columns, chosen.place
+    if kept is not None and not len(kept):
+        return Answered(reading.schema.empty_table())
+    presence = [found[part.place] for part in reading.presence]
+    key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
+    named: dict[str, pa.Array] = {}
+    if any(isinstance(output, Expression) for output in reading.outputs):
+        named = {f"${i}": column for i, column in enumerate(columns)}
+        named |= {key.name: column for key, column in zip(query.keys, key_columns, strict=True)}
+    values = [
+        Values(columns[output], chosen.lost[output])
+        if isinstance(output, int)
+        else evaluate_each(output, named)
+        for output in reading.outputs
+    ]
+    bounds = once(("bounds", place, query.window is None), partial(_bounds, reading, presence, rows, kept))
+    complete = once(
+        ("complete", place, tuple(map(id, found)), reading.same_places),
+        partial(_complete, reading, found, kept, len(bounds[0]), once),
+    )
+    made = [each.column for each in values]
+    table = pa.Table.from_arrays([*key_columns, *made, *bounds, complete], schema=reading.schema)
+    gone, reason = _gone(reading, chosen, values)
+    if gone is None:
+        return Answered(table)
+    return Answered(table.filter(pa.array(~gone)), LeftOut(int(gone.sum()), reason), gone)
+
+
+def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple[Bools | None, str]:
+    """The rows for which one of the outputs has no value, and why."""
+    gone, reason = None, ""
+    for output, each in zip(reading.outputs, values, strict=True):
+        lost, why = each.lost, each.reason
+        if isinstance(output, Expression):
+            unknown, no_call = _lost_of(reading, output, chosen.lost)
+            lost, why = either(unknown, lost), no_call or why
+        elif lost is not None:
+            why = no_sum(reading.query.calls[output])
+        if lost is not None and lost.any():
+            gone, reason = either(gone, lost), reason or explained(why, reading.query.calls)
+    return gone, reason
+
+
+def _lost_of(
+    reading: Reading, expression: Expression, lost: Sequence[Bools | None]
+) -> tuple[Bools | None, str]:
+    """The rows for which one of the calls that an expression reads has no value, and why."""
+    found, reason = None, ""
+    if any(each is not None for each in lost):  # seldom
+        for number in (int(name[1:]) for name in expression.columns if name[0] == "$"):
+            if lost[number] is not None:
+                found, reason = either(found, lost[number]), reason or no_sum(reading.query.calls[number])
+    return found, reason
+
+
+class Selected(NamedTuple):
+    """Slots that a query answers for (None: all of them), with the answer of each call."""
+
+    kept: Ints | None
+    columns: list[pa.Array]
+    lost: list[Bools | None]  # for each call, where it has no value; None: nowhere
+    place: Hashable  # what identifies the slots before HAVING
+    unknown: Ints = _NO_SLOTS  # those of which HAVING has no value: they are not kept
+    reason: str = ""  # why it has none
+
+    @property
+    def left_out(self) -> LeftOut:
+        return LeftOut(len(self.unknown), self.reason)
+
+
+def select(reading: Reading, rows: Rows, found: Sequence[Found],
+           texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True,
+           band: Band | None = None) -> Selected:  # fmt: skip
+    """The slots of a query whose key is present and passes HAVING, or the `band` in its place; or all, if not to be
+    `filtered`."""
+    chosen, which = _before_having(reading, found, texts, once, is_filtered)
+    kept, having = chosen.kept, reading.query.having
+    if having is None or not is_filtered or (kept is not None and not len(kept)):
+        return chosen
+    unknown, reason = _lost_of(reading, having, chosen.lost)
+    if reading.compared is None:
+        verdict = _passing(reading, chosen.columns, rows, kept)
+        if verdict.lost is not None:
+            unknown, reason = either(unknown, verdict.lost), reason or verdict.reason
+        passes = np.asarray(verdict.column.fill_null(False))
+        passing = np.flatnonzero(passes if unknown is None else passes & ~unknown)
+    else:  # what has no value is NULL there, and in no band
+        ranked = _ranked(chosen.columns[reading.compared], which[reading.compared], once)
+        band = band or having.band
+        assert band is not None
+        passing = ranked.within(band)
+    if unknown is not None:
+        slots = np.flatnonzero(unknown)
+        reason = explained(reason, reading.query.calls)
+        chosen = chosen._replace(unknown=slots if kept is None else kept[slots], reason=reason)
+    if len(passing) == (len(rows) if kept is None else len(kept)):
+        return chosen
+    taken = pa.array(passing)
+    return chosen._replace(
+        kept=passing if kept is None else kept[passing],
+        columns=[column.take(taken) for column in chosen.columns] if len(passing) else [],
+        lost=[None if each is None else each[passing] for each in chosen.lost],
+    )
+
+
+def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary],
+                   once: Once, is_filtered: bool = True) -> tuple[Selected, list[Hashable]]:  # fmt: skip
+    """The slots whose key is present, and what identifies the answers of each call."""
+    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
+    kept: Ints | None = None
+    if reading.query.keys and is_filtered:
+        kept = once(("present", place), partial(_present, reading, found))
+    columns: list[pa.Array] = []
+    losts: list[Bools | None] = []
+    which: list[Hashable] = []
+    for call in reading.calls if kept is None or len(kept) else ():
+        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
+        which.append((place, is_filtered, call.aggregate.name, parts))
+        column, lost = once(("lower", which[-1]), partial(_lower, call, found, kept, texts))
+        columns.append(column)
+        losts.append(lost)
+    return Selected(kept, columns, losts, place), which
+
+
+def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
+    ranked: Ranked = once(("rank", which), partial(Ranked, compared))
+    return ranked
+
+
+def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:
+    held = [found[part.place].partials[part.need][0] > 0 for part in reading.presence]
+    present = held[0] if len(held) == 1 else np.logical_or.reduce(held)
+    return None if present.all() else np.flatnonzero(present)
+
+
+def _lower(
+    call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
+) -> tuple[pa.Array, Bools | None]:
+    """Answers of one call for the slots that are kept, and where there is none, NULL meanwhile; O(kept)."""
+    partials = {part.need.component: found[part.place].partials[part.need] for part in call.parts}
+    if kept is not None:
+        partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
+    if isinstance(call.aggregate, ItemAggregate):
+        ((counts,),) = partials.values()
+        return lower_items(call, counts.tolist(), texts), None
+    value, valid, lost = call.aggregate.lower(partials)
+    if call.text is not None:
+        codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
+        return texts[call.text].values.take(codes).cast(call.type), None
+    return to_arrow(value, valid, call.type), lost
+
+
+def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: Ints | None) -> Values:
+    """Which of the kept slots pass HAVING."""
+    query, keys, having = reading.query, reading.keys, reading.query.having
+    assert having is not None
+    named = {f"${i}": column for i, column in enumerate(columns)}
+    if keys is not None and any(name[0] != "$" for name in having.columns):
+        named |= {key.name: column for key, column in zip(query.keys, keys.take(rows.ids(kept)), strict=True)}
+    count = len(rows) if kept is None else len(kept)
+    # an expression without a column takes the length from something
+    named = named or {"$": pa.array(np.zeros(count, np.int64))}
+    return evaluate_each(having, named)
+
+
+def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints | None) -> list[pa.Array]:
+    window = reading.query.window
+    if window is None:
+        start = np.minimum.reduce([_spread(found.start, found.width, kept) for found in presence])
+        end = _spread(rows.instants, rows.width, kept)
+        is_known: Any = [rows.is_after_first_event and reading.is_by_time, rows.is_after_first_event]
+    else:
+        (found,) = presence
+        start, end = (_spread(side, found.width, kept) for side in (found.start, found.end))
+        is_known = 2 * [rows.is_after_first_event and (window.is_time or end > start)]
+    return [to_instants(side, known) for side, known in zip((start, end), is_known, strict=True)]
+
+
+def _complete(
+    reading: Reading, found: Sequence[Found], kept: Ints | None, count: int, once: Once
+) -> pa.Array:
+    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
+    if all(each.all() for each in covered):
+        return once(("all complete", count), lambda: pa.array(np.ones(count, np.bool_)))
+    spread = [_spread(each, one.width, kept) for each, one in zip(covered, found, strict=True)]
+    return pa.array(np.logical_and.reduce(spread))
+
+
+def is_covered(reading: Reading, found: Sequence[Found]) -> bool:
+    """Whether the windows of all keys that are present lie within what is known; False if none is present."""
+    kept = _present(reading, found) if reading.query.keys else None
+    if kept is not None and not len(kept):
+        return False
+    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
+    return all(bool(_spread(each, one.width, kept).all()) for each, one in zip(covered, found, strict=True))
+
+
+def _spread(per_instant: Any, width: int, kept: Ints | None) -> Any:
+    """What is known of each instant, for each of the slots that are kept."""
+    return np.repeat(per_instant, width) if kept is None else per_instant[kept // width]

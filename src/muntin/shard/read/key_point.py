@@ -1,0 +1,112 @@
+"""The first value of one key's answer as a plain number: what a look-up costs without arrays.
+
+As in `point.py`, whatever depends on the plan alone is settled when the reader is made. What is left is the id of the
+key, and to read its cells (`store/key_window.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muntin.answer import is_plain
+from muntin.band import Band, sort_key
+from muntin.shard.read.reading import CallReading, Part, Reading, reading_of
+from muntin.shard.state import State
+from muntin.store.key_window import KeyWindow
+
+_REMEMBERED = 65_536  # keys whose ids need not be looked for again
+UNREAD = object()  # what `value` gives if the key has to be looked up another way
+
+
+class KeyPointReader:
+    """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
+
+    def __init__(self, state: State, name: str, reading: Reading, call: CallReading):
+        self._clock, self._history = state.clock, state.registrations[name].history
+        assert reading.keys is not None
+        self._keys = reading.keys
+        self._slide = reading.query.slide
+        self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
+        self._lower = call.aggregate.lower_one
+        self._is_count = call.aggregate.name == "count"
+        number, self._window, _ = reading.places[call.parts[0].place]
+        synopsis = state.synopses[number]
+        (presence,) = reading.presence
+        # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
+        self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
+        needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
+        self._cells = KeyWindow(synopsis.store, self._window, needs)
+        self._ids: dict[Any, int] = {}
+
+    @staticmethod
+    def of(state: State, name: str) -> KeyPointReader | None:
+        """The reader of a query, if it can be read so."""
+        reading = reading_of(state, name)
+        query, first = reading.query, reading.outputs[0] if reading.outputs else None
+        if not query.keys or not isinstance(first, int) or len(reading.presence) != 1:
+            return None
+        if query.having is not None and reading.compared != first:
+            return None
+        call = reading.calls[first]
+        parts: tuple[Part, ...] = (*reading.presence, *call.parts)
+        is_one_place = len({part.place for part in parts}) == 1
+        synopsis = state.synopses[reading.places[parts[0].place].number]
+        if not is_one_place or not synopsis.reads_cells or not is_plain(call.type):
+            return None
+        return KeyPointReader(state, name, reading, call)
+
+    def value(self, key: Any, at: int | None) -> Any:
+        """The first output for a key; None if it is NULL, or the key has no answer."""
+        instant = self._clock.now if at is None else at
+        if instant is None and self._history is not None:
+            instant = self._history.end
+        if instant is None:
+            return UNREAD  # no event yet, but the key may have to be refused
+        if self._slide:
+            instant -= instant % self._slide
+        settled = self._window.settle(instant)
+        if not self._cells.locate(settled):
+            return UNREAD  # rare: it may have to be refused
+        id = self._id_of(key)
+        if id < 0:
+            return UNREAD if id == _UNSURE else None
+        partials = self._cells.partials(id)
+        if not partials:
+            return None
+        if self._counts and not partials.pop(0)[0]:
+            return None  # the key has no event in the window
+        value = self._lower(*partials)
+        if value == 0 and not self._counts and self._is_count:
+            return None  # no event, no answer
+        if self._band is not None and (
+            value is None or not self._band.low <= sort_key(value) <= self._band.high
+        ):
+            return None
+        return value
+
+    def _id_of(self, key: Any) -> int:
+        # 1, 1.0 and True are one key of a dict, but not of a column
+        known = key if type(key) in _PLAIN else (key, *map(type, key)) if type(key) is tuple else None
+        try:
+            id = -1 if known is None else self._ids.get(known, -1)
+        except TypeError:  # a part that cannot be hashed is no plain one
+            return _UNSURE
+        if id < 0:
+            id = self._keys.find_one(key if isinstance(key, tuple) else (key,))
+            if id >= 0 and known is not None:
+                if len(self._ids) >= _REMEMBERED:
+                    self._ids.clear()
+                self._ids[known] = id
+        return id
+
+
+_PLAIN = (int, str)
+_UNSURE = -2  # of a key that `find_one` does not know how to look for
+
+
+def key_reader_of(state: State, name: str) -> KeyPointReader | None:
+    """The reader of a query, if it has one; kept until the plan changes."""
+    if name not in state.prepared.key_readers:
+        state.prepared.key_readers[name] = KeyPointReader.of(state, name)
+    reader: KeyPointReader | None = state.prepared.key_readers[name]
+    return reader

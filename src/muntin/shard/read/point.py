@@ -1,0 +1,222 @@
+"""One answer of one un-keyed query as plain numbers: what a look-up costs without arrays.
+
+Whatever depends on the plan alone is settled when the reader is made: which window of which store, which
+structures, how a number becomes an answer. What is left is one search in time and one question to each
+structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.answer import is_plain
+from muntin.plan.manager import Placed
+from muntin.query import Query
+from muntin.shard.read.reading import answer_type, call_of
+from muntin.shard.state import State
+from muntin.store.need import Need
+from muntin.store.sequence import Located
+from muntin.store.sequence import Sequence as Elements
+from muntin.structure.runs import RunSynopsis
+from muntin.structure.track import Track
+from muntin.window import Window
+
+# A table of one row, made for one query: the same types and columns again and again.
+
+_INSTANT = pa.timestamp("us")
+_FORMATS = {pa.int64(): "q", pa.float64(): "d"}
+_NO_INSTANT = pa.array([None], _INSTANT)
+_COMPLETE = {is_complete: pa.array([is_complete]) for is_complete in (True, False)}
+
+
+class SingleRow:
+    """Packs the answers of all calls, and the bounds of the window, into one buffer of 8 bytes each.
+
+    Arrow arrays made from Python values cost 5 us apiece, views of a buffer 2.
+    """
+
+    def __init__(self, query: Query, call_of: Sequence[int | None]):
+        """`call_of` says which call each output is nothing but the answer of; None: an expression."""
+        self._query = query
+        self._schema = query.answer_schema()
+        self._call_of = call_of
+        self._types = [answer_type(call) for call in query.calls]
+        self._pack = Struct("=" + "".join(_FORMATS[kind] for kind in self._types) + "qq").pack
+        self._null = [pa.array([None], kind) for kind in self._types]
+        self._is_plain = all(call is not None for call in call_of)
+
+    def table(self, values: Sequence[Any], start: int | None, end: int | None, is_complete: bool) -> pa.Table:
+        """The row with these answers of the calls, None for NULL."""
+        packed = self._pack(*[0 if value is None else value for value in values], start or 0, end or 0)
+        buffers = [None, pa.py_buffer(packed)]
+        calls = [
+            null if value is None else pa.Array.from_buffers(kind, 1, buffers, 0, number)
+            for number, (value, kind, null) in enumerate(zip(values, self._types, self._null, strict=True))
+        ]
+        many = len(values)
+        bounds = [
+            _NO_INSTANT if side is None else pa.Array.from_buffers(_INSTANT, 1, buffers, 0, many + number)
+            for number, side in enumerate((start, end))
+        ]
+        return pa.Table.from_arrays(
+            [*self._outputs(calls), *bounds, _COMPLETE[is_complete]], schema=self._schema
+        )
+
+    def _outputs(self, calls: Sequence[pa.Array]) -> list[pa.Array]:
+        columns = {} if self._is_plain else {f"${number}": array for number, array in enumerate(calls)}
+        return [
+            output.expression.evaluate(columns) if call is None else calls[call]
+            for call, output in zip(self._call_of, self._query.outputs, strict=True)
+        ]
+
+
+class PointPlace:
+    """A window of a store, located once for all calls that look at it."""
+
+    def __init__(self, store: Elements, window: Window):
+        self.store = store
+        self.window = window
+        self.synopses: list[RunSynopsis] = []  # who answers for it
+        self._size, self._to, self._slide = window.size, window.to, window.slide
+
+    def locate(self, instant: int) -> Located:
+        """Where the window lies that is looked up at an instant; refused if a synopsis has forgotten it."""
+        if self._slide:
+            instant -= instant % self._slide
+        located = self.store.locate_one(instant - self._size, instant - self._to)
+        if not located.is_whole:
+            for synopsis in self.synopses:
+                synopsis.refuse_forgotten(located, instant)
+        return located
+
+    def run(self, instant: int) -> tuple[int, int]:
+        """The run that the window is at an instant; for those who need not know how much of it is there."""
+        if self._slide:
+            instant -= instant % self._slide
+        start = instant - self._size
+        if start < self.store.forgotten_before:  # rare
+            return self.locate(instant)[:2]
+        return self.store.run(start, instant - self._to)
+
+
+class PointPart(NamedTuple):
+    """One component of a call."""
+
+    synopsis: RunSynopsis
+    need: Need
+    track: Track
+    known_since: int
+
+
+class PointCall:
+    """How one call is read: where its window is, and a question for each of its components."""
+
+    def __init__(self, aggregate: Aggregate, place: PointPlace, parts: Sequence[PointPart]):
+        self.aggregate = aggregate
+        self.place = place
+        self.parts = tuple(parts)
+        self.known_since = max(part.known_since for part in parts)
+        self._lower = aggregate.lower_one
+        self._points = [part.track.point_of(part.need) for part in parts]
+
+    def answer(self, lo: int, hi: int) -> Any:
+        """The answer over a run; None for NULL."""
+        return self._lower(*[point(lo, hi) for point in self._points])
+
+
+class PointReader:
+    """Reads a query at one instant; made once per query and kept until the plan changes."""
+
+    def __init__(self, state: State, name: str):
+        query, placement = state.registrations[name].query, state.manager.placements[name]
+        self.query = query
+        self._clock, self._history = state.clock, state.registrations[name].history
+        self._slide = query.slide
+        self._places: dict[tuple[int, Window], PointPlace] = {}
+        self._readings = [
+            self._reading(state, AGGREGATES[call.function], parts)
+            for call, parts in zip(query.calls, placement.calls, strict=True)
+        ]
+        self._presence = self._reading(state, AGGREGATES["count"], placement.presence)
+        found = [call_of(output.expression) for output in query.outputs]
+        is_call = [each if isinstance(each, int) else None for each in found]
+        # the first output, if it is nothing but the answer of a call
+        self.first = self._readings[is_call[0]] if is_call and is_call[0] is not None else None
+        self._row = SingleRow(query, is_call)
+
+    @staticmethod
+    def serves(state: State, name: str) -> bool:
+        """Whether a query can be read this way: time windows, no keys, no HAVING, numbers only."""
+        query, placement = state.registrations[name].query, state.manager.placements[name]
+        return (
+            not query.keys
+            and query.having is None
+            and query.window is not None
+            and all(demand.window.is_time for _, demand in placement.all())
+            and all(isinstance(state.synopses[number], RunSynopsis) for number, _ in placement.all())
+            and all(_are_together(state, parts) for parts in placement.calls)
+            and all(is_plain(output.expression.type) for output in query.outputs)
+            and all(call.argument is None or is_plain(call.argument.type) for call in query.calls)
+        )
+
+    def value(self, at: int | None) -> Any:
+        """The first output."""
+        instant = self._instant(at)
+        if instant is None or self.first is None:
+            return self.table(at).column(0)[0].as_py()
+        return self.first.answer(*self.first.place.run(instant))
+
+    def table(self, at: int | None) -> pa.Table:
+        """All outputs, as `lookup` gives them."""
+        instant = self._instant(at)
+        found = {place: place.locate(instant or 0) for place in self._places.values()}
+        values = [reading.answer(*found[reading.place][:2]) for reading in self._readings]
+        complete = all(
+            found[reading.place].is_complete(reading.known_since)
+            for reading in (self._presence, *self._readings)
+        )
+        window = found[self._presence.place]
+        start, end = (None, None) if instant is None else (window.start, window.end)
+        return self._row.table(values, start, end, complete)
+
+    def _instant(self, at: int | None) -> int | None:
+        instant = self._clock.now if at is None else at
+        if instant is None and self._history is not None:
+            instant = self._history.end
+        return instant - instant % self._slide if instant is not None and self._slide else instant
+
+    def _reading(self, state: State, aggregate: Aggregate, placed: Sequence[Placed]) -> PointCall:
+        parts = [_part(state, each) for each in placed]
+        store, window = parts[0].synopsis.store, placed[0][1].window
+        place = self._places.setdefault((id(store), window), PointPlace(store, window))
+        place.synopses += [part.synopsis for part in parts if part.synopsis not in place.synopses]
+        return PointCall(aggregate, place, parts)
+
+
+def reader_of(state: State, name: str) -> PointReader | None:
+    """The reader of a query, if it can be read so; kept until the plan changes."""
+    try:
+        reader: PointReader | None = state.prepared.readers[name]
+    except KeyError:
+        reader = state.prepared.readers[name] = (
+            PointReader(state, name) if PointReader.serves(state, name) else None
+        )
+    return reader
+
+
+def _part(state: State, placed: Placed) -> PointPart:
+    number, demand = placed
+    synopsis = state.synopses[number]
+    assert isinstance(synopsis, RunSynopsis)
+    known_since = synopsis.known_since(demand.window, demand.need)
+    return PointPart(synopsis, demand.need, synopsis.track_of(demand.need), known_since)
+
+
+def _are_together(state: State, parts: Sequence[Placed]) -> bool:
+    """Whether the components of a call are kept in one store, so that one search finds the window."""
+    return len({id(state.synopses[number].store) for number, _ in parts}) == 1

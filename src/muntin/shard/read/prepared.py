@@ -1,0 +1,52 @@
+"""What look-ups have prepared: made when it is first asked for, and forgotten when the plan has changed beneath.
+
+Readers hold structures, so they go with these. All else depends on where a query was placed, which does not
+change while the query is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+_SPARE = 1024  # numbers that may be in use by no query
+
+
+class Prepared:
+    """Of one state, by query."""
+
+    def __init__(self) -> None:
+        self.readers: dict[str, Any] = {}  # of single answers; see point.py
+        self.key_readers: dict[str, Any] = {}  # of single keys; see key_point.py
+        self.readings: dict[str, Any] = {}  # of all answers; see reading.py
+        self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
+        self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see profile.py
+        self._numbers: dict[Hashable, int] = {}  # of things that readings have in common
+
+    def number(self, what: Hashable) -> int:
+        """A number for equal things: to compare them, or look for them, costs nothing."""
+        return self._numbers.setdefault(what, len(self._numbers))
+
+    def forget_query(self, name: str) -> None:
+        """A query is gone; O(bundles)."""
+        for kind in (self.readers, self.key_readers, self.readings):
+            kind.pop(name, None)
+        self.profiles.pop((name,), None)
+        for names in [names for names, bundle in self.bundles.items() if name in bundle.members]:
+            del self.bundles[names]
+            self.profiles.pop(names, None)
+        # numbers do not say whose they are: all are given out anew when most are nobody's
+        if len(self._numbers) > _SPARE + 4 * len(self.readings):
+            self.readings.clear()
+            self._numbers.clear()
+
+    def forget_readers(self, names: Iterable[str]) -> None:
+        """The structures that some queries are read from have been replaced; O(queries)."""
+        for name in names:
+            self.readers.pop(name, None)
+            self.key_readers.pop(name, None)
+        self.bundles.clear()
+
+    def forget_all(self) -> None:
+        """Nothing that was prepared can be relied on."""
+        self.__init__()  # type: ignore[misc]

@@ -1,0 +1,146 @@
+"""A reading: how one query's answers are put together from what its groups find; made once per plan."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.answer import is_plain
+from muntin.expression import Expression
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.plan.manager import Placed
+from muntin.plan.threshold import compared_call, threshold_of
+from muntin.query import Call, Query
+from muntin.shard.state import State
+from muntin.store.need import Need
+from muntin.window import Window
+
+
+class Place(NamedTuple):
+    """A window in a group, and all that the query needs of it."""
+
+    number: int
+    window: Window
+    needs: tuple[Need, ...]
+
+
+class Part(NamedTuple):
+    """One component of a call: where it is found."""
+
+    place: int  # among the places of the reading
+    need: Need
+
+
+class CallReading(NamedTuple):
+    """One call: its answer is lowered from its parts."""
+
+    aggregate: Aggregate
+    parts: tuple[Part, ...]
+    type: pa.DataType  # of the answer
+    text: Expression | None  # whose dictionary has the values, if the answer is one of them
+
+
+class KeyRange(NamedTuple):
+    """Only keys whose part has a sort key from `low` to `high` have an answer."""
+
+    part: Part
+    low: int
+    high: int
+    is_forced: bool  # whether the query asks for the index
+    tolerance: float | None  # by what factor keys may miss the range; None: not at all
+
+
+class Reading:
+    """`outputs` are the numbers of calls, or expressions over their answers and the keys."""
+
+    def __init__(self, state: State, name: str):
+        query, placement = state.registrations[name].query, state.manager.placements[name]
+        self.query: Query = query
+        self.schema = query.answer_schema()
+        self.keys: KeyDictionary | None = state.keys[query.key_expressions] if query.keys else None
+        self._needs: dict[tuple[int, Window], dict[Need, None]] = {}
+        self.calls = tuple(
+            CallReading(
+                AGGREGATES[call.function],
+                tuple(self._part(placed) for placed in parts),
+                answer_type(call),
+                _text_of(call, state),
+            )
+            for call, parts in zip(query.calls, placement.calls, strict=True)
+        )
+        self.presence = tuple(self._part(placed) for placed in placement.presence)
+        self.places = tuple(Place(*where, tuple(needs)) for where, needs in self._needs.items())
+        self.outputs = tuple(call_of(output.expression) for output in query.outputs)
+        self.range = self._range()
+        compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
+        self.compared = compared if compared is not None and is_plain(self.calls[compared].type) else None
+        # what HAVING lets pass within its tolerance, if it has one and its answers can be compared at once
+        self.rough_band = None
+        if query.tolerance is not None and self.compared is not None and query.having is not None:
+            is_float = pa.types.is_floating(self.calls[self.compared].type)
+            self.rough_band = query.having.band and query.having.band.widened(query.tolerance, is_float)
+        self.is_by_time = all(call.window.is_time for call in query.calls)
+        # numbers that queries have in common which look at the same, or are the same but for their name
+        self.same_places = state.prepared.number(self.places)
+        calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
+        outputs = tuple(output.expression.sql for output in query.outputs)
+        asked = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
+        self.same_answers = state.prepared.number((self.places, query.window, query.having, *asked))
+        # of queries that are the same but for the band that HAVING lets pass; None of others
+        self.same_but_band = (
+            None
+            if self.compared is None or self.keys is None
+            else state.prepared.number((self.places, query.window, self.compared, *asked))
+        )
+        # of those that differ in their one window of time, too
+        self.same_but_window = (
+            None
+            if self.same_but_band is None or len(self.places) > 1 or not self.places[0].window.is_time
+            else state.prepared.number((self.places[0].number, query.window is None, self.compared, *asked))
+        )
+
+    @property
+    def width(self) -> int:
+        """Slots per instant when all keys are looked up."""
+        return 1 if self.keys is None else len(self.keys)
+
+    def _range(self) -> KeyRange | None:
+        threshold = threshold_of(self.query)
+        if isinstance(threshold, str):
+            return None
+        parts = self.calls[threshold.call].parts
+        part = next(part for part in parts if part.need.component == threshold.component)
+        return KeyRange(part, threshold.low, threshold.high, threshold.is_forced, threshold.tolerance)
+
+    def _part(self, placed: Placed) -> Part:
+        number, demand = placed
+        where = (number, demand.window)
+        self._needs.setdefault(where, {})[demand.need] = None
+        return Part(list(self._needs).index(where), demand.need)
+
+
+def reading_of(state: State, name: str) -> Reading:
+    """The reading of a query; kept until the plan changes."""
+    readings: dict[str, Any] = state.prepared.readings
+    if name not in readings:
+        readings[name] = Reading(state, name)
+    reading: Reading = readings[name]
+    return reading
+
+
+def call_of(output: Expression) -> int | Expression:
+    """The number of the call that an output is nothing but the answer of, or else the output."""
+    if output.is_column and output.columns and output.columns[0].startswith("$"):
+        return int(output.columns[0][1:])
+    return output
+
+
+def answer_type(call: Call) -> pa.DataType:
+    return AGGREGATES[call.function].answer_type(None if call.argument is None else call.argument.type)
+
+
+def _text_of(call: Call, state: State) -> Expression | None:
+    argument = call.argument
+    return argument if argument in state.texts and answer_type(call) == argument.type else None

@@ -1,0 +1,167 @@
+"""A stretch: some instants of time, and what the queries due at them have in common, found once.
+
+Ten thousand queries differ in their windows, thresholds and outputs, but the windows are few, those of
+one group nest, and all keys of a window are the same for every query that looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from muntin.arrays import Ints
+from muntin.shard.adapt.timed import timed, timed_together
+from muntin.shard.read.reading import Place, Reading
+from muntin.shard.state import State
+from muntin.store.need import Need
+from muntin.structure.synopsis import Asked, Found, Synopsis
+from muntin.window import Window
+
+Thing = TypeVar("Thing")
+
+
+class Stretch:
+    """Look-ups of all keys at some instants; what was found lives as long as the stretch does."""
+
+    def __init__(self, state: State):
+        self._shard = state
+        self._found: dict[tuple[int, Window, bytes], Found] = {}
+        self._once: dict[Hashable, Any] = {}
+        self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
+
+    def prefetch(self, due: Iterable[tuple[Reading, Ints]]) -> None:
+        """Look up all windows of queries due at given instants, group by group, so that windows of one
+        group can share the work."""
+        asked: dict[tuple[int, int], dict[Window, Asked]] = {}
+        for reading, instants in due:
+            width = reading.width
+            for number, window, _ in reading.places:
+                windows = asked.setdefault((number, width), {})
+                # if another query asks for other instants of the window, that one looks for itself
+                if window not in windows:
+                    settled, _ = self._settle(window, instants)
+                    windows[window] = Asked(settled, self._needs(number, window))
+        for (number, width), windows in asked.items():
+            if width:
+                self._look_up(number, windows, width)
+
+    def _look_up(self, number: int, windows: Mapping[Window, Asked], width: int) -> None:
+        hosts, rides = board(windows)
+        counts = {window: len(each.instants) for window, each in hosts.items()}
+        found = timed_together(
+            self._shard, number, counts, lambda synopsis: synopsis.lookup_all(hosts, width)
+        )
+        synopsis = self._shard.synopses[number]
+        for window, ride in rides.items():
+            found[window] = alight(window, ride, found[ride.host], windows[window], synopsis)
+        for window, each in windows.items():
+            self._found[number, window, each.instants.tobytes()] = found[window]
+
+    def find(self, place: Place, instants: Ints, width: int) -> Found:
+        """What a group has of a window, for all its queries."""
+        number, window, _ = place
+        settled, token = self._settle(window, instants)
+        where = (number, window, token)
+        if where not in self._found:
+            needs = self._needs(number, window)
+            self._found[where] = timed(
+                self._shard, number, window, len(settled),
+                lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
+            )  # fmt: skip
+        return self._found[where]
+
+    def once(self, what: Hashable, make: Callable[[], Thing]) -> Thing:
+        """Something that depends on nothing but what was found, made when it is first asked for."""
+        if what not in self._once:
+            self._once[what] = make()
+        thing: Thing = self._once[what]
+        return thing
+
+    def _needs(self, number: int, window: Window) -> tuple[Need, ...]:
+        return tuple(self._shard.manager.groups[number].needs.windows[window])
+
+    def _settle(self, window: Window, instants: Ints) -> tuple[Ints, bytes]:
+        """Where a window stands when it is looked up; with a token for what is the same."""
+        slide = window.slide if window.is_time else 0
+        place = (id(instants), slide)
+        if place not in self._settled:
+            settled = window.settle(instants)
+            self._settled[place] = settled, settled.tobytes(), instants  # kept, so that its id stays its own
+        settled, token, _ = self._settled[place]
+        return settled, token
+
+
+# Piggybacked windows: of the windows of one size that are due together, one is looked up for all.
+#
+# Windows of one size that stand at the same instant are the same window, however often each moves. So the
+# look-up of the one that is due most often, the host, also answers those that are due at some of its
+# instants.
+
+
+class Ride(NamedTuple):
+    """Where the answers of a piggybacked window are found."""
+
+    host: Window
+    places: Ints | None  # among the instants of the host; None: at all of them
+
+
+def board(asked: Mapping[Window, Asked]) -> tuple[dict[Window, Asked], dict[Window, Ride]]:
+    """What must be looked up, and for every other window the one that it rides on.
+
+    >>> often, seldom = Window("time", 8, slide=2), Window("time", 8, slide=4)
+    >>> hosts, rides = board({seldom: Asked(np.array([4, 8]), ()), often: Asked(np.array([4, 6, 8]), ())})
+    >>> list(hosts), rides[seldom].host == often, rides[seldom].places
+    ([[RANGE 8 MICROSECONDS SLIDE 2 MICROSECONDS]], True, array([0, 2]))
+    """
+    alike: dict[tuple[int, int], list[Window]] = {}
+    hosts: dict[Window, Asked] = {}
+    for window, each in asked.items():
+        if window.is_time:
+            alike.setdefault((window.size, window.to), []).append(window)
+        else:
+            hosts[window] = each
+    rides: dict[Window, Ride] = {}
+    for windows in alike.values():
+        if len(windows) > 1:
+            windows.sort(key=lambda window: -len(asked[window].instants))
+        some: list[Window] = []
+        for window in windows:
+            ride = next((ride for host in some if (ride := _ride(host, asked, window))), None)
+            if ride is None:
+                some.append(window)
+                hosts[window] = asked[window]
+                continue
+            rides[window] = ride
+            host = hosts[ride.host]
+            needs = tuple(dict.fromkeys((*host.needs, *asked[window].needs)))
+            hosts[ride.host] = host._replace(needs=needs)
+    return hosts, rides
+
+
+def _ride(host: Window, asked: Mapping[Window, Asked], window: Window) -> Ride | None:
+    """How a window rides on another of its size, if that is due whenever it is."""
+    offered, wanted = asked[host].instants, asked[window].instants
+    if len(offered) == len(wanted):
+        return Ride(host, None) if np.array_equal(offered, wanted) else None
+    places = np.searchsorted(offered, wanted)
+    is_due = places[-1] < len(offered) and np.array_equal(offered[places], wanted)
+    return Ride(host, places) if is_due else None
+
+
+def alight(window: Window, ride: Ride, found: Found, asked: Asked, synopsis: Synopsis[Any]) -> Found:
+    """What a piggybacked window takes of what its host found; the same thing, if all of it.
+
+    Only since when it has been known may be different: the grid had the edges of one before those of the
+    other.
+    """
+    known_since = {need: synopsis.known_since(window, need) for need in asked.needs}
+    if ride.places is None:
+        is_same = all(found.known_since[need] == known_since[need] for need in asked.needs)
+        return found if is_same else found._replace(known_since=known_since)
+    width, places = found.width, ride.places
+    slots = places if width == 1 else (places[:, None] * width + np.arange(width)).ravel()
+    partials = {need: tuple(array[slots] for array in found.partials[need]) for need in asked.needs}
+    start, end, is_whole = found.start[places], found.end[places], found.is_whole[places]
+    return Found(partials, start, end, is_whole, known_since, width)

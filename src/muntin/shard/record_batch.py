@@ -1,0 +1,159 @@
+"""Batches as users have them, brought into the schema of their stream."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.argument import shown
+from muntin.errors import SchemaError, nearest
+from muntin.instant import FIRST, LAST, warn_of_unit
+from muntin.kernels.times import extremes_of
+from muntin.stream import Stream
+
+_MICROSECONDS = pa.timestamp("us")
+
+
+def to_record_batch(stream: Stream, batch: Any) -> pa.RecordBatch:
+    """Events of a pyarrow Table or RecordBatch, pandas or polars frame, or dict of columns.
+
+    The result has exactly the stream's columns and types. Columns beyond them are ignored; values
+    that do not fit their type are an error, as is a NULL time.
+    """
+    table = _to_table(batch)
+    missing = [name for name in stream.schema.names if name not in table.column_names]
+    if missing:
+        raise SchemaError(
+            f"the batch has no column '{missing[0]}' of stream '{stream.name}'"
+            f"{nearest(missing[0], table.column_names)}"
+        )
+    for name in stream.schema.names:
+        if table.column_names.count(name) > 1:
+            raise SchemaError(f"the batch has {table.column_names.count(name)} columns called '{name}'")
+    columns = [_cast(table, field, stream) for field in stream.schema]
+    return pa.RecordBatch.from_arrays(columns, schema=stream.schema)
+
+
+def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
+    """Event times in microseconds."""
+    column = batch.column(batch.schema.get_field_index(stream.time))
+    if column.null_count:
+        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        raise SchemaError(f"time column '{stream.time}' is NULL in row {row} of the batch")
+    if pa.types.is_timestamp(column.type) and column.type.unit != "us":
+        try:
+            column = _in_unit(column, _MICROSECONDS)
+        except pa.ArrowInvalid:
+            raise SchemaError(f"time column '{stream.time}' lies outside the years 1 to 9999") from None
+    at = np.asarray(column.view(pa.int64()))
+    least, greatest = extremes_of(at) if len(at) else (FIRST, LAST)
+    if least < FIRST or greatest > LAST:
+        row = int(np.flatnonzero((at < FIRST) | (at > LAST))[0])
+        raise SchemaError(
+            f"time column '{stream.time}' lies outside the years 1 to 9999 in row {row}; integers are microseconds"
+        )
+    return at
+
+
+def _to_table(batch: Any) -> pa.Table:
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    if isinstance(batch, dict):
+        return _from_dict(batch)
+    # by name, so that neither library is imported for those who do not use it
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and isinstance(batch, pandas.DataFrame):
+        try:
+            return pa.Table.from_pandas(batch, preserve_index=False)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise SchemaError(f"the pandas frame cannot be read: {_first_line(error)}") from None
+    if polars is not None and isinstance(batch, polars.DataFrame):
+        return batch.to_arrow()
+    if hasattr(batch, "__arrow_c_stream__"):
+        try:
+            return pa.table(batch)
+        except Exception as error:  # whatever the library behind it raises
+            raise SchemaError(f"the {type(batch).__name__} cannot be read: {_first_line(error)}") from error
+    raise SchemaError(
+        f"a batch cannot be a {type(batch).__name__}; give a pyarrow Table or RecordBatch, "
+        "a pandas or polars DataFrame, or a dict of columns"
+    )
+
+
+def _from_dict(columns: dict[str, Any]) -> pa.Table:
+    arrays = {}
+    for name, values in columns.items():
+        if not isinstance(name, str):
+            raise SchemaError(f"columns of the batch are named by texts, not by {shown(name)}")
+        try:
+            arrays[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else _to_array(values)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise SchemaError(f"column '{name}' of the batch cannot be read: {_first_line(error)}") from None
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise SchemaError(f"the columns of the batch differ in length: {listed}")
+    return pa.table(arrays)
+
+
+def _to_array(values: Any) -> pa.Array:
+    """NaN from Python is a value, not a NULL."""
+    try:
+        return pa.array(values, from_pandas=False)
+    except OverflowError:  # Arrow takes Python's integers for signed ones
+        return pa.array(values, pa.uint64(), from_pandas=False)
+
+
+def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
+    column = table.column(field.name)
+    if isinstance(column.type, pa.DictionaryType):
+        column = column.cast(column.type.value_type)
+    # one chunk is taken as it is: combining would copy it
+    array = (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    )
+    if array.type == field.type:
+        return array
+    try:
+        if pa.types.is_timestamp(field.type) and pa.types.is_integer(array.type):
+            warn_of_unit(stream, field, array)
+            return array.cast(pa.int64()).cast(field.type)
+        if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(array.type):
+            return _in_unit(array, field.type)
+        if _is_text(array.type) and not _is_text(field.type):
+            raise pa.ArrowInvalid(f"text where {field.type} is declared")
+        if not _is_text(array.type) and _is_text(field.type) and not pa.types.is_null(array.type):
+            raise pa.ArrowInvalid(f"{array.type} where {field.type} is declared")
+        return array.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise SchemaError(
+            f"column '{field.name}' of the batch does not fit stream '{stream.name}': {_first_line(error)}"
+        ) from None
+
+
+def _in_unit(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Instants as a type keeps them. Finer stamps are rounded down, also before the epoch."""
+    finer = _PER_SECOND[array.type.unit] // _PER_SECOND[kind.unit]
+    if finer > 1:
+        whole = np.asarray(array.view(pa.int64()).fill_null(0)) // finer
+        return pa.array(whole, pa.int64(), mask=np.asarray(array.is_null())).view(kind)
+    # seen as an integer in between: the instant counts, whatever zone it was written in
+    return array.cast(pa.timestamp(kind.unit, array.type.tz)).view(pa.int64()).view(kind)
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,247 @@
+"""A shard: one stream at work, or some of its keys. What a runtime drives: events in, answers out, state to bytes.
+
+Runtimes, joins and views call what is here and nothing behind it; `state` is for this folder alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate.sum import TOO_LARGE
+from muntin.arrays import Arrays, Ints
+from muntin.coverage import Coverage
+from muntin.errors import MuntinError
+from muntin.plan import Request, request_of
+from muntin.query import Query
+from muntin.shard import snapshot
+from muntin.shard.absorb import Chunk, absorb
+from muntin.shard.adapt.timed import timed_many
+from muntin.shard.backfill import Backfill
+from muntin.shard.clock import Clock, wall_clock
+from muntin.shard.emit.emission import emit, skip
+from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
+from muntin.shard.intake import Admitted
+from muntin.shard.read.bundle import Bundle
+from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.left_out import LeftOut, tell
+from muntin.shard.read.lookup import answers_at, lookup, value
+from muntin.shard.registration import Registration
+from muntin.shard.state import State
+from muntin.shard.stats import coverage_of, explain_all, explain_query, stream_stats
+from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
+from muntin.stream import Stream
+
+_BUNDLES = 16  # lists of names that lookup_many has prepared
+
+
+class Shard:
+    """All queries over one stream. Not safe to share between threads: its runtime sees to that."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        backlog_bytes: int,
+        adaptive: bool = True,
+        sketch_bytes: int = DEFAULT_BUDGET,
+        portion_rows: int = DEFAULT_ROWS,
+        wall: Callable[[], int] = wall_clock,
+        is_planned_by_demand: bool = False,
+    ):
+        self._portion_rows = portion_rows
+        self._make_state = partial(
+            State, stream, backlog_bytes, adaptive, sketch_bytes, wall, is_planned_by_demand
+        )
+        self.state = self._make_state()
+
+    @property
+    def stream(self) -> Stream:
+        """What is pushed."""
+        return self.state.stream
+
+    @property
+    def clock(self) -> Clock:
+        """How far event time has come."""
+        return self.state.clock
+
+    @property
+    def overflows(self) -> int:
+        """Rows that `advance` has left out, of all queries there ever were."""
+        return self.state.overflows
+
+    @property
+    def registrations(self) -> dict[str, Registration]:
+        """Queries by name, in order of registration."""
+        return self.state.registrations
+
+    def register(self, queries: Mapping[str, Request]) -> None:
+        """Add queries, all or none; they answer at once from what is kept already."""
+        self.state.register(queries)
+
+    def begin_backfill(self, queries: Mapping[str, Request]) -> Backfill:
+        """Queries that will be joined when their history has been filled in; it follows what is pushed from now on."""
+        backfill = Backfill(self.state, queries)
+        self.state.backfills.append(backfill)
+        return backfill
+
+    def end_backfill(self, backfill: Backfill) -> None:
+        """It is over, or given up."""
+        self.state.backfills.remove(backfill)
+
+    def join(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill, which has all of its history."""
+        backfill.finish()
+        self.state.graft(backfill)
+
+    def drop(self, name: str) -> None:
+        """Remove a query and free what only it needed; no other answer changes."""
+        self.state.drop(name)
+
+    def settle_plan(self) -> None:
+        """Before time begins: have the plan that depends on which queries there are, not on how they came and went."""
+        self.state.settle_plan()
+
+    def insert(self, batch: Any) -> int:
+        """Take in a batch, all or nothing; returns how many of its events were late."""
+        return self.state.take_in(self.state.admit(batch))
+
+    def admit(self, batch: Any) -> Admitted:
+        """The events of a batch that are neither late nor ahead; nothing changes yet."""
+        return self.state.admit(batch)
+
+    def take_in(self, admitted: Admitted) -> int:
+        """Take in events that were admitted just now, all or nothing; returns how many of the batch were late."""
+        return self.state.take_in(admitted)
+
+    def absorb(self, chunks: Sequence[Chunk]) -> None:
+        """Take in cells that were folded elsewhere, as if it had been given their events."""
+        absorb(self.state, chunks)
+
+    def lookup(self, name: str, key: Any = None, at: int | None = None) -> pa.Table:
+        """One query's answers as of one instant."""
+        return lookup(self.state, name, key, at)
+
+    def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
+        """The first value of one query's answer, as a plain Python object."""
+        return value(self.state, name, key, at)
+
+    def answers(self, name: str, instants: Ints) -> Answered:
+        """One query's answers at several instants, in order, with the rows left out."""
+        return answers_at(self.state, name, instants)
+
+    def coverage(self, name: str) -> Coverage:
+        """Whether the windows of a query are known from their start, or from when on they are."""
+        return coverage_of(self.state, name)
+
+    def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
+        """The first values of many un-keyed queries, a row for each."""
+        seams = [self.state.now_of(name) for name in names] if self.state.clock.now is None else []
+        known = [seam for seam in seams if seam is not None]
+        instant = max(known, default=self.state.clock.now) if at is None else at
+        table, lost = timed_many(self.state, names, lambda: self._bundle(names).table(instant))
+        for name, rows in Counter(lost).items():
+            tell(name, self.state.registrations[name], LeftOut(rows, TOO_LARGE), stacklevel=3)
+        return table
+
+    def _bundle(self, names: tuple[str, ...]) -> Bundle:
+        bundles = self.state.prepared.bundles
+        if names not in bundles:
+            if len(bundles) >= _BUNDLES:
+                bundles.clear()
+            bundles[names] = Bundle(self.state, names)
+        bundle: Bundle = bundles[names]
+        return bundle
+
+    def advance(self, until: int | None = None) -> Answers:
+        """Answers of windows that closed up to `until` (by default the watermark), each once; a portion, if
+        there are many."""
+        clock = self.state.clock
+        target = clock.watermark if until is None else until
+        if target is None:
+            return Answers()
+        answers = emit(self.state, target, self._portion_rows)
+        self._move(until)
+        return answers
+
+    def owed(self, name: str) -> int:
+        """How many instants of a query have closed that no `advance` has gone past, silent ones included."""
+        clock, registration = self.state.clock, self.state.registrations[name]
+        if clock.first is None or clock.watermark is None or not registration.slide:
+            return 0
+        after = registration.owes_after(clock.first)
+        return max(0, clock.watermark // registration.slide - after // registration.slide)
+
+    def skip(self, until: int) -> None:
+        """As `advance`, but nobody wants the answers: they were given out by a shard before this one."""
+        if any(each.query.emits_changes for each in self.state.registrations.values()):
+            while emit(self.state, until, self._portion_rows).more:  # who is in must be known
+                pass
+        else:
+            skip(self.state, until)
+        self._move(until)
+
+    def _move(self, until: int | None) -> None:
+        clock = self.state.clock
+        if until is not None and (clock.watermark is None or until > clock.watermark):
+            clock.promise(until)
+        self.state.forget()
+        self.state.sweepers.sweep()
+
+    def rewind(self, to: int) -> None:
+        """Set the watermark back: all state is dropped, and every query is registered anew as of an instant; their
+        counters go on. All or nothing."""
+        clock, old = self.state.clock, self.state.registrations
+        watermark, before = clock.watermark, clock.state()
+        name = self.state.stream.name
+        if self.state.backfills:
+            raise MuntinError(
+                f"stream '{name}' cannot be rewound while a query over it is filled from a history"
+            )
+        if watermark is None or to > watermark:
+            stands = (
+                "has no watermark yet" if watermark is None else f"stands at {np.datetime64(watermark, 'us')}"
+            )
+            raise MuntinError(
+                f"stream '{name}' {stands}, which is not after {np.datetime64(to, 'us')}; to go forward, use "
+                "advance(until=…)"
+            )
+        fresh = self._make_state()
+        clock.rewind(to)
+        fresh.clock = clock  # joins and views read it, too
+        try:
+            fresh.register({name: request_of(each.query) for name, each in old.items()})
+        except BaseException:
+            clock.restore(before)
+            raise
+        for query, each in fresh.registrations.items():
+            each.emitted, each.missed = old[query].emitted, old[query].missed
+        self.state = fresh
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """All state: a description that JSON can hold, and named arrays."""
+        return snapshot.take(self.state)
+
+    def restore(self, description: dict[str, Any], arrays: Arrays, queries: dict[str, Query]) -> None:
+        """State from a snapshot, into a shard without queries."""
+        snapshot.put(self.state, description, arrays, queries)
+
+    def stats(self) -> dict[str, Any]:
+        """Events accepted and late, event time, watermark, and what is kept."""
+        return stream_stats(self.state)
+
+    def explain(self, name: str | None = None) -> str:
+        """The plan of one query, or of all."""
+        return explain_all(self.state) if name is None else explain_query(self.state, name)
+
+    def nbytes(self) -> int:
+        """Bytes of state."""
+        return self.state.nbytes()
+
+    def check(self) -> None:
+        """Assert every invariant of the state."""
+        self.state.check()

@@ -1,0 +1,186 @@
+"""A state to a description and arrays, and back. Nothing executable: queries travel as their text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from muntin.arrays import LONG_AGO
+from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
+from muntin.plan import Demand, WindowGroup, demands_of
+from muntin.plan.store import STREAM_RING, StoreId
+from muntin.query import Query
+from muntin.shard.clock import CLOCK
+from muntin.shard.registration import History, Registration
+from muntin.shard.state import State
+from muntin.store.saved import Saved
+
+_SHAPE = {
+    "clock": CLOCK,
+    "groups": [
+        {
+            "number": COUNT,
+            "synopsis": str,
+            "planned": Absent(str),
+            "rule": Maybe(str),
+            "adapted": Absent(str),
+            "store": str,
+            "is_stream_ring": bool,
+            "grid": Maybe(COUNT),
+            "generation": Absent(COUNT),
+        }
+    ],
+    "registrations": Each(
+        {
+            "text": str,
+            "emitted_to": Maybe(WHOLE),
+            "emitted": COUNT,
+            "missed": COUNT,
+            "overflows": Absent(COUNT),
+            "history": Absent(Maybe((WHOLE, WHOLE))),
+            "groups": [COUNT],
+        }
+    ),
+    "forgotten_to": WHOLE,
+    "needed_bytes": COUNT,
+}
+
+
+def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `put` needs: plan, clock and registrations as plain data, the rest as named arrays."""
+    state.settle_plan()
+    registrations = {
+        name: {
+            "text": each.query.text,
+            "emitted_to": each.emitted_to,
+            "emitted": each.emitted,
+            "missed": each.missed,
+            "overflows": each.overflows,
+            "history": each.history,
+            "groups": [number for number, _ in state.manager.placements[name].all()],
+        }
+        for name, each in state.registrations.items()
+    }
+    groups = [
+        {
+            "number": group.number,
+            "synopsis": group.synopsis,
+            "planned": group.planned,
+            "rule": group.rule,
+            "adapted": group.adapted,
+            "store": group.store.kind,
+            "is_stream_ring": group.store._replace(generation=0) == STREAM_RING,
+            "grid": group.store.grid,
+            "generation": group.store.generation,
+        }
+        for group in state.manager.groups.values()
+    ]
+    arrays: dict[str, Any] = {}
+    for prefix, holder in _holders(state):
+        arrays |= {f"{prefix}/{name}": array for name, array in holder.snapshot().items()}
+    arrays |= {
+        f"inside {name}": each.inside
+        for name, each in state.registrations.items()
+        if each.query.emits_changes
+    }
+    for keys, dictionary in state.keys.items():
+        arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
+    arrays |= {f"text {argument}": dictionary.snapshot() for argument, dictionary in state.texts.items()}
+    description = {
+        "clock": state.clock.state(),
+        "groups": groups,
+        "registrations": registrations,
+        "forgotten_to": state.forgotten_to,
+        "needed_bytes": state.needed_bytes,
+    }
+    return description, arrays
+
+
+def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
+    """Fill a state that has no queries yet; `queries` are those of the description, parsed again."""
+    check_shape(description, _SHAPE, "the state")
+    registrations = description["registrations"]
+    first_demand: dict[int, Demand] = {}
+    for name, each in registrations.items():
+        for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
+            first_demand.setdefault(number, demand)
+    changes = state.manager.adopt(
+        [
+            _group(saved, first_demand[saved["number"]], state.adaptation is not None)
+            for saved in description["groups"]
+        ],
+        {name: (queries[name], each["groups"]) for name, each in registrations.items()},
+    )
+    state.registrations = {
+        name: Registration(
+            queries[name],
+            each["emitted_to"],
+            each["emitted"],
+            missed=each["missed"],
+            history=_history(each),
+            overflows=each.get("overflows", 0),
+        )
+        for name, each in registrations.items()
+    }
+    state.note_emitted()
+    state.fit(changes)
+    state.clock.restore(description["clock"])
+    state.forgotten_to, state.needed_bytes = description["forgotten_to"], description["needed_bytes"]
+    _restore(state, arrays)
+
+
+def _restore(state: State, arrays: dict[str, Any]) -> None:
+    """Dictionaries first: they say which ids there are."""
+    saved = Saved(arrays)
+    for keys, dictionary in state.keys.items():
+        dictionary.restore(saved.under(f"keys {_text(keys)}/"))
+    for argument, text in state.texts.items():
+        text.restore(saved, f"text {argument}")
+    many = {keys: len(dictionary) for keys, dictionary in state.keys.items()}
+    texts = {argument: len(text) for argument, text in state.texts.items()}
+    watermark = state.clock.watermark
+    saved = Saved(arrays, many, texts, LONG_AGO if watermark is None else watermark)
+    for prefix, holder in _holders(state):
+        holder.restore(saved.under(f"{prefix}/"))
+    for name, each in state.registrations.items():
+        if each.query.emits_changes:
+            each.inside = saved.ids(f"inside {name}", each.query.key_expressions).copy()
+            if len(np.unique(each.inside)) < len(each.inside):
+                raise saved.damaged(f"inside {name}", "has keys twice")
+
+
+def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup:
+    """A group as it was; where it filters and by which keys, any of its demands knows. If it may not adapt,
+    it is served as its rule has it: structures are built from the stores anyway."""
+    where, keys = member.where, member.keys
+    store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
+    store = store._replace(generation=saved.get("generation", 0))
+    planned = saved.get("planned", saved["synopsis"])
+    group = WindowGroup(saved["number"], planned, saved["rule"], where, keys, store)
+    if adaptive:
+        group.switch(saved["synopsis"], saved.get("adapted", ""))
+    return group
+
+
+def _holders(state: State) -> list[tuple[str, Any]]:
+    """Everything that can snapshot itself, under a name that a restored state gives it too; stores
+    first, since synopses are rebuilt from them."""
+    stores = [
+        (f"{each.kind} {each.grid}{_generation(each)} {each.where or ''} by {_text(each.keys)}", store)
+        for each, store in state.stores.items()
+    ]
+    return stores + [(f"group {number}", synopsis) for number, synopsis in state.synopses.items()]
+
+
+def _history(saved: dict[str, Any]) -> History | None:
+    found = saved.get("history")
+    return None if found is None else History(*found)
+
+
+def _generation(store: StoreId) -> str:
+    return f" of history {store.generation}" if store.generation else ""
+
+
+def _text(keys: tuple[Any, ...]) -> str:
+    return ", ".join(str(key) for key in keys)

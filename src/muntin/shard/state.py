@@ -1,0 +1,391 @@
+"""The state of a shard: of one stream, or of some of its keys.
+
+The clock, the dictionaries, the stores and a synopsis per window group. Queries come and go, events
+are taken in, and what no window needs any more is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import LONG_AGO, Ints
+from muntin.expression import Expression
+from muntin.keys.key_dictionary import Dictionary, KeyDictionary
+from muntin.plan import Changes, Request, WindowGroup, WindowManager, request_of
+from muntin.plan.anew import planned_anew, without_history
+from muntin.plan.cost import Observed
+from muntin.plan.store import STREAM_RING, StoreId
+from muntin.plan.synopses import build_synopsis
+from muntin.shard.adapt.adaptation import Adaptation
+from muntin.shard.adapt.meter import Meter
+from muntin.shard.clock import Alarm, Clock, wall_clock
+from muntin.shard.intake import Admitted, Wanted, arguments_of_text, prepare
+from muntin.shard.read.prepared import Prepared
+from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.shard.registration import Owed, Registration
+from muntin.shard.sweepers import Sweepers
+from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
+from muntin.store.aging_slices import AgingSlices
+from muntin.store.need import Need
+from muntin.store.ring import EventRing
+from muntin.store.sequence import Sequence
+from muntin.store.slice_store import SliceStore
+from muntin.stream import Stream
+from muntin.structure.synopsis import Synopsis
+
+if TYPE_CHECKING:
+    from muntin.shard.backfill import Backfill
+
+
+class State:
+    """State for all queries over one stream."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        backlog_bytes: int,
+        adaptive: bool = True,
+        sketch_bytes: int = DEFAULT_BUDGET,
+        wall: Callable[[], int] = wall_clock,
+        is_planned_by_demand: bool = False,
+    ):
+        self.stream = stream
+        self.clock = Clock(stream.delay, stream.ahead, wall)
+        self.alarm = Alarm()
+        self.manager = WindowManager(is_planned_by_demand)
+        self._is_provisional = False  # the plan: queries came or went one after the other, and no event yet
+        self.registrations: dict[str, Registration] = {}
+        self.overflows = 0  # rows that `advance` has left out, of all queries there ever were
+        self.stores: dict[StoreId, Sequence] = {}
+        self.synopses: dict[int, Synopsis[Any]] = {}
+        self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
+        self.texts: dict[Expression, Dictionary] = {}
+        self.sweepers = Sweepers(self)
+        self.wanted = Wanted(frozenset(), frozenset(), frozenset())
+        self._backlog_bytes = backlog_bytes
+        self._sketch_bytes = sketch_bytes
+        self.needed_bytes = 0  # held when there was no backlog the last time
+        self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
+        self.prepared = Prepared()
+        self.meter = Meter()
+        self.adaptation = Adaptation(self) if adaptive else None
+        self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
+        self._owed = Owed([])
+        self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
+
+    # -- queries -----------------------------------------------------------------------------------
+
+    def register(self, queries: Mapping[str, Request]) -> None:
+        """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
+        changes = Changes()
+        self.manager.register(queries, changes, self._is_running)
+        self._is_provisional = not self._is_running and bool(self.registrations)
+        self.raise_stairs(changes)
+        for name, request in queries.items():
+            self._expect(name, Registration(request.query, self.clock.watermark))
+        if self.adaptation is not None:
+            self.adaptation.welcome(changes.came)
+        self.fit(changes)
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether time has begun: what is kept from then on cannot be had again."""
+        return self.clock.now is not None
+
+    def settle_plan(self) -> None:
+        """Before time begins: have the plan that depends on which queries there are, not on how they came and went."""
+        if self._is_provisional and not self._is_running:
+            self._is_provisional = False
+            plan_again(self)
+
+    def raise_stairs(self, changes: Changes) -> None:
+        """Move windows to stairs where these are better; a store that is filled becomes their youngest level."""
+        moved = self.manager.raise_stairs(changes, self.stores if self._is_running else ())
+        for stairs, before in moved.items():
+            filled = self.stores.get(before)
+            youngest = None if filled is None else filled.youngest
+            self._keep_store(stairs, AgingSlices(stairs.where, stairs.keys, youngest))
+        if moved:
+            self.prepared.forget_all()  # queries are elsewhere now
+            if self.adaptation is not None:
+                self.adaptation.part(changes.groups.keys() - self.manager.groups.keys(), False)
+
+    def _expect(self, name: str, registration: Registration) -> None:
+        self.registrations[name] = registration
+        if registration.owes:
+            self._owed.add(registration.emitted_to)
+
+    def drop(self, name: str) -> None:
+        """Take a query out and free what only it needed."""
+        registration = self.registrations.pop(name)
+        if registration.owes:
+            self._owed.remove(registration.emitted_to)
+        changes = Changes()
+        self._is_provisional = not self._is_running
+        placement = self.manager.drop(name, changes)
+        self.sweepers.look_again(demand for _, demand in placement.all())
+        if self.adaptation is not None:
+            self.adaptation.part(placement.groups(), registration.query.hint is not None)
+        self.prepared.forget_query(name)
+        self.fit(changes)
+
+    def graft(self, backfill: Backfill) -> None:
+        """Take over the queries of a backfill with all their state, which is one of its own. O(keys and cells) to
+        number keys as they are numbered here."""
+        other = backfill.state
+        changes, numbers, generation = self.manager.graft(other.manager)
+        self._fit_dictionaries()
+        key_ids = {
+            keys: self.keys[keys].encode(dictionary.take(np.arange(len(dictionary))))
+            for keys, dictionary in other.keys.items()
+        }
+        codes = {
+            text: self.texts[text].encode(each.values) for text, each in other.texts.items() if len(each)
+        }
+        for place, store in other.stores.items():
+            for keys, ids in key_ids.items():
+                store.renumber_keys(keys, ids)
+            for text, code in codes.items():
+                store.renumber_texts(text, code)
+            self.stores[place._replace(generation=generation)] = store
+            self.meter.stores[place._replace(generation=generation)] = Observed()
+        for number, synopsis in other.synopses.items():
+            synopsis.move(self._text_order, key_ids.get(synopsis.keys))
+            for text, code in codes.items():
+                synopsis.renumber_texts(text, code)
+            if codes:
+                synopsis.rebuild()
+            self.synopses[numbers[number]] = synopsis
+            self.meter.groups[numbers[number]] = Observed()
+        for name, each in other.registrations.items():
+            self._expect(name, Registration(each.query, backfill.emitted_to, history=backfill.history))
+        self.fit(changes)
+
+    def fit(self, changes: Changes) -> None:
+        """Bring stores, synopses and dictionaries in line with what changed in the plan; O(what changed)."""
+        for store, needs in changes.stores.items():
+            self._fit_store(store, needs)
+        for number, needs in sorted(changes.groups.items()):
+            self._fit_group(number, needs)
+        self._fit_dictionaries()
+
+    def _fit_group(self, number: int, changed: set[Need]) -> None:
+        group, old = self.manager.groups.get(number), self.synopses.get(number)
+        if group is None:
+            self.synopses.pop(number, None)
+            self.meter.groups.pop(number, None)
+            return
+        if old is None:
+            self.synopses[number] = self._build(group, None)
+            self.meter.groups[number] = Observed()
+        elif old.name != group.synopsis:
+            self.synopses[number] = self._build(group, old)
+            self.prepared.forget_readers(group.queries)
+        elif old.fit(group.needs, changed):
+            self.prepared.forget_readers(group.queries)
+        # a new query may stand further back than those before it, though not everything is there
+        synopsis = self.synopses[number]
+        synopsis.kept_from = min(synopsis.kept_from, group.earliest_lookup(self.forgotten_to))
+
+    def switch(self, number: int, synopsis: str, why: str = "") -> None:
+        """Have another synopsis serve a group, built from its store; no answer changes. O(elements kept)."""
+        group, old = self.manager.groups[number], self.synopses[number]
+        group.switch(synopsis, why)
+        self.synopses[number] = new = self._build(group, old)
+        self.prepared.forget_readers(group.queries)
+        self.meter.begin_again(number, any(each.adapted for each in self.manager.groups.values()))
+        if self.adaptation is not None:
+            self.adaptation.switched(number, synopsis)
+        # what it takes more or less than the old one is no backlog
+        self.needed_bytes = max(0, self.needed_bytes + new.nbytes() - old.nbytes())
+
+    def _build(self, group: WindowGroup, old: Synopsis[Any] | None) -> Synopsis[Any]:
+        """The synopsis of a group, in place of an old one if there is one."""
+        where = None if group.store.where else group.where  # filtered by the store already?
+        new = build_synopsis(group.synopsis, self.stores[group.store], where, group.keys, self._text_order)
+        if old is not None:
+            new.kept_from = old.kept_from
+        elif new.loses_edges:  # the store may be older, and have made coarser what lies before
+            new.kept_from = group.earliest_lookup(self.forgotten_to)
+        new.budget = self._sketch_bytes
+        new.fit(group.needs)
+        return new
+
+    def _fit_store(self, store_id: StoreId, changed: set[Need]) -> None:
+        """Have a store keep what its groups read, and only that."""
+        asked, now = self.manager.stores.get(store_id), self.clock.now
+        if asked is None:
+            self.stores.pop(store_id, None)
+            self.meter.stores.pop(store_id, None)
+            return
+        if store_id not in self.stores:
+            self._keep_store(store_id, self._make_store(store_id))
+        self.stores[store_id].serve(asked, {need: need in asked.components for need in changed}, now)
+
+    def _keep_store(self, store_id: StoreId, store: Sequence) -> None:
+        self.stores[store_id] = store
+        self.meter.stores[store_id] = Observed()
+
+    def _make_store(self, store_id: StoreId) -> Sequence:
+        if store_id.kind == "slices":
+            return SliceStore(store_id.where, store_id.keys)
+        if store_id.kind == "stairs":
+            return AgingSlices(store_id.where, store_id.keys)
+        ring = EventRing(store_id.where)
+        if self.clock.now is not None:
+            # only the ring of the whole stream can know how many events it missed
+            ring.begin_at(self.clock.now, self.clock.events if store_id == STREAM_RING else None)
+        return ring
+
+    def _fit_dictionaries(self) -> None:
+        columns = self.manager.columns
+        if columns.version == self._fitted_to:
+            return
+        self._fitted_to = columns.version
+        self.wanted = Wanted(
+            frozenset(columns.arguments), frozenset(columns.predicates), frozenset(columns.keys)
+        )
+        self.keys = {
+            some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
+            for some in sorted(columns.keys, key=str)
+        }
+        self.texts = {
+            argument: self.texts[argument] if argument in self.texts else Dictionary(argument.type)
+            for argument in sorted(arguments_of_text(columns.arguments), key=str)
+        }
+
+    def _text_order(self, argument: Expression) -> tuple[Ints, Ints]:
+        return self.texts[argument].order()
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def admit(self, batch: Any) -> Admitted:
+        """The events of a batch that are neither late nor ahead; nothing changes yet."""
+        events = to_record_batch(self.stream, batch)
+        at = to_times(self.stream, events)
+        ascends, kept, late, ahead = self.clock.judge(at)
+        if kept is None:
+            return Admitted(events, at, ascends, 0)
+        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, late, ahead)
+
+    def take_in(self, admitted: Admitted) -> int:
+        """Take in events that were admitted just now; all or nothing."""
+        events, at, ascends, late_events, ahead_events = admitted
+        if self._is_provisional:
+            self.settle_plan()
+        prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
+        for backfill in self.backfills:
+            backfill.held.append(events)
+        self.forget()  # only now, so that what the last batch closed could still be asked for
+        self.clock.observe(at, ascends, late_events, ahead_events)
+        self.alarm.note(self.stream.name, self.clock, len(at), late_events, ahead_events)
+        self.meter.insert(self.stores, prepared)
+        if self.adaptation is not None:
+            self.adaptation.before_insert()
+        self.meter.follow(self.synopses, len(at))
+        self.sweepers.sweep()  # only now, when the ids that the batch was given are in the stores
+        return late_events
+
+    def now_of(self, name: str) -> int | None:
+        """Where a query is looked up by default: just after the latest event, or else after its history."""
+        if self.clock.now is not None or name not in self.registrations:
+            return self.clock.now
+        history = self.registrations[name].history
+        return None if history is None else history.end
+
+    def note_emitted(self) -> None:
+        """Queries have given out answers: what is still owed is counted anew."""
+        self._owed = Owed(each.emitted_to for each in self.registrations.values() if each.owes)
+
+    def forget(self) -> None:
+        """Drop events that no window needs, and the backlog of closed windows if it is too large."""
+        watermark = self.clock.watermark
+        if watermark is None:
+            return
+        oldest = min(self._owed.since(self.clock.first), watermark)
+        if oldest < watermark and self.held_bytes() > self.needed_bytes + self._backlog_bytes:
+            oldest = watermark
+        # time may have been promised beyond the events, but look-ups stand just after the last one
+        now = watermark if self.clock.now is None else self.clock.now
+        self.forget_before(min(oldest, watermark, now))
+        if oldest >= watermark:
+            self.needed_bytes = self.held_bytes()
+
+    def forget_before(self, instant: int, settled: int | None = None) -> None:
+        """Forget what no window needs that is looked up at an instant or later; it never moves back. No event
+        is expected any more before that instant, or before `settled` if that is given."""
+        self.forgotten_to = instant = max(instant, self.forgotten_to)
+        readers: dict[StoreId, list[Synopsis[Any]]] = {}
+        for number, group in self.manager.groups.items():
+            synopsis = self.synopses[number]
+            synopsis.advance(group.earliest_lookup(instant))
+            readers.setdefault(group.store, []).append(synopsis)
+        for store_id, synopses in readers.items():
+            if store_id.kind == "ring" and store_id.keys:
+                continue  # its only reader drops the events of each key
+            store = self.stores[store_id]
+            before = store.dropped
+            store.release(synopses, instant if settled is None else settled)
+            if store.dropped != before:
+                for synopsis in synopses:
+                    synopsis.settle()
+
+    # -- upkeep ------------------------------------------------------------------------------------
+
+    def nbytes(self) -> int:
+        """Bytes of state: stores and synopses."""
+        stores = sum(store.nbytes() for store in self.stores.values())
+        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+
+    def held_bytes(self) -> int:
+        """Of `nbytes`, without what stores have set aside for more: how long a backlog grows must not
+        depend on when arrays do."""
+        stores = sum(store.held_bytes() for store in self.stores.values())
+        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+
+    def check(self) -> None:
+        """Assert every invariant of everything kept."""
+        for store in self.stores.values():
+            store.check()
+        for synopsis in self.synopses.values():
+            synopsis.check()
+        for keys in self.keys.values():
+            keys.check()
+        for text in self.texts.values():
+            text.check()
+        self.manager.check()
+        # there is a synopsis for each group, and a store for each that one reads
+        assert self.synopses.keys() == self.manager.groups.keys()
+        assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
+        # and all that is counted as queries come and go is what a new count gives
+        assert self._owed == Owed(each.emitted_to for each in self.registrations.values() if each.owes)
+        assert self._fitted_to == self.manager.columns.version
+        assert self.meter.groups.keys() == self.synopses.keys()
+        assert self.meter.stores.keys() == self.stores.keys()
+
+
+# Plan again: place all queries of a shard anew, as long as nothing is kept for them.
+
+
+def plan_again(state: State) -> None:
+    """Place queries together that were registered one after the other; no event has come yet. State filled from a
+    history stays. O(queries)."""
+    queries = {name: state.registrations[name].query for name in without_history(state.manager)}
+    if not planned_anew(state.manager, queries):
+        return  # the plan is what it would be
+    changes = Changes()
+    for name in queries:
+        state.manager.drop(name, changes)
+    for store in [each for each in state.stores if not each.generation]:
+        del state.stores[store], state.meter.stores[store]
+    state.manager.register({name: request_of(query) for name, query in queries.items()}, changes)
+    state.raise_stairs(changes)
+    state.prepared.forget_all()
+    if state.adaptation is not None:
+        state.adaptation.part(changes.groups.keys() - state.manager.groups.keys(), False)
+        state.adaptation.welcome(changes.came)
+    state.fit(changes)
