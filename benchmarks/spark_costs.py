@@ -55,8 +55,8 @@ def run(quick: bool) -> Result:
 
 def _measure(turns: int, count: int) -> dict[str, float]:
     from muntin.spark.job import plan_job
-    from muntin.spark.operator import ShardOperator
     from muntin.spark.pack import pack_events
+    from muntin.spark.shard import ShardOperator
     from muntin.stream import Stream
 
     schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.float64())])
@@ -108,7 +108,7 @@ def _instants(turn: int) -> int:
 
 
 def _cells(data: list[tuple[str, bytes]]) -> int:
-    from muntin.store.packed import unpack
+    from muntin.store.saved import unpack
 
     return sum(len(unpack(each)[1]["0 at"]) for _, each in data)
 

@@ -10,7 +10,7 @@ from benchmarks.measure import RUNS, Column, Result, measure
 from muntin import Engine
 from muntin.plan.cost import combines
 from muntin.plan.synopses import build_synopsis
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.structure.runs import RunSynopsis
 from muntin.structure.track import Track
 

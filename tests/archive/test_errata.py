@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.archive import Archive, Definition, Indexing
-from muntin.archive.slots import RULES, stretch_of, stretch_sizes
+from muntin.archive.indexing import RULES, stretch_of, stretch_sizes
 from tests.archive.naive import Oracle, bag, definition, result, table
 from tests.archive.test_count_windows import by_count, match
 from tests.archive.test_variants import dense_updates

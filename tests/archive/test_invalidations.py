@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.archive import Definition
-from muntin.archive.invalidations import Invalidations
+from muntin.archive.liveness import Invalidations
 from muntin.errors import SchemaError
 
 COLUMNS = pa.schema([("v", pa.string()), ("w", pa.int64())])

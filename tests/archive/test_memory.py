@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.archive import Archive, Definition, View, merge
-from muntin.archive.mapped import MappedFile
+from muntin.archive.disk import MappedFile
 
 MIB = 1 << 20
 ROWS, WIDTH = 48_000, 1_000  # 46 MiB

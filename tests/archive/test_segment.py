@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.archive import Archive, Definition, merge, segment
-from muntin.archive.merge import merge_runs
-from muntin.archive.run import MemoryRun
+from muntin.archive.merge import MemoryRun, merge_runs
 from muntin.archive.segment import Segment, write_segment
-from muntin.archive.sort import sort_rows
-from muntin.archive.sorted_columns import SortedColumns, sought
+from muntin.archive.sorted_columns import SortedColumns, sort_rows, sought
 
 NAN = float("nan")
 KEYS = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.archive import Indexing
-from muntin.archive.slots import RULES, slot_of, stretch_of, stretch_sizes
+from muntin.archive.indexing import RULES, slot_of, stretch_of, stretch_sizes
 from tests.archive.naive import definition
 
 SIXTEEN = definition(window=16, every=2)  # 8 updates in a window

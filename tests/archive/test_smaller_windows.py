@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.archive import Archive, Definition
-from muntin.archive.smaller_windows import compare_sharing
+from muntin.archive.view import compare_sharing
 from tests.archive.naive import Oracle, bag, definition, result, table
 from tests.archive.test_count_windows import by_count, stream
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from muntin.cli import app
-from muntin.run.writer import AnswerFile
+from muntin.run.outputs import AnswerFile
 from muntin.testing import TradeStream
 
 STREAM = TradeStream(seed=11, symbols=40, rate=500.0, late=0.001)

@@ -12,7 +12,7 @@ import pytest
 import muntin
 from muntin import errors
 from muntin.aggregate import AGGREGATES
-from muntin.sql.function_name import AGGREGATE_NAMES, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
+from muntin.sql.vocabulary import AGGREGATE_NAMES, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
 from tests.docs.markdown import ROOT, pages
 
 PUBLIC = sorted(muntin.__all__)

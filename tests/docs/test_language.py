@@ -13,7 +13,7 @@ import pytest
 from muntin import Engine
 from muntin.aggregate import AGGREGATES
 from muntin.sql import parse_expression
-from muntin.sql.function_name import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
+from muntin.sql.vocabulary import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
 from tests.docs.markdown import ROOT
 
 PAGE = (ROOT / "docs/reference/query-language.md").read_text()

@@ -17,7 +17,7 @@ from muntin import CheckpointError, Engine, MuntinError, NotFound
 KILLED = """
 import os, signal, sys
 from muntin import Engine
-from muntin.engine import draft
+from muntin.engine import checkpoint as draft
 draft.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)  # when all is written, before it is in its place
 Engine().checkpoint(sys.argv[1])
 """

@@ -13,7 +13,7 @@ from casefile import Advance, Case, Checkpoint, Drop, Push, Register
 from muntin import Engine
 from muntin.query import Input
 from muntin.shard.read.stretch import board
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, Synopsis
 from muntin.window import Window
 from replay import Pair

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from muntin.arrays import LONG_AGO
-from muntin.key_index.collective_index import CollectiveIndex
-from muntin.key_index.levels import Levels
+from muntin.key_index.collective_index import CollectiveIndex, Levels
 from tests.key_index.told_totals import held
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.key_index.levels import Levels, parts_for
+from muntin.key_index.collective_index import Levels, parts_for
 
 some_parts = st.integers(1, 40)
 

@@ -9,7 +9,7 @@ from weakref import proxy
 import numpy as np
 from numba.core.caching import NullCache
 
-from muntin.archive.slots import slot_of
+from muntin.archive.indexing import slot_of
 from muntin.kernels.combine import Leasts
 from muntin.kernels.match import first_later, sort_matches
 from muntin.kernels.slices import follow_chain, follow_leasts
@@ -50,14 +50,14 @@ def test_dead_references_are_passed_over() -> None:
     dead = [proxy(gone)]
     del gone
     assert Patcher().patch(
-        mutation("src/muntin/archive/slots.py", "instant, np.int64) - 1", "instant, np.int64) - 1")
+        mutation("src/muntin/archive/indexing.py", "instant, np.int64) - 1", "instant, np.int64) - 1")
     )
     assert len(dead) == 1
 
 
 def test_a_function() -> None:
     made = mutation(
-        "src/muntin/archive/slots.py", "(np.asarray(instant, np.int64) - 1)", "np.asarray(instant)"
+        "src/muntin/archive/indexing.py", "(np.asarray(instant, np.int64) - 1)", "np.asarray(instant)"
     )
     assert with_mistake(made, lambda: int(slot_of(2, 2))) == "1"
     assert int(slot_of(2, 2)) == 0

@@ -19,10 +19,9 @@ from muntin.spark.answers import EMITTED_SCHEMA, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
 from muntin.spark.ledger import Head, parse_head
-from muntin.spark.operator import ShardOperator
 from muntin.spark.pack import PACKED, pack_events
-from muntin.spark.processor import ShardProcessor
-from muntin.spark.shard_cache import CACHE
+from muntin.spark.processor import CACHE, ShardProcessor
+from muntin.spark.shard import ShardOperator
 from muntin.stream import Stream
 
 

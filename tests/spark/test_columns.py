@@ -27,7 +27,7 @@ from runs import run
 import muntin
 import muntin.spark
 from muntin.errors import MuntinError, SchemaError
-from muntin.spark import session_check
+from muntin.spark import session as session_check
 from muntin.spark.session import PROVIDER, STATE_SETTINGS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -16,7 +16,7 @@ from shards import Shards
 from test_shards import CREATE, FOLDED, STREAM, WHOLE, _steady, same
 
 import muntin
-from muntin.spark.operator import _PARSED
+from muntin.spark.shard import _PARSED
 
 NEW = "SELECT k, SUM(v) AS a, MEDIAN(v) AS other FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY k"
 

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError, SchemaError
-from muntin.spark.folder import EventFolder, files_of, parts_of, read_part
-from muntin.spark.queries import read_query
+from muntin.spark.event_folder import EventFolder, files_of, parts_of, read_part
+from muntin.spark.job import read_query
 from muntin.stream import Stream
 
 pytestmark = pytest.mark.spark

@@ -9,12 +9,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError
-from muntin.spark.events import EventSorter, read_events
 from muntin.spark.fold import Folder, FoldPlan
-from muntin.spark.job import MOST_SHARDS, plan_job
-from muntin.spark.key_hash import shard_of_keys
-from muntin.spark.queries import read_query
-from muntin.store.packed import unpack
+from muntin.spark.job import MOST_SHARDS, plan_job, read_query
+from muntin.spark.pack import EventSorter, read_events
+from muntin.spark.shard_of import shard_of_keys
+from muntin.store.saved import unpack
 from muntin.stream import Stream
 
 pytestmark = pytest.mark.spark

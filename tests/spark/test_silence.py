@@ -9,7 +9,7 @@ import pytest
 from shards import Shards
 
 import muntin
-from muntin.spark import operator
+from muntin.spark import shard as operator
 from muntin.stream import Stream
 
 SECOND = 10**6

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 import muntin
 from muntin.plan.demand import needs_of
 from muntin.sketch.kinds import promise_of
-from muntin.spark.queries import read_query
+from muntin.spark.job import read_query
 from muntin.spark.spread import is_spread, share_text, whole_answer
 from muntin.stream import Stream
 

@@ -8,7 +8,7 @@ from muntin import Engine, MuntinError
 from muntin.aggregate import AGGREGATES
 from muntin.plan.synopses import SYNOPSES
 from muntin.plan.threshold import INDEXES
-from muntin.sql.function_name import _ELSEWHERE, _NOWHERE, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
+from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
 
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 HOUR, SLIDE = "FROM s [RANGE 1 HOUR]", "FROM s [RANGE 1 HOUR SLIDE 1 MINUTE]"

@@ -15,7 +15,7 @@ from muntin.query import Query
 from muntin.sql.bind import bind_select
 from muntin.sql.place import pointing_into
 from muntin.sql.statement import _read_select
-from muntin.sql.templates import Templates
+from muntin.sql.template import Templates
 from muntin.stream import Stream
 
 # `▢` is a number, `◇` a string, `[]` a window

@@ -13,8 +13,8 @@ from cold import read_cold, told
 from muntin.aggregate import AGGREGATES
 from muntin.errors import SqlError
 from muntin.sql import parse_query
-from muntin.sql.function_name import SYNONYMS
 from muntin.sql.shape import shape_of
+from muntin.sql.vocabulary import SYNONYMS
 from muntin.stream import Stream
 from muntin.window import Window
 from queries import random_question

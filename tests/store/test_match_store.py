@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.join.ticks import Slides
+from muntin.join.emission import Slides
 from muntin.store.event_log import EventLog
 from muntin.store.match_store import Matches, MatchStore
 from muntin.store.saved import Saved

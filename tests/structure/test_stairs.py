@@ -25,8 +25,7 @@ from muntin.store import granularity
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.batch import Batch, Column
 from muntin.store.granularity import Level, granules, levels_for
-from muntin.store.need import Need
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs
 from muntin.store.saved import Saved
 from muntin.structure.stairs import Stairs
 from muntin.window import Window
@@ -245,7 +244,7 @@ def test_the_stairs_of_the_paper() -> None:
     for end, spans in ((16, [(8, 16), (4, 8)]), (18, [(8, 18), (4, 8)])):
         pair.insert([(tick, 0, tick) for tick in range(max(0, pair.now), end)])
         pair.forget(end)
-        bounds = [level.slice_bounds() for level in pair.store.levels]
+        bounds = [level.edges(0, len(level)) for level in pair.store.levels]
         assert [(int(start[0]), int(stop[-1])) for start, stop in bounds] == spans
         pair.compare(end)
 

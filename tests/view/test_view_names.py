@@ -12,7 +12,7 @@ import pytest
 
 from muntin import Engine
 from muntin.errors import ArchiveError, MuntinError, NotFound
-from muntin.view.folder_name import folder_name, folder_of, view_name
+from muntin.view.folders import folder_name, folder_of, view_name
 
 pytestmark = pytest.mark.usefixtures("no_flushing")
 

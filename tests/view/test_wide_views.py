@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.store.event_log import EventLog
-from muntin.view.match_rows import match_rows
+from muntin.view.wide_join import match_rows
 
 SECOND = 1_000_000
 STREAMS = """

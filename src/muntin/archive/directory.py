@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from muntin.archive.arrivals import ARRIVALS, Arrivals
 from muntin.archive.definition import DEFINITION, Definition
-from muntin.archive.disk import remove, replace
-from muntin.archive.drafts import SUFFIX
+from muntin.archive.disk import SUFFIX, remove, replace
 from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Indexing
-from muntin.archive.invalidations import AT, UPDATE, Invalidations
+from muntin.archive.liveness import AT, UPDATE, Invalidations
 from muntin.archive.segment import Segment
 from muntin.archive.stored import RUN, Part, Stored, own_name, refuse_other
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape

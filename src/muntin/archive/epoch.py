@@ -9,8 +9,7 @@ from typing import Any
 from muntin.archive.arrivals import Arrivals
 from muntin.archive.definition import Definition
 from muntin.archive.indexing import Indexing
-from muntin.archive.invalidations import Invalidations
-from muntin.archive.liveness import Liveness
+from muntin.archive.liveness import Invalidations, Liveness
 from muntin.archive.segment import Segment
 from muntin.archive.stored import Part, Stored
 

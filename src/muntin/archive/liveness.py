@@ -7,15 +7,113 @@ are dead in any case.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.archive.definition import EXPIRES, GENERATED, Definition
-from muntin.archive.invalidations import Invalidations
 from muntin.archive.stored import Stored
+from muntin.errors import SchemaError, nearest
+from muntin.store.codes import with_one_of_equals
+
+# Invalidations: results that ended before their time, remembered until their parts are next due.
+#
+# An event on the negated side ends all results with its value that were generated up to then. Deleting them
+# at once would touch every part; instead the value and the instant are kept, probes leave such results out,
+# and each part deletes its own when it is next touched. With the instant, order does not matter: a result
+# generated later with the same value is not concerned.
+
+AT, UPDATE = "invalidated_at", "update"
+
+
+class Invalidations:
+    """Entries (value, instant), with the number of the update that brought them."""
+
+    def __init__(self, definition: Definition, entries: pa.Table | None = None):
+        self._on = definition.negated_on
+        fields = [definition.schema.field(name) for name in self._on]
+        self.schema = pa.schema([*fields, pa.field(AT, pa.int64()), pa.field(UPDATE, pa.int64())])
+        self.entries = (self.schema.empty_table() if entries is None else entries).combine_chunks()
+
+    def __len__(self) -> int:
+        return int(self.entries.num_rows)
+
+    def with_entries(self, definition: Definition, given: Any, update: int, now: int) -> Invalidations:
+        """These and more: a table or dict of the values and `invalidated_at`."""
+        table = given if isinstance(given, pa.Table) else pa.table(given)
+        wanted = [*self._on, AT]
+        if missing := [name for name in wanted if name not in table.column_names]:
+            hint = nearest(missing[0], table.column_names)
+            raise SchemaError(f"invalidations lack the column '{missing[0]}'{hint}")
+        columns = [table.column(name).cast(self.schema.field(name).type) for name in wanted]
+        if table.num_rows and (pc.max(columns[-1]).as_py() or 0) > now:
+            raise SchemaError(f"an invalidation at {pc.max(columns[-1])} comes after the update at {now}")
+        number = pa.array(np.full(table.num_rows, update))
+        added = pa.table([*columns, number], schema=self.schema)
+        return Invalidations(definition, pa.concat_tables([self.entries, added]))
+
+    def since(self, definition: Definition, update: int) -> Invalidations:
+        """Those that came with later updates: all that a part touched at `update` does not know yet."""
+        if not len(self):
+            return self
+        return Invalidations(definition, self.entries.filter(pc.field(UPDATE) > update))
+
+    def is_hit(self, rows: pa.Table | pa.RecordBatch) -> Any:
+        """Whether each of some results has ended, as a NumPy array; O(entries + rows)."""
+        if not len(self) or not rows.num_rows:
+            return np.zeros(rows.num_rows, bool)
+        number = self._numbers([rows[name] for name in self._on], self._distinct)
+        place = np.minimum(np.searchsorted(self._values, number), len(self._values) - 1)
+        latest = np.where(self._values[place] == number, self._latest[place], np.iinfo(np.int64).min)
+        return np.asarray(rows[GENERATED].to_numpy()) <= latest
+
+    def may_end(self, known: Mapping[str, Any]) -> bool:
+        """Whether an entry may be about results with known values of some columns; O(entries) at most."""
+        for name, distinct in zip(self._on, self._distinct if len(self) else (), strict=False):
+            if name in known:
+                sought = with_one_of_equals(pa.array([known[name]], distinct.type))
+                if not pc.index_in(sought, distinct)[0].is_valid:
+                    return False
+        return len(self) > 0
+
+    @cached_property
+    def _distinct(self) -> list[Any]:
+        """Distinct values of each column."""
+        return [pc.unique(with_one_of_equals(self.entries.column(name))) for name in self._on]
+
+    @cached_property
+    def _sorted(self) -> tuple[Any, Any]:
+        number = self._numbers([self.entries.column(name) for name in self._on], self._distinct)
+        values, place = np.unique(number, return_inverse=True)
+        latest = np.full(len(values), np.iinfo(np.int64).min)
+        np.maximum.at(latest, place, self.entries.column(AT).to_numpy())
+        return values, latest
+
+    @property
+    def _values(self) -> Any:
+        """A number for each combination of values that has an entry, in ascending order."""
+        return self._sorted[0]
+
+    @property
+    def _latest(self) -> Any:
+        """The latest instant of each."""
+        return self._sorted[1]
+
+    @staticmethod
+    def _numbers(columns: Sequence[Any], distinct: Sequence[Any]) -> Any:
+        """One number a row, equal for equal values; -1 where no entry has a value."""
+        number: Any = 0
+        is_missing: Any = False
+        for column, values in zip(columns, distinct, strict=True):
+            place = pc.index_in(with_one_of_equals(column), values)
+            found = np.asarray(pc.fill_null(place, -1).to_numpy()).astype(np.int64)
+            number, is_missing = number * len(values) + found, is_missing | (found < 0)
+        return np.where(is_missing, -1, number)
 
 
 @dataclass(frozen=True)

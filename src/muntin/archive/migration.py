@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from muntin.archive.deal import deal_out
 from muntin.archive.definition import Definition
-from muntin.archive.drafts import Drafts
+from muntin.archive.disk import Drafts
 from muntin.archive.epoch import Epoch, Index
 from muntin.archive.indexing import Indexing, Number
 from muntin.archive.liveness import Liveness
 from muntin.archive.merge import chain_runs
+from muntin.archive.rewrite import Touched, deal_out
 from muntin.archive.segment import SegmentWriter
 from muntin.archive.stored import Extent, Part
-from muntin.archive.touched import Touched
 from muntin.archive.view import View
 
 _SUPPOSED_RATE = 200e6  # bytes a second, before any update was measured

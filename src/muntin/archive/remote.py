@@ -15,16 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.archive.definition import EXPIRES, GENERATED, Definition
-from muntin.archive.drafts import SUFFIX, Drafts
+from muntin.archive.disk import SUFFIX, Drafts
 from muntin.archive.epoch import Epoch, Index
-from muntin.archive.indexing import Indexing, Number
-from muntin.archive.invalidations import Invalidations
-from muntin.archive.liveness import Liveness
-from muntin.archive.rewrite import Rewriter, Task
-from muntin.archive.slots import Ints
-from muntin.archive.sort import sort_rows
+from muntin.archive.indexing import Indexing, Ints, Number
+from muntin.archive.liveness import Invalidations, Liveness
+from muntin.archive.rewrite import Rewriter, Task, Touched
+from muntin.archive.sorted_columns import sort_rows
 from muntin.archive.stored import Part, Stored
-from muntin.archive.touched import Touched
 from muntin.errors import ArchiveError
 
 

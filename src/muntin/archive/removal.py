@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muntin.archive import lock
 from muntin.archive.directory import NAME
-from muntin.archive.drafts import SUFFIX
+from muntin.archive.disk import SUFFIX
 from muntin.archive.lease import READERS
 from muntin.errors import ArchiveError
 

@@ -22,8 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from muntin.archive.disk import cannot_write, remove, write, written
-from muntin.archive.mapped import MappedFile
+from muntin.archive.disk import MappedFile, cannot_write, remove, write, written
 from muntin.archive.sorted_columns import Side, SortedColumns
 from muntin.arrow_bytes import UnsoundBytes, read_batch, read_batches
 from muntin.errors import ArchiveError, NotFound

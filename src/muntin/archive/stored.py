@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.archive.definition import EXPIRES, GENERATED, Definition
-from muntin.archive.drafts import SUFFIX
+from muntin.archive.disk import SUFFIX
 from muntin.archive.segment import Segment
 from muntin.described import COUNT, WHOLE, Absent
 from muntin.errors import ArchiveError

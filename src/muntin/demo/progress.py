@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
+
+from muntin.engine import Engine
+from muntin.query import Query
 
 
 @dataclass
@@ -60,3 +64,28 @@ def clock(instant: np.datetime64 | None) -> str:
     '2024-01-02 14:30:00'
     """
     return "-" if instant is None else str(instant.astype("datetime64[s]")).replace("T", " ")
+
+
+# The plan in a few lines: how many queries share how many groups, and the largest of them.
+
+_GROUP = re.compile(
+    r"^group \d+: (?P<what>[^\n]*)$.*?^  queries  (?P<queries>[\d,]+)", re.MULTILINE | re.DOTALL
+)
+SHOWN = 4
+
+
+def plan_lines(engine: Engine) -> list[str]:
+    """The head line, then the groups that serve most queries."""
+    queries = engine.queries.values()
+    windows = {call.window for query in queries if isinstance(query, Query) for call in query.calls}
+    groups = [
+        (int(found["queries"].replace(",", "")), found["what"]) for found in _GROUP.finditer(engine.explain())
+    ]
+    groups.sort(reverse=True)
+    lines = [
+        f"plan: {len(queries):,} queries over {len(windows):,} different windows -> {len(groups):,} groups"
+    ]
+    lines += [f"  {many:>6,} on  {what}" for many, what in groups[:SHOWN]]
+    if rest := groups[SHOWN:]:
+        lines.append(f"  {sum(many for many, _ in rest):>6,} on  {len(rest):,} smaller groups")
+    return lines

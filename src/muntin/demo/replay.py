@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from muntin.demo.alerts import AlertWatch
 from muntin.demo.display import Display, text_table
-from muntin.demo.plan import plan_lines
-from muntin.demo.progress import Progress
+from muntin.demo.progress import Progress, plan_lines
 from muntin.demo.source import Source
 from muntin.engine import Engine
 from muntin.shard.emit.portion import portions

@@ -17,24 +17,23 @@ from muntin.coverage import Coverage
 from muntin.engine.bulk import bulk
 from muntin.engine.catalog import Catalog, asked_of, require
 from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
-from muntin.engine.explained import explain
 from muntin.engine.filling import filling
 from muntin.engine.saved import load, save
 from muntin.engine.script import check_names, run
-from muntin.engine.stats import coverage_of, reads_view, stats
+from muntin.engine.stats import coverage_of, explain, reads_view, stats
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
-from muntin.join.feed import feed
+from muntin.join.operator import feed
 from muntin.join_query import AnyQuery
 from muntin.shard.clock import wall_clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import RegisterQuery, parse_query, parse_statements
-from muntin.store.packed import refusing
+from muntin.store.saved import refusing
 from muntin.stream import Stream
-from muntin.view.feed import feed_views
 from muntin.view.folders import Folders
+from muntin.view.views import feed_views
 
 _AT_ONCE = 64  # queries that are registered before others get their turn
 _TURN = 1e-4  # seconds: long enough for a thread that waits to wake up

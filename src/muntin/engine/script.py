@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.engine.catalog import Catalog, asked_of, refuse_taken, require
-from muntin.engine.explained import explain
+from muntin.engine.stats import explain
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery

@@ -8,6 +8,7 @@ silence costs nothing.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,47 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
 from muntin.join.group import JoinGroup
 from muntin.join.registration import JoinRegistration
-from muntin.join.ticks import Calls, Slides, Ticks
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import LeftOut, tell
+
+# Ticks: the instants at which a query is answered, numbered, so that visibility is a range of numbers.
+
+
+@dataclass(frozen=True)
+class Slides:
+    """The multiples of a slide: tick `k` is at `k * slide`.
+
+    >>> Slides(10).next_after(np.array([9, 10, 11]))
+    array([1, 2, 2])
+    """
+
+    slide: int
+
+    def next_after(self, instant: Ints) -> Ints:
+        """Number of the first tick after each instant."""
+        return instant // self.slide + 1
+
+    def at(self, number: Ints) -> Ints:
+        """Instants of some ticks."""
+        return number * self.slide
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The instants that `advance` was called for, the last of them and perhaps the one before."""
+
+    instants: Ints
+
+    def next_after(self, instant: Ints) -> Ints:
+        return np.searchsorted(self.instants, instant, "right")
+
+    def at(self, number: Ints) -> Ints:
+        return self.instants[number]
+
+
+Ticks = Slides | Calls
+
 
 _WORDS = pa.array(["leave", "enter"], pa.string())
 _LOST = (

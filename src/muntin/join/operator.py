@@ -16,14 +16,14 @@ from muntin.expression import Expression
 from muntin.join import snapshot
 from muntin.join.answer import lookup
 from muntin.join.emission import emit
-from muntin.join.group import JoinGroup
+from muntin.join.group import JoinGroup, Keyed
 from muntin.join.registration import JoinRegistration
-from muntin.join.side import Keyed
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.shard.clock import Clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.intake import Admitted, evaluate
 from muntin.shard.read.left_out import tell
+from muntin.shard.shard import Shard
 from muntin.store.event_log import EventLog
 from muntin.stream import Stream
 
@@ -280,3 +280,19 @@ def _knowledge(group: JoinGroup, query: JoinQuery) -> tuple[tuple[int, int], tup
         return host.since, known
     now = [LONG_AGO if side.clock.now is None else side.clock.now for side in group.sides]
     return (left.log.end, right.log.end), (now[0], now[1])
+
+
+# How a batch reaches joins: its stream takes it in first, and either both do or neither.
+
+
+def feed(joins: JoinOperator, shard: Shard, batch: Any) -> int:
+    """Push a batch to a stream that joins read; returns how many of its events were late. All or nothing: what
+    can fail comes before the first change."""
+    stream = shard.stream.name
+    admitted = shard.admit(batch)
+    prepared = joins.prepare(stream, admitted)
+    settled_to = joins.settled_to()  # before the batch, so that what it closes can still be asked for
+    late = shard.take_in(admitted)
+    joins.forget(settled_to)
+    joins.insert(stream, prepared)
+    return late

@@ -20,10 +20,9 @@ from muntin.aggregate.contract import Array
 from muntin.arrays import Ints
 from muntin.band import GREATEST, LEAST, sort_value
 from muntin.expression import Expression
-from muntin.key_index.collective_index import CollectiveIndex
-from muntin.key_index.levels import parts_for
+from muntin.key_index.collective_index import CollectiveIndex, parts_for
 from muntin.key_index.staircase_index import StaircaseIndex
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.sequence import Sequence
 
 # Key finder: which keys have COUNT, SUM, MAX or MIN in a range, over windows that end now, by an index.

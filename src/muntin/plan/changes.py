@@ -5,7 +5,7 @@ from __future__ import annotations
 from muntin.plan.demand import Demand
 from muntin.plan.group import WindowGroup
 from muntin.plan.store import StoreId
-from muntin.store.need import Need
+from muntin.store.needs import Need
 
 
 class Changes:

@@ -8,7 +8,7 @@ from typing import Any
 from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.group import WindowGroup
-from muntin.store.need import Need
+from muntin.store.needs import Need
 
 
 class ColumnsRead:

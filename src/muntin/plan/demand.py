@@ -13,7 +13,7 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression, both
 from muntin.query import Call, Input, Query
 from muntin.sketch.kinds import SKETCHES, sketch_for
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.stream import Stream
 from muntin.window import Window
 

@@ -8,8 +8,7 @@ from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
-from muntin.store.need import Need, place_of
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs, place_of
 from muntin.store.ring import columns_of
 from muntin.structure.range_tree import RangeTree
 

@@ -10,8 +10,7 @@ from muntin.plan.demand import Demand
 from muntin.plan.group import WindowGroup
 from muntin.plan.rules import Rule, is_on_slices
 from muntin.store.grid import window_step
-from muntin.store.need import Need
-from muntin.store.needs import shape_of
+from muntin.store.needs import Need, shape_of
 
 _MOST = 1 << 14
 Call = tuple[tuple[Demand, Rule], ...]

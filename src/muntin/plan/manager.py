@@ -26,8 +26,7 @@ from muntin.plan.synopses import READ_EVENTS
 from muntin.query import Query
 from muntin.store.granularity import granules, levels_for
 from muntin.store.grid import window_step
-from muntin.store.need import Need
-from muntin.store.needs import Needs, shape_of
+from muntin.store.needs import Need, Needs, shape_of
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 

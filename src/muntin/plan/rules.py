@@ -16,7 +16,7 @@ from muntin.plan.synopses import SYNOPSES
 from muntin.plan.threshold import INDEXES
 from muntin.sketch.kinds import SKETCHES, sketch_for
 from muntin.store.grid import window_step
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.structure.r_int import RInt
 from muntin.structure.range_tree import RangeTree
 from muntin.window import Window

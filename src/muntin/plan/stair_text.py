@@ -9,7 +9,7 @@ from muntin.plan.group import WindowGroup
 from muntin.plan.stair_choice import longest_of
 from muntin.plan.wording import size
 from muntin.store.granularity import granules, granules_on_one_grid, levels_for
-from muntin.store.need import dtype_of
+from muntin.store.needs import dtype_of
 from muntin.window import span
 
 _PLACE = 16  # bytes of a cell for its key, and for the number of the key's cell before it

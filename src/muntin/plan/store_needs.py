@@ -8,8 +8,7 @@ from muntin.counting import count
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.group import WindowGroup
 from muntin.plan.stair_choice import longest_of
-from muntin.store.need import Need
-from muntin.store.needs import Shape
+from muntin.store.needs import Need, Shape
 
 
 class StoreNeeds:

@@ -8,7 +8,7 @@ from muntin.expression import Expression
 from muntin.sketch.keyed_sketches import KeyedSketches
 from muntin.sketch.kinds import SKETCHES
 from muntin.sketch.sketched import Sketched
-from muntin.store.need import place_of
+from muntin.store.needs import place_of
 from muntin.structure.b_int import BInt
 from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.baseline.materialize_none import MaterializeNone
@@ -25,11 +25,10 @@ from muntin.structure.range_tree import RangeTrack, RangeTree
 from muntin.structure.rescan import Rescan
 from muntin.structure.rescan_rows import RescanRows
 from muntin.structure.runs import RunSynopsis, TrackMaker
-from muntin.structure.scan import ScanTrack
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.structure.synopsis import Synopsis, TextOrder
-from muntin.structure.track import DistinctTrack, IntervalTrack, QuantileTrack
+from muntin.structure.track import DistinctTrack, IntervalTrack, QuantileTrack, ScanTrack
 
 # Structures over the runs of a sequence, by name; a synopsis is made of one by `RunSynopsis`.
 INTERVALS: dict[str, type[Intervals]] = {

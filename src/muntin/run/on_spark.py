@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from muntin.engine.event_file import format_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
-from muntin.run.layout import open_layout
+from muntin.run.outputs import open_layout
 from muntin.run.pipeline import Report
 from muntin.run.progress import RunProgress
 from muntin.run.script import read_script

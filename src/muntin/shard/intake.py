@@ -15,7 +15,7 @@ from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.store.batch import Batch, Column
-from muntin.store.need import storage
+from muntin.store.needs import storage
 
 # What of a batch a stream takes in: events that are neither late nor ahead, in the order they came.
 

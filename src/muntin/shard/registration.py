@@ -12,7 +12,7 @@ import numpy as np
 from muntin.aggregate.approximate import APPROXIMATE_NAMES
 from muntin.arrays import Ints
 from muntin.query import Query
-from muntin.store.need import Greatest
+from muntin.store.needs import Greatest
 
 _NOBODY = np.zeros(0, np.int64)
 

@@ -30,7 +30,7 @@ from muntin.shard.registration import Owed, Registration
 from muntin.shard.sweepers import Sweepers
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.store.aging_slices import AgingSlices
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence
 from muntin.store.slice_store import SliceStore

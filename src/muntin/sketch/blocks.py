@@ -27,9 +27,9 @@ from muntin.kernels.ladder import (
     rooms,
     scale_of,
 )
-from muntin.sketch.scratch import unchanged
 from muntin.store.columns import Columns
 from muntin.store.saved import COUNTS, Saved
+from muntin.store.scratch import unchanged
 
 _KEPT = ("item", "count", "about", "first", "size")
 

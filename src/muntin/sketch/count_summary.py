@@ -13,7 +13,6 @@ from muntin.arrays import Ints
 from muntin.described import COUNT
 from muntin.errors import MuntinError
 from muntin.kernels.item_numbers import sum_items
-from muntin.sketch.scratch import slots
 from muntin.sketch.summary_text import (
     COUNTS,
     MOST_ELEMENTS,
@@ -23,6 +22,7 @@ from muntin.sketch.summary_text import (
     pack_summary,
     unpack_summary,
 )
+from muntin.store.scratch import slots
 
 
 class Frequent(NamedTuple):

@@ -19,8 +19,7 @@ from muntin.sketch.keyed_track import KeyedTrack, Values
 from muntin.sketch.kinds import Promise, element_codes, promise_of, tightest
 from muntin.sketch.sketched import describe
 from muntin.sketch.track import already_forgotten, already_settled
-from muntin.store.need import Need
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, key_column
 from muntin.store.saved import INSTANTS, Saved
 from muntin.structure.synopsis import Found, Synopsis, TextOrder

@@ -23,7 +23,7 @@ from muntin.sketch.kinds import Promise, check_items, is_of_items, make_sketch, 
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.store.codes import OrderCode
 from muntin.store.columns import Columns
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import INSTANTS, Saved
 
 _INT = np.dtype(np.int64)

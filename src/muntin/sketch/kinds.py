@@ -18,7 +18,7 @@ from muntin.sketch.sampled_quantiles import SampledQuantiles
 from muntin.sketch.sliding_counts import SlidingCounts
 from muntin.sketch.sliding_quantiles import SlidingQuantiles
 from muntin.store.codes import item_codes
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import Saved
 
 Sketch = SlidingQuantiles | SlidingCounts | SampledQuantiles | SampledCounts

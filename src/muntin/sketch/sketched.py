@@ -17,8 +17,7 @@ from muntin.expression import Expression
 from muntin.query import Input
 from muntin.sketch.kinds import Promise, partials_of, promise_of, tightest
 from muntin.sketch.track import SketchTrack, already_forgotten, already_settled, promise_in
-from muntin.store.need import Need
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing
 from muntin.store.saved import Saved
 from muntin.structure.synopsis import Asked, Found, Moves, Synopsis, TextOrder

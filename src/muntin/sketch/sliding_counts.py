@@ -41,8 +41,8 @@ from muntin.sketch.blocks import Rising
 from muntin.sketch.count_summary import CountSummary
 from muntin.sketch.geometry import bounded, unbounded
 from muntin.sketch.ladder import Covered, Ladder
-from muntin.sketch.scratch import scratch, slots, unchanged
 from muntin.store.saved import Saved
+from muntin.store.scratch import scratch, slots, unchanged
 
 _ANY = -(2**63), 2**63 - 1
 

@@ -35,9 +35,9 @@ from muntin.sketch.blocks import Rising
 from muntin.sketch.geometry import bounded, unbounded
 from muntin.sketch.ladder import Covered, Ladder
 from muntin.sketch.quantile_summary import QuantileSummary
-from muntin.sketch.scratch import scratch, unchanged
 from muntin.store.codes import OrderCode, coded_parts
 from muntin.store.saved import Saved
+from muntin.store.scratch import scratch, unchanged
 
 _ANY, _SHORT = (-(2**63), 2**63 - 1), np.dtype(np.int32)
 

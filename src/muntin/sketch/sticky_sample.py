@@ -16,9 +16,9 @@ import numpy as np
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.kernels.sticky_sample import thin
 from muntin.sketch.geometry import check_eps, saved_eps
-from muntin.sketch.scratch import slots
 from muntin.store.columns import Columns
 from muntin.store.saved import COUNTS, Saved
+from muntin.store.scratch import slots
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
     "code": np.dtype(np.int64),

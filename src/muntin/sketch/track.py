@@ -17,7 +17,7 @@ from muntin.arrays import LONG_AGO, Arrays
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.sketch.kinds import Promise, Sketch, check_items, element_codes, is_of_items, make_sketch
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.store.ring import EventRing
 from muntin.store.saved import COUNTS, INSTANTS, Saved
 from muntin.window import Unit, Window

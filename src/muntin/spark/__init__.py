@@ -7,13 +7,13 @@ try:
 except ImportError:
     raise MissingPackage("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
 
+from muntin.spark.answers import overwrite_batches
 from muntin.spark.archive_join import archive_join
 from muntin.spark.archive_scan import scan_archive
+from muntin.spark.event_folder import EventFolder
 from muntin.spark.flow import answers_of, shared_windows
-from muntin.spark.folder import EventFolder
 from muntin.spark.progress import ProgressListener
 from muntin.spark.session import local_session
-from muntin.spark.sinks import overwrite_batches
 from muntin.spark.state import read_state
 
 __all__ = [

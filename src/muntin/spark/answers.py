@@ -5,10 +5,11 @@ Of spread queries (spread.py) each row has what one shard said of one window; th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from muntin.spark.job import Job
 from muntin.spark.spread import split_windows, whole_answer
@@ -86,3 +87,21 @@ def _to_bytes(table: pa.Table) -> bytes:
             writer.write_batch(batch)
     packed: Any = sink.getvalue().to_pybytes()
     return bytes(packed)
+
+
+# Exactly-once by overwriting: a sink for `foreachBatch` that may see a micro-batch twice and keeps it once.
+
+
+def overwrite_batches(path: str, format: str = "parquet") -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch`: each micro-batch owns the folder `batch=<number>` under `path`.
+
+    After a failure Spark repeats a micro-batch with the same number and the same answers, which then take the
+    place of whatever the first attempt left.
+
+        answers.writeStream.foreachBatch(muntin.spark.overwrite_batches("/answers")).start()
+    """
+
+    def write(answers: DataFrame, batch: int) -> None:
+        answers.write.format(format).mode("overwrite").save(f"{path}/batch={batch}")
+
+    return write

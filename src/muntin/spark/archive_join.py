@@ -45,7 +45,7 @@ from muntin.spark.archive_tasks import (
 from muntin.spark.stream_of import WATERMARK, quoted, stream_of, to_spark_type, zones_of
 from muntin.sql import parse_view
 from muntin.stream import Stream
-from muntin.view.folder_name import folder_of
+from muntin.view.folders import folder_of
 from muntin.view.materialized_view import MaterializedView, definition_of
 from muntin.view_query import ViewQuery
 

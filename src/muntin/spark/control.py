@@ -20,9 +20,8 @@ from muntin.arrays import LONG_AGO
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.instant import to_microseconds
 from muntin.plan import request_of
-from muntin.spark.job import Job, key_text
+from muntin.spark.job import Job, key_text, over_one_stream
 from muntin.spark.pack import packed_rows
-from muntin.spark.queries import over_one_stream
 from muntin.sql import DropQuery, RegisterQuery, RewindStream, parse_statements
 
 Step = list[str]  # ["drop", name], ["register", name, text] or ["rewind", instant]: as it is logged

@@ -22,14 +22,14 @@ from pyspark.sql import types as spark
 from muntin.argument import count_of, shown, text_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.instant import to_microseconds
+from muntin.spark.answer_table import Layout
 from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
 from muntin.spark.control import pack_statements
-from muntin.spark.folder import EventFolder
+from muntin.spark.event_folder import EventFolder
 from muntin.spark.job import Job, plan_job
-from muntin.spark.layout import Layout
 from muntin.spark.pack import CLOCK, pack_events
 from muntin.spark.processor import ShardProcessor
-from muntin.spark.session_check import check_session
+from muntin.spark.session import check_session
 from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
 from muntin.spark.table import run_table
 

@@ -19,12 +19,11 @@ from muntin.kernels.times import ascends
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.plan import demands_of
 from muntin.shard.intake import Wanted, prepare
-from muntin.spark.job import Fold
-from muntin.spark.key_hash import shard_of_keys
-from muntin.spark.queries import read_query
-from muntin.store.need import Need
-from muntin.store.packed import pack
+from muntin.spark.job import Fold, read_query
+from muntin.spark.shard_of import shard_of_keys
+from muntin.store.needs import Need
 from muntin.store.ring import columns_of
+from muntin.store.saved import pack
 from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
 
@@ -132,3 +131,56 @@ class _Part:
         if bucket + 1 >= len(self._edges):
             return self._order[:0]
         return self._order[self._edges[bucket] : self._edges[bucket + 1]]
+
+
+# Counted slices: how many events a task has read of each slice, whatever queries make of them.
+#
+# Where events are folded, the cells that travel have no trace of events that no WHERE lets pass. The number
+# of late events must not depend on that, so tasks count all events by slice, and a shard that knows the
+# watermark adds up the slices that had ended.
+
+
+class CountedSlices:
+    """`step` is the length of a slice in microseconds.
+
+    >>> from muntin.store.saved import unpack
+    >>> counted = CountedSlices(10)
+    >>> counted.insert(np.array([3, 5, 12, 4]))
+    >>> count_late(unpack(counted.take()), 10)
+    3
+    """
+
+    def __init__(self, step: int):
+        self._step = step
+        self._runs: list[tuple[Ints, Ints]] = []
+
+    def insert(self, at: Ints) -> None:
+        """Count events; O(events). Neighbours are mostly of one slice, so runs of them are few."""
+        slices = at // self._step
+        edges = np.flatnonzero(np.diff(slices, prepend=slices[0] - 1))
+        self._runs.append((slices[edges], np.diff(edges, append=len(at))))
+        if sum(len(runs) for runs, _ in self._runs) > _MOST_RUNS:
+            self._merge()
+
+    def _merge(self) -> None:
+        runs, counts = (np.concatenate(column) for column in zip(*self._runs, strict=True))
+        found, place = np.unique(runs, return_inverse=True)
+        total = np.zeros(len(found), np.int64)
+        np.add.at(total, place, counts)
+        self._runs = [(found, total)]
+
+    def take(self) -> bytes:
+        """Starts and counts, for a shard."""
+        self._merge()
+        ((slices, counts),) = self._runs
+        packed = pack({"step": self._step}, {"start": slices * self._step, "count": counts})
+        return bytes(packed.to_pybytes())
+
+
+_MOST_RUNS = 1 << 18
+
+
+def count_late(counted: tuple[dict[str, Any], dict[str, Any]], watermark: int) -> int:
+    """Events of slices that had ended by the watermark."""
+    description, arrays = counted
+    return int(arrays["count"][arrays["start"] <= watermark - description["step"]].sum())

@@ -18,14 +18,15 @@ import pyarrow as pa
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan import Demand, Request, Rule, request_of
 from muntin.plan.manager import reads_slices
 from muntin.plan.request import demands_in
 from muntin.query import Query
-from muntin.spark.layout import Layout, lay_out
-from muntin.spark.queries import read_query
-from muntin.spark.shard_id import shard_id
+from muntin.spark.answer_table import Layout, lay_out
+from muntin.spark.shard_of import shard_id
 from muntin.spark.spread import is_spread, share_text
+from muntin.sql import parse_query
 from muntin.store.grid import window_step
 from muntin.stream import Stream
 
@@ -276,3 +277,22 @@ def _plan_fold(requests: Mapping[str, Request]) -> Fold:
             chosen.append(request.query.text)
             seen |= new
     return Fold(steps, tuple(chosen))
+
+
+# The queries that run on Spark: those over one stream.
+
+
+def read_query(stream: Stream, text: str) -> Query:
+    """The query of a text over a stream; an error if it cannot run on Spark."""
+    return over_one_stream(parse_query(text, {stream.name: stream}))
+
+
+def over_one_stream(query: AnyQuery) -> Query:
+    """The same query, unless it is a join."""
+    if isinstance(query, JoinQuery):
+        raise MuntinError(
+            "a windowed JOIN runs in the embedded engine only. On Spark, keep a view of it with archive_join; or join "
+            "the DataFrames and ask about the result, whose pairs stay as long as its window, not as their events do "
+            "(docs/concepts/spark.md, Joins)"
+        )
+    return query

@@ -31,7 +31,7 @@ from muntin.shard.read.left_out import explained
 from muntin.shard.read.reading import answer_type
 from muntin.sketch import ItemSummary, QuantileSummary, merge_summaries
 from muntin.sketch.kinds import partials_of, promise_of
-from muntin.store.need import storage
+from muntin.store.needs import storage
 
 Summary = QuantileSummary | ItemSummary
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.job import Job
-from muntin.spark.operator import ShardOperator
+from muntin.spark.shard import ShardOperator
 
 # bytes of rows taken in together: a thousand queries are cheaper to answer at several instants at once
 _HELD = 1 << 23

@@ -21,10 +21,10 @@ from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.distinct import check_distinct, distinct_values
 from muntin.sql.expressions import Scope, compile_expression, constant_number
-from muntin.sql.function_name import unknown_function
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
 from muntin.sql.syntax import Item, Name, SelectSyntax
+from muntin.sql.vocabulary import unknown_function
 from muntin.stream import Stream
 from muntin.window import Window
 

@@ -10,12 +10,12 @@ from muntin.errors import nearest
 from muntin.expression import Expression, both
 from muntin.join_query import JoinSide
 from muntin.sql.bind import find_stream
+from muntin.sql.bind_join import PairScope, pair_scope
 from muntin.sql.bind_negation import every_of
 from muntin.sql.call import forbid_calls
-from muntin.sql.conjuncts import conjuncts
 from muntin.sql.expressions import compile_equal, compile_expression
 from muntin.sql.fold import bind_outputs, columns_read
-from muntin.sql.pair_scope import PairScope, pair_scope
+from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit
 from muntin.sql.syntax import CreateViewSyntax, JoinSyntax, SelectSyntax, SourceSyntax
 from muntin.stream import Stream

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,13 +15,46 @@ from muntin.expression import Deferred, Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, fill_expression, term_of, value_term
-from muntin.sql.function_name import aggregate_name
-from muntin.sql.holed_text import HoledText, find_holes
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Value
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.term import Term
+from muntin.sql.vocabulary import aggregate_name
 from muntin.window import Window
+
+# Canonical text with holes: what an expression is called, whatever numbers are filled in.
+
+_FIRST = 900_000_000_000_000_001  # numbers nobody writes; as floats they would lose their last digits
+
+
+class HoledText(NamedTuple):
+    """`pieces` are what stands before each hole and after the last; `holes` are the numbers of values."""
+
+    pieces: tuple[str, ...]
+    holes: tuple[int, ...]
+
+    def fill(self, values: Sequence[Value]) -> str:
+        """
+        >>> HoledText(("x > ", " AND y < ", ""), (1, 0)).fill([0.5, 3])
+        'x > 3 AND y < 0.5'
+        """
+        parts = [self.pieces[0]]
+        for hole, piece in zip(self.holes, self.pieces[1:], strict=True):
+            parts += (repr(values[hole]), piece)
+        return "".join(parts)
+
+
+def find_holes(write: Callable[[Sequence[Value]], str], values: Sequence[Value]) -> HoledText:
+    """The text with holes that gives what `write` does for all numbers of the types that `values` have.
+
+    >>> find_holes(lambda values: f"x BETWEEN {values[0]} AND {values[0] + 0}", [3])
+    HoledText(pieces=('x BETWEEN ', ' AND ', ''), holes=(0, 0))
+    """
+    probes = [_FIRST + i if isinstance(value, int) else i + 123456789.5 for i, value in enumerate(values)]
+    hole_of = {repr(probe): hole for hole, probe in enumerate(probes)}
+    pieces = re.split(rf"(?<![\w.])({'|'.join(map(re.escape, hole_of))})(?![\w.])", write(probes))
+    return HoledText(tuple(pieces[::2]), tuple(hole_of[each] for each in pieces[1::2]))
+
 
 # Nodes that compute with the values of their operands, whatever these are.
 _OPERATORS = (

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from sqlglot import Token, TokenType, exp
 from sqlglot.parser import IsPredicatePrecedence, Parser
 
-from muntin.sql.function_name import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
 from muntin.sql.place import Misfit, mark, misfit
 from muntin.sql.type_name import unknown_type
+from muntin.sql.vocabulary import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
 from muntin.sql.window_clause import WindowParser
 
 _DEEPEST = 200  # operations; each takes a few of the interpreter's 1,000 frames, to compile and to evaluate

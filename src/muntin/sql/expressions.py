@@ -23,13 +23,12 @@ from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
 from muntin.sql.casts import CASTS
 from muntin.sql.comparison import COMPARISON
-from muntin.sql.function_name import unknown_function
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
-from muntin.sql.refusal import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS
 from muntin.sql.term import Build, Builder, Term, column, common, literal, reason
 from muntin.sql.text import TEXT
 from muntin.sql.times import TIMES
+from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
 _CALL = re.compile(r"\$\d+")  # the answer of an aggregate call

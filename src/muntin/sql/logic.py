@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 
@@ -150,3 +151,16 @@ LOGIC: dict[type[exp.Expr], Builder] = {
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
 }
+
+
+# Conjuncts: the conditions that AND joins to one, whatever the parentheses around them.
+
+
+def conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Each condition by itself, from left to right."""
+    tree = tree.unnest()
+    if isinstance(tree, exp.And):
+        yield from conjuncts(tree.left)
+        yield from conjuncts(tree.right)
+    else:
+        yield tree

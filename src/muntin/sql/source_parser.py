@@ -7,8 +7,8 @@ from dataclasses import replace
 from sqlglot import TokenType
 
 from muntin.sql.expression_parser import ExpressionParser
-from muntin.sql.refusal import JOIN_REFUSALS
 from muntin.sql.syntax import JoinSyntax, Name, SourceSyntax
+from muntin.sql.vocabulary import JOIN_REFUSALS
 
 
 class SourceParser(ExpressionParser):

@@ -17,7 +17,6 @@ from muntin.sql.bind_view import bind_view, bind_view_select, find_view
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.place import Misfit, pointing_into
-from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENTS
 from muntin.sql.syntax import (
     AlterViewSyntax,
     CreateStreamSyntax,
@@ -31,8 +30,9 @@ from muntin.sql.syntax import (
     SelectSyntax,
     StatementSyntax,
 )
-from muntin.sql.templates import Templates
+from muntin.sql.template import Templates
 from muntin.sql.type_name import arrow_type
+from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENTS
 from muntin.stream import Stream
 from muntin.view_query import KnownView, ViewQuery, ViewSelect
 

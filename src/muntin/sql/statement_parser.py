@@ -13,7 +13,6 @@ from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
 from muntin.sql.place import Span
-from muntin.sql.refusal import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 from muntin.sql.source_parser import SourceParser
 from muntin.sql.syntax import (
     AlterViewSyntax,
@@ -33,6 +32,7 @@ from muntin.sql.syntax import (
     WindowedSelect,
 )
 from muntin.sql.type_name import unknown_type
+from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
 _AGAIN = {"QUERY": ("DROP QUERY", "REGISTER QUERY"), "STREAM": ("DROP STREAM", "CREATE STREAM")}

@@ -26,12 +26,11 @@ from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import saved_ends, saved_slices
+from muntin.store.cells import identities_of, saved_ends, saved_slices
 from muntin.store.granularity import Level, granules_within, levels_for
 from muntin.store.grid import window_step
 from muntin.store.key_rows import KeyRows
-from muntin.store.need import Need
-from muntin.store.needs import Shape
+from muntin.store.needs import Need, Shape
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.store.slice_store import SliceStore
@@ -49,6 +48,11 @@ from muntin.window import Window
 # is.
 
 
+def _bounds(level: SliceStore) -> tuple[Ints, Ints]:
+    """Where all slices of a level begin and end."""
+    return level.edges(0, len(level))
+
+
 class AgedSlices(SliceStore):
     """Slices of one step, each with its own end."""
 
@@ -62,13 +66,10 @@ class AgedSlices(SliceStore):
         """Width of a granule."""
         return self.grid.step
 
-    def slice_bounds(self) -> tuple[Ints, Ints]:
-        return self._slices["start"], self._slices["end"]
-
     def absorb(self, younger: SliceStore, until: int) -> bool:
         """Take over the slices of a younger level that end by `until`, a multiple of the step; O(their cells).
         Whether there were any."""
-        start, end = younger.slice_bounds()
+        start, end = _bounds(younger)
         count = int(end.searchsorted(until, side="right"))
         if not count:
             return False
@@ -92,7 +93,7 @@ class AgedSlices(SliceStore):
         first_cell = np.empty(len(lo), np.int64)
         made = append_cells(lo, hi, key, last, following, following, cell, new_key, prior, first_cell)
         fresh = {"key": new_key[:made], "prior": prior[:made]} if self.keys else {"key": new_key[:made]}
-        self._cells.extend_with(fresh, self._identities())
+        self._cells.extend_with(fresh, identities_of(self._names))
         part = slice(following - self.dropped_cells, None)
         for need in self._names:
             COMPONENTS[need.component].merge(
@@ -103,27 +104,26 @@ class AgedSlices(SliceStore):
 
     def forget(self, before: int) -> None:
         """Drop slices that begin before an instant."""
-        start, end = self.slice_bounds()
+        start, end = _bounds(self)
         gone = int(start.searchsorted(before))
         if gone:
             self.forgotten_before = int(end[gone - 1])
             self.hand_over(gone)
 
     def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        starts, ends = self.slice_bounds()
+        starts, ends = _bounds(self)
         lo = starts.searchsorted(start)
         return lo, np.maximum(lo, ends.searchsorted(end, side="right"))
 
     def edges(self, lo: int, hi: int) -> tuple[Ints, Ints]:
-        start, end = self.slice_bounds()
-        return start[lo:hi], end[lo:hi]
+        return self._slices["start"][lo:hi], self._slices["end"][lo:hi]
 
     def run(self, start: int, end: int) -> tuple[int, int]:
         lo = self._slices.find_run("start", start, start)[0]
         return lo, self._slices.find_run("end", end + 1, end + 1)[0]
 
     def _check_bounds(self) -> None:
-        start, end = self.slice_bounds()
+        start, end = _bounds(self)
         # slices do not overlap
         assert bool(np.all(start < end))
         assert bool(np.all(end[:-1] <= start[1:]))
@@ -220,7 +220,7 @@ class AgingSlices(Sequence):
         self._rows = {
             (level, need): rows
             for (level, need), rows in self._rows.items()
-            if level in levels and level.keeps(need)
+            if level in levels and need in level.needs
         }
 
     def insert(self, batch: Batch) -> None:
@@ -238,9 +238,7 @@ class AgingSlices(Sequence):
 
     def _absorbed_to(self) -> int:
         """Where the slices of older levels end."""
-        return max(
-            (int(level.slice_bounds()[1][-1]) for level in self._older if len(level)), default=LONG_AGO
-        )
+        return max((int(_bounds(level)[1][-1]) for level in self._older if len(level)), default=LONG_AGO)
 
     def release(self, readers: Many[Reader], settled: int) -> None:
         """Drop what no reader's window can reach, and make coarser what none can have a finer edge in, where no
@@ -369,10 +367,10 @@ class AgingSlices(Sequence):
 
     def _check_order(self, saved: Saved) -> None:
         """All that a level holds is older than what the level before it holds, and can get no event any more."""
-        bounds = [level.slice_bounds() for level in self.levels if len(level)]
+        bounds = [_bounds(level) for level in self.levels if len(level)]
         if any(older[1][-1] > younger[0][0] for younger, older in pairwise(bounds)):
             raise saved.damaged("level_step", "has levels that are not in order of time")
-        if any(len(level) and level.slice_bounds()[1][-1] > self.settled for level in self._older):
+        if any(len(level) and _bounds(level)[1][-1] > self.settled for level in self._older):
             raise saved.damaged("level_step", "has levels that are not settled")
 
     def check(self) -> None:
@@ -383,9 +381,9 @@ class AgingSlices(Sequence):
         assert all(older.step % younger.step == 0 for younger, older in pairwise(self.plan))
         # all that a level holds is older than what the level before it holds
         for younger, older in pairwise(filter(len, self.levels)):
-            assert older.slice_bounds()[1][-1] <= younger.slice_bounds()[0][0]
+            assert _bounds(older)[1][-1] <= _bounds(younger)[0][0]
         # what has been absorbed can get no event any more
         for older in self._older:
-            assert not len(older) or older.slice_bounds()[1][-1] <= self.settled
+            assert not len(older) or _bounds(older)[1][-1] <= self.settled
         for rows in self._rows.values():
             rows.check()

@@ -21,7 +21,7 @@ from muntin.query import Input
 from muntin.store.batch import Batch
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid
-from muntin.store.need import Need
+from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import Saved
 
 
@@ -175,3 +175,12 @@ def saved_cells(
         if need.component in ("first", "last") and saved.is_text(need.input.argument):
             saved.codes(f"cell {arrays[0]}", need.input.argument, len(key))
     return cells
+
+
+def identities_of(names: Mapping[Need, tuple[str, ...]]) -> dict[str, object]:
+    """The value of an empty cell in each column of the components."""
+    identities: dict[str, object] = {}
+    for need, columns in names.items():
+        values = (value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
+        identities |= dict(zip(columns, values, strict=True))
+    return identities

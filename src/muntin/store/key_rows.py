@@ -23,7 +23,7 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.combine import cells_of
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.slice_store import SliceStore
 
 _NO_ROWS = np.zeros(1, np.int64)

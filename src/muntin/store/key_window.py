@@ -15,7 +15,7 @@ from muntin.arrays import Ints
 from muntin.kernels.combine import combine_plain
 from muntin.kernels.slices import FOLLOWS
 from muntin.store.aging_slices import AgingSlices
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.slice_store import SliceStore
 from muntin.window import Window
 

@@ -19,7 +19,7 @@ from muntin.expression import Expression
 from muntin.query import Input
 from muntin.store.batch import Batch
 from muntin.store.columns import Columns
-from muntin.store.need import Need, storage
+from muntin.store.needs import Need, storage
 from muntin.store.saved import COUNTS, INSTANTS, Saved
 from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.window import Window

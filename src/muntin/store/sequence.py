@@ -15,7 +15,7 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.store.batch import Batch
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.store.saved import Saved
 from muntin.window import Window
 

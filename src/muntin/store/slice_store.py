@@ -27,12 +27,13 @@ from muntin.expression import Expression
 from muntin.kernels.combine import cells_of
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import fold_cells, fold_runs, lay_out, saved_cells, saved_slices
+from muntin.store.cells import fold_cells, fold_runs, identities_of, lay_out, saved_cells, saved_slices
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid, Runs, runs_in_order
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import COUNTS, INSTANTS, Saved
+from muntin.store.scratch import scratch
 from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.window import Window, span
 
@@ -49,7 +50,6 @@ class SliceStore(Sequence):
         self._slices = Columns({"start": _INT, "cell": _INT})
         self._cells = Columns({"key": _INT, "prior": _INT} if keys else {"key": _INT})
         self.chains = Chains()
-        self._used: tuple[Ints, ...] = tuple(np.empty(0, np.int64) for _ in range(3))
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
         self.version = 0  # changes whenever cells come, go or move
@@ -103,9 +103,6 @@ class SliceStore(Sequence):
     def dropped_cells(self) -> int:
         """Number of the oldest cell kept."""
         return self._cells.dropped
-
-    def keeps(self, need: Need) -> bool:
-        return need in self._names
 
     def cells_of(self, need: Need) -> Partial:
         """The state arrays of a component."""
@@ -209,25 +206,17 @@ class SliceStore(Sequence):
         first = len(self) - runs.continues
         begin = self.first_cell(first) + self._cells.dropped
         following = len(self._cells) + self._cells.dropped
-        cell, new_key, prior = self._scratch(len(batch))
+        cell, new_key, prior = (scratch(name, len(batch)) for name in ("cell", "new key", "prior"))
         first_cell = np.empty(len(runs.start), np.int64)
         made = append_cells(
             runs.lo, runs.hi, key, self.chains.last, begin, following, cell, new_key, prior, first_cell
         )
-        self._cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, self._identities())
+        self._cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, identities_of(self._names))
         part = slice(begin - self._cells.dropped, None)
         fold_cells(batch, cell, begin, {need: self.cells(need, part) for need in self._names})
         self.changed_from = self.dropped + first
         self._slices.truncate(first)
         self._slices.extend({"start": runs.start, "cell": first_cell})
-
-    def _scratch(self, events: int) -> tuple[Ints, Ints, Ints]:
-        """Arrays to write to, one element per event: new ones would cost more, in pages touched for the
-        first time, than what is done with them."""
-        if len(self._used[0]) < events:
-            self._used = tuple(np.empty(events, np.int64) for _ in range(3))
-        cell, key, prior = (array[:events] for array in self._used)
-        return cell, key, prior
 
     def _rewrite(self, batch: Batch) -> None:
         """Lay out anew all slices from the first one that the batch touches on."""
@@ -259,13 +248,6 @@ class SliceStore(Sequence):
         self._slices.truncate(first)
         first_cell = layout.first_cell + untouched + self._cells.dropped
         self._slices.extend({"start": layout.start, "cell": first_cell})
-
-    def _identities(self) -> dict[str, object]:
-        identities: dict[str, object] = {}
-        for need, names in self._names.items():
-            values = (value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
-            identities |= dict(zip(names, values, strict=True))
-        return identities
 
     def by_key(
         self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int
@@ -316,10 +298,6 @@ class SliceStore(Sequence):
             self.forgotten_before = int(self.grid.end_of(self._slices["start"][gone - 1 : gone])[0])
             self.hand_over(gone)
             self.grid.forget(self.forgotten_before)
-
-    def slice_bounds(self) -> tuple[Ints, Ints]:
-        """Where all slices begin and end."""
-        return self.edges(0, len(self))
 
     def hand_over(self, slices: int) -> None:
         """Give up the oldest slices, which another store has taken over."""

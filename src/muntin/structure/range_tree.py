@@ -42,8 +42,7 @@ from muntin.kernels import range_tree as kernels
 from muntin.kernels.combine import cells_of, ring_capacity
 from muntin.kernels.range_tree import BLOCK_BITS, LEAF, LEAF_BITS
 from muntin.query import Input
-from muntin.store.need import Need, band_of, dtype_of, ends_of, place_of
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs, band_of, dtype_of, ends_of, place_of
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence as Elements
 from muntin.structure.intervals import check_rewind, known_runs

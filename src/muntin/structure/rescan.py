@@ -27,8 +27,7 @@ from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, Finders, KeyBand, Wanted
-from muntin.store.need import Need
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, columns_of, key_column
 from muntin.structure.synopsis import Found, Synopsis, TextOrder
 from muntin.window import Window

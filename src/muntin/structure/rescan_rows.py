@@ -23,7 +23,7 @@ import numpy as np
 
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.store.ring import EventRing, key_column
 from muntin.store.saved import COUNTS, Saved
 from muntin.store.sequence import Located

@@ -15,8 +15,7 @@ import numpy as np
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
-from muntin.store.need import Need
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing
 from muntin.store.saved import Saved
 from muntin.store.sequence import Located

@@ -30,8 +30,7 @@ from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
 from muntin.key_index.finders import Candidates, Finders, KeyBand, Wanted
 from muntin.store.key_rows import KeyRows
-from muntin.store.need import Need, dtype_of
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.sequence import Located
 from muntin.store.slice_store import SliceStore
 from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder

@@ -29,7 +29,7 @@ from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
 from muntin.key_index.finders import Candidates, KeyBand
 from muntin.store.aging_slices import AgingSlices
-from muntin.store.need import Need, dtype_of
+from muntin.store.needs import Need, dtype_of
 from muntin.store.sequence import Located
 from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder
 from muntin.window import Window

@@ -19,8 +19,7 @@ from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, KeyBand
-from muntin.store.need import Need
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Located, is_complete
 from muntin.store.sequence import Sequence as Elements

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from muntin.errors import MuntinError
 
@@ -33,3 +36,54 @@ def _resolved(path: Any, what: str) -> Path:
         return Path(path).resolve()
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # a loop of links, or no path at all
         raise MuntinError(f"{what}: {path!r} is no path of a file or folder: {error}") from None
+
+
+# Folder names: a folder for the name of each view, whatever the name is, and the name back.
+#
+# Folder names are made of lower-case letters, digits, `_`, `-` and `%`, so that no name leads elsewhere,
+# two names never meet in one folder, not even where disks take upper for lower case, and any disk takes
+# them.
+
+_PLAIN = re.compile(r"[a-z0-9_-]")
+_LONGEST = 200  # characters: disks take 255 bytes
+_DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")  # which some systems keep for themselves
+_EMPTY, _CUT = "%", "%%"  # no other name is encoded so
+
+
+def folder_name(view: str) -> str:
+    """The name of a view's folder.
+
+    >>> folder_name("by_symbol"), folder_name("Sales 2"), folder_name(".."), folder_name("")
+    ('by_symbol', '%53ales%202', '%2E%2E', '%')
+    """
+    encoded = "".join(each if _PLAIN.match(each) else _escaped(each) for each in view)
+    if _DEVICES.fullmatch(encoded):
+        encoded = _escaped(encoded[0]) + encoded[1:]
+    if len(encoded) > _LONGEST:
+        digest = hashlib.sha256(view.encode(errors="surrogatepass")).hexdigest()
+        encoded = f"{encoded[: _LONGEST // 2]}{_CUT}{digest}"
+    return encoded or _EMPTY
+
+
+def view_name(folder: str) -> str:
+    """The name of the view in a folder of that name; the folder's own, if the view's was too long to be in it.
+
+    >>> view_name("%2E%2E"), view_name("%")
+    ('..', '')
+    """
+    if folder == _EMPTY:
+        return ""
+    return folder if _CUT in folder else unquote(folder, errors="replace")
+
+
+def folder_of(archive: Path, view: str) -> Path:
+    """The folder of a view in an archive: the one that version 0.1 made, if that is there, which had capitals and
+    dots as they are."""
+    made, old = folder_name(view), quote(view, safe="", errors="surrogatepass")
+    if old not in ("", ".", "..", made) and archive.is_dir() and old in os.listdir(archive):
+        return archive / old
+    return archive / made
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, View
 from muntin.archive.choose import Choice, Load, choose_indexing
 from muntin.archive.directory import NAME as DIRECTORY
-from muntin.archive.invalidations import AT as INVALIDATED_AT
+from muntin.archive.liveness import AT as INVALIDATED_AT
 from muntin.arrays import LONG_AGO
 from muntin.errors import ArchiveError, MuntinError, NameTaken
 from muntin.join.registration import JoinRegistration

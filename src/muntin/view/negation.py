@@ -17,10 +17,8 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.shard.clock import Clock
 from muntin.shard.intake import evaluate
-from muntin.view.input import ViewInput
-from muntin.view.keyed_rows import KeyedRows
-from muntin.view.operator import Turn, ViewOperator
-from muntin.view.present_values import PresentValues
+from muntin.view.keyed_rows import KeyedRows, PresentValues
+from muntin.view.operator import Turn, ViewInput, ViewOperator
 from muntin.view_query import NegationQuery, place_of
 
 

@@ -9,8 +9,7 @@ from muntin.archive import View
 from muntin.archive.directory import NAME as DIRECTORY
 from muntin.archive.removal import remove_archive
 from muntin.errors import damaged
-from muntin.view.folder_name import folder_of, view_name
-from muntin.view.folders import Folders
+from muntin.view.folders import Folders, folder_of, view_name
 from muntin.view.materialized_view import FAILURES, known_of
 from muntin.view_query import KnownView
 

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.archive import EXPIRES, GENERATED, View
-from muntin.archive.smaller_windows import compare_sharing
+from muntin.archive.view import compare_sharing
 from muntin.coverage import Coverage
 from muntin.errors import ArchiveError, MuntinError, NotFound, damaged, nearest
 from muntin.join.operator import JoinOperator
 from muntin.shard.clock import Clock
+from muntin.shard.shard import Shard
 from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
@@ -313,3 +314,21 @@ def _operator_of(query: ViewQuery, clocks: list[Clock]) -> ViewOperator | None:
 def _prefix(name: str) -> str:
     """Of the arrays of a view in a checkpoint."""
     return f"view_operators/{name}/"
+
+
+# How a batch reaches views that follow their streams by themselves: all that read it take it in, or none.
+
+
+def feed_views(views: Views, joins: JoinOperator, shard: Shard, batch: Any) -> None:
+    """Push a batch to a stream that such views read. What can fail comes before the first change."""
+    stream = shard.stream.name
+    admitted = shard.admit(batch)
+    prepared = [(operator, operator.prepare(stream, admitted)) for operator in views.operators().values()]
+    joined = joins.prepare(stream, admitted) if joins.reads(stream) else None
+    settled_to = joins.settled_to()
+    shard.take_in(admitted)
+    if joined is not None:
+        joins.forget(settled_to)
+        joins.insert(stream, joined)
+    for operator, events in prepared:
+        operator.insert(events)

@@ -9,21 +9,106 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.shard.clock import Clock
 from muntin.shard.intake import evaluate
-from muntin.view.input import AT
-from muntin.view.join_order import join_order, side_of
+from muntin.store.codes import with_one_of_equals
 from muntin.view.keyed_rows import KeyedRows
-from muntin.view.match_rows import match_rows
-from muntin.view.operator import Turn, ViewOperator
+from muntin.view.operator import AT, Turn, ViewOperator
 from muntin.view_query import WideJoinQuery, place_of
+
+# Join order: from the events of one input to all that they match, one input after the other.
+
+
+class Step(NamedTuple):
+    """One more input: its events whose `own` values equal those that are `sought`."""
+
+    side: int
+    sought: tuple[Expression, ...]  # values of events that have been matched before
+    own: tuple[Expression, ...]
+
+
+def join_order(query: WideJoinQuery, start: int) -> tuple[Step, ...] | None:
+    """The steps from an input to all others, each by as many equalities as there can be.
+
+    None if an equality fits in no step: it compares an input with values made of several others, and one of
+    those comes after it.
+    """
+    equalities = [
+        ({side_of(query, column) for column in before.columns}, side, before, own)
+        for side, some in enumerate(query.on, 1)
+        for before, own in some
+    ]
+    known, steps = {start}, []
+
+    def usable(side: int) -> list[tuple[Expression, Expression]]:
+        """What an input can be found by, and its own value."""
+        ahead = [(before, own) for read, of, before, own in equalities if of == side and read <= known]
+        back = [(own, before) for read, of, before, own in equalities if read == {side} and of in known]
+        return ahead + back
+
+    while len(known) < len(query.sides):
+        side = max(
+            (each for each in range(len(query.sides)) if each not in known), key=lambda n: len(usable(n))
+        )
+        if not usable(side):
+            return None
+        sought, own = zip(*usable(side), strict=True)
+        steps.append(Step(side, sought, own))
+        known.add(side)
+    is_whole = sum(len(step.own) for step in steps) == len(equalities)
+    return tuple(steps) if is_whole else None
+
+
+def side_of(query: WideJoinQuery, column: str) -> int:
+    """The input that a column `t.price` is of."""
+    name = column.partition(".")[0]
+    return next(number for number, side in enumerate(query.sides) if side.name == name)
+
+
+# Matching rows: which rows of two tables agree on some values, all at once.
+
+
+def match_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
+    """Numbers of the rows of each pair that is equal in all columns; NULL equals nothing, NaN itself.
+
+    O((rows + others) log others + pairs).
+
+    >>> match_rows([pa.array([1, 2, None, 2])], [pa.array([2, 3, None, 1])])
+    (array([0, 1, 3]), array([3, 0, 0]))
+    """
+    rows = len(left[0])
+    code, is_missing = np.zeros(rows + len(right[0]), np.int64), np.zeros(rows + len(right[0]), bool)
+    for ours, theirs in zip(left, right, strict=True):
+        encoded = _encoded(ours, theirs)
+        is_missing |= encoded < 0
+        code = code * (encoded.max(initial=0) + 1) + encoded
+        code = np.unique(code, return_inverse=True)[1]  # so that columns may be many
+    code[is_missing] = -1
+    ours, theirs = code[:rows], code[rows:]
+    in_order = np.argsort(theirs, kind="stable")
+    first = np.searchsorted(theirs[in_order], ours, "left")
+    many = np.searchsorted(theirs[in_order], ours, "right") - first
+    many[ours < 0] = 0
+    at_left = np.repeat(np.arange(rows), many)
+    nth = np.arange(len(at_left)) - np.repeat(np.cumsum(many) - many, many)
+    return at_left, in_order[np.repeat(first, many) + nth]
+
+
+def _encoded(ours: Any, theirs: Any) -> Any:
+    """A number for each value of both, the same for equal ones; -1 for NULL."""
+    parts = [chunk for each in (ours, theirs) for chunk in getattr(each, "chunks", [each])]
+    values = with_one_of_equals(pa.chunked_array(parts, type=ours.type))
+    indices = values.combine_chunks().dictionary_encode().indices
+    return np.asarray(pc.fill_null(indices, -1)).astype(np.int64)
+
 
 Rows = dict[int, Ints]  # numbers of events, by input: one of each makes a row
 

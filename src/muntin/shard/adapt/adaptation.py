@@ -16,7 +16,7 @@ from muntin.plan.group import WindowGroup
 from muntin.plan.rules import why_not
 from muntin.plan.synopses import SYNOPSES
 from muntin.shard.adapt.meter import Profile
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.window import Window
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from muntin.errors import MuntinError
 from muntin.shard.read.point import PointCall, PointReader, reader_of
 from muntin.shard.read.reading import call_of
 from muntin.shard.state import State
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.structure.track import Asked
 from muntin.window import Window
 

@@ -16,7 +16,7 @@ from muntin.keys.key_dictionary import Dictionary
 from muntin.shard.read.reading import CallReading
 from muntin.sketch import CountSummary, ItemSummary
 from muntin.store.codes import item_codes, item_values
-from muntin.store.need import storage
+from muntin.store.needs import storage
 
 
 def lower_items(

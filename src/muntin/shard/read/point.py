@@ -19,7 +19,7 @@ from muntin.plan.manager import Placed
 from muntin.query import Query
 from muntin.shard.read.reading import answer_type, call_of
 from muntin.shard.state import State
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.store.sequence import Located
 from muntin.store.sequence import Sequence as Elements
 from muntin.structure.runs import RunSynopsis

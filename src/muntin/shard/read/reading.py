@@ -14,7 +14,7 @@ from muntin.plan.manager import Placed
 from muntin.plan.threshold import compared_call, threshold_of
 from muntin.query import Call, Query
 from muntin.shard.state import State
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.window import Window
 
 

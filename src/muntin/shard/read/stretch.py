@@ -15,7 +15,7 @@ from muntin.arrays import Ints
 from muntin.shard.adapt.timed import timed, timed_together
 from muntin.shard.read.reading import Place, Reading
 from muntin.shard.state import State
-from muntin.store.need import Need
+from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, Found, Synopsis
 from muntin.window import Window
 

@@ -17,8 +17,7 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.kernels.fragments import cut_events
 from muntin.store.columns import Columns
-from muntin.store.need import Need, dtype_of
-from muntin.store.needs import Needs
+from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.saved import Saved
 from muntin.structure.intervals import check_rewind

@@ -16,11 +16,10 @@ from muntin.plan import request_of
 from muntin.query import Query
 from muntin.shard.emit.portion import Answers, flush, portions
 from muntin.shard.shard import Shard
-from muntin.spark.counted import count_late
-from muntin.spark.events import read_events
-from muntin.spark.job import NO_LIMIT, Job, Route
-from muntin.spark.queries import read_query
-from muntin.store.packed import pack, refusing, unpack
+from muntin.spark.fold import count_late
+from muntin.spark.job import NO_LIMIT, Job, Route, read_query
+from muntin.spark.pack import read_events
+from muntin.store.saved import pack, refusing, unpack
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
 
