@@ -37,7 +37,7 @@ class Variant:
 
     name: str
     title: str
-    generation: str  # rules of slots.py
+    generation: str  # rules of slots
     expiry: str
     layout: Layout
     sweeps: bool = True  # if not, the dead stay until their part is thrown away

@@ -2,11 +2,11 @@
 
     8 bytes   MUNTIN and the format version
     32 bytes  SHA-256 of what follows
-    the rest  description and arrays, packed (packed.py)
+    the rest  description and arrays, packed (store/saved.py)
 
 Written to a temporary file beside it, flushed to disk and renamed: a crash leaves the old checkpoint or the
 new one. What a process left behind that was killed meanwhile is removed by the next one that writes or reads
-the same checkpoint (`draft.py`). No pickle, nothing executable.
+the same checkpoint (`remove_abandoned`). No pickle, nothing executable.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
 | Shares | one index for all windows and all thresholds |
 | Reference | Arasu & Widom, VLDB 2004, section 4 and Figure 7 |
 
-Per key and *level* (`levels.py`) one stamp is kept: that of the event whose number is a multiple of the level's size.
+Per key and *level* (below) one stamp is kept: that of the event whose number is a multiple of the level's size.
 An arrival moves marks up one level, every level of size `2**g` each `2**g`-th time:
 
     event number   1  2  3  4  5  6  7  8  9 10 11 12
@@ -19,7 +19,7 @@ An arrival moves marks up one level, every level of size `2**g` each `2**g`-th t
 
     more than 5 since 10?   level 1 ends at distance 3, which is 6 or less: its stamp, 12, is in the window: maybe
 
-* No key that qualifies is missed. A key that is reported may miss the threshold by the factors in `levels.py`;
+* No key that qualifies is missed. A key that is reported may miss the threshold by the factors in the table of levels below;
   its exact total decides (`is_exact`: nothing is left to decide), or the answer is taken as approximate.
 * SUM is the count of a stream in which a value of a stands for a events of the same time.
 * The dense form scans a level's row, the tree form walks a `StampTree`. They report the same keys.
@@ -56,9 +56,9 @@ from muntin.key_index.stamp_tree import StampTree, Tree
 # kept, so look-ups ask for an event that is surely not further away, or surely not nearer. That makes them
 # wrong by a factor, never in the other direction:
 #
-# | condition | level asked | a key that is reported has | |---|---|---| | more than v | the last that ends
-# at v + 1 or before | more than v * (1 - eps_gt) | | less than v | the first that starts at v or after |
-# less than v * (1 + eps_lt) |
+#     condition     level asked                           a key that is reported has
+#     more than v   the last that ends at v + 1 or before   more than v * (1 - eps_gt)
+#     less than v   the first that starts at v or after     less than v * (1 + eps_lt)
 #
 # Reference: Arasu & Widom, VLDB 2004, sections 4.1.1 and 4.1.2, which promise one eps of "roughly 2/p" for
 # both kinds. With one part eps_lt is 3 and with two it is 1: below 1 only from three parts on. For "more

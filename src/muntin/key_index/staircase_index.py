@@ -10,7 +10,7 @@
 | Shares | staircases and index, among all windows and all ranges |
 | Reference | the problem: Arasu & Widom, VLDB 2004, section 4 and Figure 1; the method is ours |
 
-The *staircase* of a key (`staircase.py`) has, for every start of a window, the step that is its MAX. So each
+The *staircase* of a key (`suffix_maxima.py`) has, for every start of a window, the step that is its MAX. So each
 step answers for a *segment* of starts, from just after the step before it up to itself. The keys whose
 MAX is above 5 over the last minute are those that have a segment with a value above 5 around the instant one
 minute ago:

@@ -9,7 +9,7 @@ is left of a key descends like a staircase, and the first step at or after a win
 
 Steps of a key lie side by side in a block of 2**i places, oldest first, so that they can be searched by
 halving. Blocks that have become too small or too large are exchanged, those given up are used again; a key
-with one step takes one place. Values are order codes (`order_code.py`).
+with one step takes one place. Values are order codes (`store/codes.py`).
 """
 
 from __future__ import annotations

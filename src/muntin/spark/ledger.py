@@ -54,7 +54,7 @@ class Head:
     greatest: int | None = None  # event time of the whole stream
     late: int = 0
     rewound: int | None = None  # the instant that a run was last told to start again at
-    stream: str = ""  # the identity of the state, see identity.py
+    stream: str = ""  # the identity of the state (below)
     time: str = ""
     columns: dict[str, str] | None = None  # their types; None in format 2
     configured: str = ""  # what the job's own queries were, as a hash

@@ -3,7 +3,7 @@
 | row | start | data |
 |---|---|---|
 | `cells` | of their first slice | cells that events were folded into (fold.py) |
-| `events` | least time | the events themselves (events.py) |
+| `events` | least time | the events themselves |
 | `counted` | before all others | how many events were read of each slice: for the number of late ones (counted.py) |
 | `time` | before all others | none: how far time has come, told to every shard by every task |
 | `statement` | before all others | a text that every shard is told (control.py) |

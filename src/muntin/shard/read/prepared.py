@@ -20,7 +20,7 @@ class Prepared:
         self.key_readers: dict[str, Any] = {}  # of single keys; see key_point.py
         self.readings: dict[str, Any] = {}  # of all answers; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
-        self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see profile.py
+        self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
         self._numbers: dict[Hashable, int] = {}  # of things that readings have in common
 
     def number(self, what: Hashable) -> int:

@@ -12,7 +12,7 @@
 
 A baseline: one of the two ends between which the others lie, good when look-ups are rare. The other is
 materialize_all. Here it keeps lifted elements of one component, like B-INT and its kin, so that they can be
-compared. An engine has the elements in a store already, and folds them from there (`store_scan.py`): it
+compared. An engine has the elements in a store already, and folds them from there (`structure/track.py`): it
 differs from `rescan` in that it has no keys, and in that it can take the place of B-INT and its kin, and
 they its place, while the stream runs.
 """

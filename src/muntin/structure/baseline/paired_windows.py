@@ -19,7 +19,7 @@ pairs of fragments, b - (w mod b) and w mod b long, where panes need b / gcd(w, 
                        0        3  4        7  8        11 12        pairs of 3 and 1; panes would be 1 long
 
 Many windows share one slicing at the union of their edges. That repeats only after the least common
-multiple of all slides, but it is generated as events arrive (`slicing.py`). A new window may bring new
+multiple of all slides, but it is generated as events arrive (`fragments.py`). A new window may bring new
 edges: then the events are cut again.
 """
 
