@@ -19,7 +19,7 @@ An arrival moves marks up one level, every level of size `2**g` each `2**g`-th t
 
     more than 5 since 10?   level 1 ends at distance 3, which is 6 or less: its stamp, 12, is in the window: maybe
 
-* No key that qualifies is missed. A key that is reported may miss the threshold by the factors in the table of levels below;
+* No key that qualifies is missed. A key that is reported may miss the threshold by the factors below;
   its exact total decides (`is_exact`: nothing is left to decide), or the answer is taken as approximate.
 * SUM is the count of a stream in which a value of a stands for a events of the same time.
 * The dense form scans a level's row, the tree form walks a `StampTree`. They report the same keys.

@@ -5,7 +5,6 @@ Runtimes, joins and views call what is here and nothing behind it; `state` is fo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.sum import TOO_LARGE
 from muntin.arrays import Arrays, Ints
 from muntin.coverage import Coverage
 from muntin.errors import MuntinError
@@ -21,23 +19,20 @@ from muntin.plan import Request, request_of
 from muntin.query import Query
 from muntin.shard import snapshot
 from muntin.shard.absorb import Chunk, absorb
-from muntin.shard.adapt.timed import timed_many
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
 from muntin.shard.emit.emission import emit, skip
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.intake import Admitted
-from muntin.shard.read.bundle import Bundle
+from muntin.shard.read.answers import answer_one
 from muntin.shard.read.evaluate import Answered
-from muntin.shard.read.left_out import LeftOut, tell
-from muntin.shard.read.lookup import answers_at, lookup, value
+from muntin.shard.read.lookup import lookup, lookup_many, value
+from muntin.shard.read.question import Question
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.shard.stats import coverage_of, explain_all, explain_query, stream_stats
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
-
-_BUNDLES = 16  # lists of names that lookup_many has prepared
 
 
 class Shard:
@@ -132,7 +127,7 @@ class Shard:
 
     def answers(self, name: str, instants: Ints) -> Answered:
         """One query's answers at several instants, in order, with the rows left out."""
-        return answers_at(self.state, name, instants)
+        return answer_one(self.state, Question(name, instants))
 
     def coverage(self, name: str) -> Coverage:
         """Whether the windows of a query are known from their start, or from when on they are."""
@@ -140,22 +135,7 @@ class Shard:
 
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""
-        seams = [self.state.now_of(name) for name in names] if self.state.clock.now is None else []
-        known = [seam for seam in seams if seam is not None]
-        instant = max(known, default=self.state.clock.now) if at is None else at
-        table, lost = timed_many(self.state, names, lambda: self._bundle(names).table(instant))
-        for name, rows in Counter(lost).items():
-            tell(name, self.state.registrations[name], LeftOut(rows, TOO_LARGE), stacklevel=3)
-        return table
-
-    def _bundle(self, names: tuple[str, ...]) -> Bundle:
-        bundles = self.state.prepared.bundles
-        if names not in bundles:
-            if len(bundles) >= _BUNDLES:
-                bundles.clear()
-            bundles[names] = Bundle(self.state, names)
-        bundle: Bundle = bundles[names]
-        return bundle
+        return lookup_many(self.state, names, at)
 
     def advance(self, until: int | None = None) -> Answers:
         """Answers of windows that closed up to `until` (by default the watermark), each once; a portion, if

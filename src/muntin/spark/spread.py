@@ -27,7 +27,6 @@ from muntin.answer import to_arrow
 from muntin.errors import NoValue
 from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
-from muntin.shard.read.left_out import explained
 from muntin.shard.read.reading import answer_type
 from muntin.sketch import ItemSummary, QuantileSummary, merge_summaries
 from muntin.sketch.kinds import partials_of, promise_of
@@ -87,7 +86,7 @@ def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
             return query.answer_schema().empty_table()
         values = [output.expression.evaluate(named) for output in query.outputs]
     except (NoValue, pa.ArrowException) as error:
-        reason = explained(str(error), query.calls)
+        reason = str(error)
         warnings.warn(
             f"a row is left out, for which there is no value: {reason}", RuntimeWarning, stacklevel=2
         )

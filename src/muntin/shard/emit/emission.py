@@ -7,42 +7,31 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.errors import MuntinError
-from muntin.key_index.finders import Candidates
-from muntin.shard.adapt.timed import timed
-from muntin.shard.emit.changes import changes_at
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.emit.silence import Silence, Spans
-from muntin.shard.read.alike import answers_of_alike
-from muntin.shard.read.evaluate import Answered, Rows, answer
+from muntin.shard.read.answers import Outcome, answer_all
+from muntin.shard.read.changes import Changes
+from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import NONE, LeftOut, tell
-from muntin.shard.read.lookup import answers_among, answers_at, candidates
-from muntin.shard.read.reading import Place, Reading, reading_of
-from muntin.shard.read.stretch import Stretch
+from muntin.shard.read.question import Question
+from muntin.shard.read.reading import reading_of
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
-from muntin.structure.synopsis import CountsEvents, Found
-from muntin.window import Window
+from muntin.structure.synopsis import CountsEvents, Moves
 
 _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
     "so long ago that their events are gone; call advance() more often, or give the engine more backlog_bytes"
 )
-_CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
-# so many keys are visited for all windows of a group, which nest, by one scan: a crowd is theirs
-_FEW_KEYS = 1 << 14
 _SHORT = 1 << 14  # instants of all queries together that fit into any portion
 _SLOTS = 4_000_000  # keys times windows of one stretch, if it has more than one instant: bounds memory
-_MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any case
 
 
 @dataclass
@@ -79,33 +68,32 @@ class _Due:
         self.more |= kept < len(self.instants)
         self.instants = self.instants[:kept]
 
-    def take(
-        self, state: State, instants: Ints, stretch: Stretch | None, among: Candidates | None = None
-    ) -> None:
-        """Add answers, among some keys or of all in a stretch; a window that has none must not hold up any other."""
-        try:
-            if self.inside is not None:
-                ids = None if among is None else among.ids
-                changes = changes_at(state, self.name, instants, self.inside, stretch, ids)
-                self.inside, self.left_out = changes.inside, self.left_out.also(changes.left_out)
-                self.tables += changes.tables
-            elif among is not None:
-                self.add(answers_among(state, self.name, instants, among))
-            else:
-                self.add(answers_at(state, self.name, instants, stretch=stretch))
-        except (MuntinError, pa.ArrowException) as error:
-            if len(instants) > 1:
-                for instant in instants:
-                    self.take(state, np.array([instant]), stretch, among)
-                return
-            self.missed += 1
-            end = np.datetime64(int(instants[0]), "us")
-            self.complaints.append(f"has no answer for the window that closed at {end}: {error}")
+    def question(self, instants: Ints) -> Question:
+        return Question(self.name, instants, inside=self.inside)
 
-    def add(self, answers: Answered) -> None:
-        self.tables.append(answers.table)
-        if answers.left_out.rows:
-            self.left_out = self.left_out.also(answers.left_out)
+    def take(self, state: State, question: Question, outcome: Outcome) -> None:
+        """Add the answers of a question; a window that has none must not hold up any other."""
+        if isinstance(outcome, Changes):
+            self.inside = outcome.inside
+            self.tables += outcome.tables
+            self.left_out = self.left_out.also(outcome.left_out)
+        elif isinstance(outcome, Answered):
+            self.tables.append(outcome.table)
+            if outcome.left_out.rows:
+                self.left_out = self.left_out.also(outcome.left_out)
+        elif question.moves is not None:
+            self.give_up(f"has no answer for the windows that closed: {outcome}")
+        elif len(question.instants) > 1:
+            for instant in question.instants:
+                alone = self.question(np.array([instant]))
+                self.take(state, alone, *answer_all(state, [alone]))
+        else:
+            end = np.datetime64(int(question.instants[0]), "us")
+            self.give_up(f"has no answer for the window that closed at {end}: {outcome}")
+
+    def give_up(self, complaint: str, windows: int = 1) -> None:
+        self.missed += windows
+        self.complaints.append(complaint)
 
 
 def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
@@ -230,89 +218,21 @@ def _merged(ascending: Iterable[Ints]) -> Ints:
 
 def _answer_stretch(state: State, dues: list[_Due], first: int, last: int) -> None:
     """Answer what is due from `first` to `last`."""
-    due_now = []
+    due_now, questions = [], []
     parts: dict[bytes, Ints] = {}  # most queries are due at the same instants as others
     for due in dues:
         lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
         if lo < hi:
             part = due.instants[lo:hi]
-            due_now.append((due, parts.setdefault(part.tobytes(), part)))
-    for portion in _portions(state, _answer_by_index(state, due_now)):
-        _answer_portion(state, portion)
-
-
-def _portions(state: State, due: list[tuple[_Due, Ints]]) -> Iterator[list[tuple[_Due, Ints]]]:
-    """Queries whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
-    width = _width(state)
-    # most of the time; a stretch of several instants has no more than `_SLOTS`
-    if width * sum(len(_places(state, each)) for each in due) <= _MOST_SLOTS:
-        yield due
-        return
-    portion: list[tuple[_Due, Ints]] = []
-    places: set[tuple[int, Window, int]] = set()
-    slots = 0
-    # those of about the same size share most of a scan
-    for each in sorted(due, key=lambda each: max(place.window.size for place in _places(state, each))):
-        asked = {(number, window, id(each[1])) for number, window, _ in _places(state, each)}
-        more = len(asked - places) * len(each[1]) * width
-        if portion and more and slots + more > _MOST_SLOTS:
-            yield portion
-            portion, places, slots, more = [], set(), 0, len(asked) * len(each[1]) * width
-        slots += more
-        places |= asked
-        portion.append(each)
-    if portion:
-        yield portion
+            due_now.append(due)
+            questions.append(due.question(parts.setdefault(part.tobytes(), part)))
+    for due, question, outcome in zip(due_now, questions, answer_all(state, questions), strict=True):
+        due.take(state, question, outcome)
 
 
 def _width(state: State) -> int:
     """Slots that an instant of a window takes at most."""
     return max((len(keys) for keys in state.keys.values()), default=1)
-
-
-def _places(state: State, due: tuple[_Due, Ints]) -> tuple[Place, ...]:
-    return reading_of(state, due[0].name).places
-
-
-def _answer_portion(state: State, due_now: list[tuple[_Due, Ints]]) -> None:
-    stretch = Stretch(state)
-    try:
-        stretch.prefetch((reading_of(state, due.name), instants) for due, instants in due_now)
-    except MuntinError:
-        stretch = Stretch(state)  # one of them has no answer: each finds out for itself
-    together = answers_of_alike(
-        state, [(due.name, instants) for due, instants in due_now if due.inside is None], stretch
-    )
-    for due, instants in due_now:
-        if due.name in together:
-            due.tables.append(together[due.name])
-        else:
-            due.take(state, instants, stretch)
-
-
-def _answer_by_index(state: State, dues: list[tuple[_Due, Ints]]) -> list[tuple[_Due, Ints]]:
-    """Answer the queries whose keys an index finds; returns those that are left, to be answered for all keys."""
-    found = [(due, instants, reading_of(state, due.name)) for due, instants in dues]
-    sharers = Counter(_shared(reading) for *_, reading in found if reading.range is not None)
-    left = []
-    for due, instants, reading in found:
-        among = None
-        if reading.range is not None and len(instants) == 1:
-            crowd = sharers[_shared(reading)]
-            if crowd <= _CROWD or reading.range.is_forced:
-                among = candidates(state, reading, int(instants[0]), crowd)
-        if among is None:
-            left.append((due, instants))
-        else:
-            due.take(state, instants, None, among)
-    return left
-
-
-def _shared(reading: Reading) -> tuple[Any, ...]:
-    """What a query has in common with those that would share a visit to all keys."""
-    assert reading.range is not None
-    number, window, _ = reading.places[reading.range.part.place]
-    return (number,) if reading.width <= _FEW_KEYS else (number, window)
 
 
 def _due_by_count(state: State, name: str, registration: Registration, until: int) -> _Due:
@@ -323,35 +243,20 @@ def _due_by_count(state: State, name: str, registration: Registration, until: in
     since = state.clock.first if after is None else after
     if since is not None and since < state.forgotten_to and since < kept_from:
         after = kept_from  # what closed before may have lost events: better none than a wrong one
-        due.missed += 1
-        due.complaints.append(f"has lost windows that closed {_LONG_AGO}")
-    try:
-        due.add(_answer_moves(state, name, after, until))
-    except (MuntinError, pa.ArrowException) as error:
-        due.missed += 1
-        due.complaints.append(f"has no answer for the windows that closed: {error}")
+        due.give_up(f"has lost windows that closed {_LONG_AGO}")
+    if moves := _moves(state, name, after, until):
+        question = Question(name, moves.seen, moves=moves)
+        due.take(state, question, *answer_all(state, [question]))
     return due
 
 
-def _answer_moves(state: State, name: str, after: int | None, until: int) -> Answered:
-    """Answers of windows that closed by count."""
-    reading = reading_of(state, name)
-    width = reading.width
+def _moves(state: State, name: str, after: int | None, until: int) -> Moves | None:
+    """The windows of a query that closed by count; None if there are none."""
     number, demand = state.manager.placements[name].presence[0]
     counted = state.synopses[number]
     assert isinstance(counted, CountsEvents)
-    moves = counted.moves(demand.window.slide, after, until, width)
-    if not len(moves.slot):
-        return Answered(reading.schema.empty_table())
-
-    def find(place: Place) -> Found:
-        def count(synopsis: Any) -> Found:
-            assert isinstance(synopsis, CountsEvents)
-            return synopsis.lookup_counts(place.window, moves, place.needs, width)
-
-        return timed(state, place.number, place.window, len(moves.seen), count)
-
-    return answer(reading, Rows(1, moves.seen, moves.slot), find, state.texts)
+    moves = counted.moves(demand.window.slide, after, until, reading_of(state, name).width)
+    return moves if len(moves.slot) else None
 
 
 def _missed(state: State, name: str, slide: int, after: int) -> int:

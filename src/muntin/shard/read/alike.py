@@ -17,20 +17,19 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.shard.read.evaluate import Rows, Slots, answers_by_band, answers_by_slots
-from muntin.shard.read.lookup import look
+from muntin.shard.read.question import Question
 from muntin.shard.read.ranked import FEW
 from muntin.shard.read.reading import Reading, reading_of
-from muntin.shard.read.stretch import Stretch
+from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 from muntin.structure.synopsis import Found
 
 _SLOTS = 1 << 21  # of several windows that are answered in one pass: bounds memory
 
 
-class _Due(NamedTuple):
-    name: str
+class _Member(NamedTuple):
+    question: Question
     reading: Reading
-    instants: Ints
 
     @property
     def band(self) -> Band:
@@ -39,60 +38,65 @@ class _Due(NamedTuple):
         assert having.band is not None
         return having.band
 
+    @property
+    def slots(self) -> int:
+        return len(self.question.instants) * self.reading.width
 
-def answers_of_alike(state: State, due: Iterable[tuple[str, Ints]], stretch: Stretch) -> dict[str, pa.Table]:
-    """Answers of those queries due at some instants that others are alike; O(rows), and a binary search per query.
+
+def answers_of_alike(state: State, questions: Iterable[Question], shared: SharedReads) -> dict[str, pa.Table]:
+    """Answers of those questions about all keys that others are alike, by name of the query; O(rows), and a binary
+    search per query.
 
     Where one of them has no answer, none of its like is here: each must find out for itself.
     """
-    crowds: dict[tuple[int, int], list[_Due]] = {}  # of one window
-    families: dict[int, list[_Due]] = {}  # of many
-    for name, instants in due:
-        each = _Due(name, reading_of(state, name), instants)
-        if each.reading.same_but_band is not None:
-            crowds.setdefault((each.reading.same_but_band, id(instants)), []).append(each)
+    crowds: dict[tuple[int, int], list[_Member]] = {}  # of one window
+    families: dict[int, list[_Member]] = {}  # of many
+    for question in questions:
+        each = _Member(question, reading_of(state, question.name))
+        if each.reading.same_but_band is not None and question.inside is None and question.is_filtered:
+            crowds.setdefault((each.reading.same_but_band, id(question.instants)), []).append(each)
     answers: dict[str, pa.Table] = {}
     for some in crowds.values():
         family = some[0].reading.same_but_window
         if family is not None and len(some) <= FEW:
             families.setdefault(family, []).extend(some)
         elif len(some) > 1:
-            answers.update(_of_one_window(state, some, stretch))
+            answers.update(_of_one_window(state, some, shared))
     for some in families.values():
         for part in _parts(some):
-            answers.update(_of_windows(state, part, stretch))
+            answers.update(_of_windows(state, part, shared))
     return answers
 
 
-def _of_one_window(state: State, some: Sequence[_Due], stretch: Stretch) -> dict[str, pa.Table]:
+def _of_one_window(state: State, some: Sequence[_Member], shared: SharedReads) -> dict[str, pa.Table]:
     """Nothing if they have no answer together."""
     reading = some[0].reading
-    rows, find = look(state, reading, some[0].instants, None, stretch)
+    rows, find = shared.slots(some[0].question)
     if rows.width == 0:
         return {}
     try:
-        tables = answers_by_band(reading, [each.band for each in some], rows, find, state.texts, stretch.once)
+        tables = answers_by_band(reading, [each.band for each in some], rows, find, state.texts, shared.once)
     except (MuntinError, pa.ArrowException):
         return {}
-    return dict(zip((each.name for each in some), tables, strict=True))
+    return dict(zip((each.question.name for each in some), tables, strict=True))
 
 
-def _parts(some: Sequence[_Due]) -> Iterator[list[_Due]]:
+def _parts(some: Sequence[_Member]) -> Iterator[list[_Member]]:
     """Queries whose slots are taken together, two or more of them."""
-    part: list[_Due] = []
+    part: list[_Member] = []
     slots = 0
     for each in some:
-        slots += len(each.instants) * each.reading.width
+        slots += each.slots
         if slots > _SLOTS:
             if len(part) > 1:
                 yield part
-            part, slots = [], len(each.instants) * each.reading.width
+            part, slots = [], each.slots
         part.append(each)
     if len(part) > 1:
         yield part
 
 
-def _of_windows(state: State, some: Sequence[_Due], stretch: Stretch) -> dict[str, pa.Table]:
+def _of_windows(state: State, some: Sequence[_Member], shared: SharedReads) -> dict[str, pa.Table]:
     """Nothing if they have no answer together."""
     first = some[0].reading
     width = first.width
@@ -105,20 +109,20 @@ def _of_windows(state: State, some: Sequence[_Due], stretch: Stretch) -> dict[st
     try:
         for each in some:
             (place,) = each.reading.places
-            found = stretch.find(place, each.instants, width)
-            which = (id(found), id(each.instants))
+            found = shared.find(place, each.question, width)
+            which = (id(found), id(each.question.instants))
             if which not in begins:
                 begins[which] = slots
                 stacked.append(found)
-                instants.append(each.instants)
-                slots += width * len(each.instants)
+                instants.append(each.question.instants)
+                slots += each.slots
             begin = begins[which]
-            asked.append(Slots(begin, begin + width * len(each.instants), each.band))
+            asked.append(Slots(begin, begin + each.slots, each.band))
         rows = Rows(width, np.concatenate(instants), None)
         tables = answers_by_slots(first, asked, rows, _stack(first, stacked), state.texts)
     except (MuntinError, pa.ArrowException):
         return {}
-    return dict(zip((each.name for each in some), tables, strict=True))
+    return dict(zip((each.question.name for each in some), tables, strict=True))
 
 
 def _stack(reading: Reading, some: Sequence[Found]) -> Found:

@@ -20,7 +20,7 @@ from muntin.expression import Expression
 from muntin.kernels.bands import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.shard.read.items import lower_items
-from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, explained, no_sum
+from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, no_sum
 from muntin.shard.read.ranked import Ranked, plain_numbers
 from muntin.shard.read.reading import CallReading, Place, Reading
 from muntin.structure.synopsis import Found
@@ -191,7 +191,7 @@ def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple
         elif lost is not None:
             why = no_sum(reading.query.calls[output])
         if lost is not None and lost.any():
-            gone, reason = either(gone, lost), reason or explained(why, reading.query.calls)
+            gone, reason = either(gone, lost), reason or why
     return gone, reason
 
 
@@ -245,7 +245,6 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
         passing = ranked.within(band)
     if unknown is not None:
         slots = np.flatnonzero(unknown)
-        reason = explained(reason, reading.query.calls)
         chosen = chosen._replace(unknown=slots if kept is None else kept[slots], reason=reason)
     if len(passing) == (len(rows) if kept is None else len(kept)):
         return chosen

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,8 +13,6 @@ from muntin.arrays import Bools
 from muntin.errors import NoValue
 from muntin.expression import Expression
 from muntin.query import Call
-
-_CALL = re.compile(r"\$(\d+)")
 
 
 class LeftOut(NamedTuple):
@@ -75,21 +72,9 @@ def either(one: Bools | None, other: Bools | None) -> Bools | None:
     return one | other
 
 
-def explained(reason: str, calls: Sequence[Call]) -> str:
-    """A reason in which `$0`, `$1`, … are the calls that they stand for."""
-    return _CALL.sub(lambda found: _written(calls, int(found[1])), reason)
-
-
 def no_sum(call: Call) -> str:
     """Why a SUM has no value."""
     return f"SUM({call.argument}) does not fit 64 bits; use SUM(CAST({call.argument} AS DOUBLE))"
-
-
-def _written(calls: Sequence[Call], number: int) -> str:
-    if number >= len(calls):
-        return f"${number}"
-    call = calls[number]
-    return f"{call.function.upper()}({call.argument or '*'})"
 
 
 def tell(name: str, counts: Counts, left_out: LeftOut, stacklevel: int) -> None:

@@ -1,4 +1,4 @@
-"""A stretch: some instants of time, and what the queries due at them have in common, found once.
+"""Shared reads: what questions that are asked together have in common, read once.
 
 Ten thousand queries differ in their windows, thresholds and outputs, but the windows are few, those of
 one group nest, and all keys of a window are the same for every query that looks at it.
@@ -13,61 +13,90 @@ import numpy as np
 
 from muntin.arrays import Ints
 from muntin.shard.adapt.timed import timed, timed_together
-from muntin.shard.read.reading import Place, Reading
+from muntin.shard.read.evaluate import Finder, Rows
+from muntin.shard.read.question import Question
+from muntin.shard.read.reading import Place, reading_of
 from muntin.shard.state import State
 from muntin.store.needs import Need
-from muntin.structure.synopsis import Asked, Found, Synopsis
+from muntin.structure.synopsis import Asked, CountsEvents, Found, Synopsis
 from muntin.window import Window
 
 Thing = TypeVar("Thing")
 
 
-class Stretch:
-    """Look-ups of all keys at some instants; what was found lives as long as the stretch does."""
+class SharedReads:
+    """Reads the windows of some questions; what was found lives as long as this does."""
 
-    def __init__(self, state: State):
-        self._shard = state
+    def __init__(self, state: State, is_alone: bool = False):
+        """Of one question that `is_alone`, only what that question needs is read."""
+        self._state = state
+        self._is_alone = is_alone
         self._found: dict[tuple[int, Window, bytes], Found] = {}
         self._once: dict[Hashable, Any] = {}
         self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
 
-    def prefetch(self, due: Iterable[tuple[Reading, Ints]]) -> None:
-        """Look up all windows of queries due at given instants, group by group, so that windows of one
-        group can share the work."""
+    def prefetch(self, questions: Iterable[Question]) -> None:
+        """Look up all windows of questions about all keys, group by group, so that windows of one group can share the
+        work."""
         asked: dict[tuple[int, int], dict[Window, Asked]] = {}
-        for reading, instants in due:
+        for question in questions:
+            reading = reading_of(self._state, question.name)
             width = reading.width
-            for number, window, _ in reading.places:
-                windows = asked.setdefault((number, width), {})
+            for place in reading.places:
+                windows = asked.setdefault((place.number, width), {})
                 # if another query asks for other instants of the window, that one looks for itself
-                if window not in windows:
-                    settled, _ = self._settle(window, instants)
-                    windows[window] = Asked(settled, self._needs(number, window))
+                if place.window not in windows:
+                    settled, _ = self._settle(place.window, question.instants)
+                    windows[place.window] = Asked(settled, self._needs(place))
         for (number, width), windows in asked.items():
             if width:
                 self._look_up(number, windows, width)
 
     def _look_up(self, number: int, windows: Mapping[Window, Asked], width: int) -> None:
-        hosts, rides = board(windows)
+        hosts, rides = hosted(windows)
         counts = {window: len(each.instants) for window, each in hosts.items()}
         found = timed_together(
-            self._shard, number, counts, lambda synopsis: synopsis.lookup_all(hosts, width)
+            self._state, number, counts, lambda synopsis: synopsis.lookup_all(hosts, width)
         )
-        synopsis = self._shard.synopses[number]
+        synopsis = self._state.synopses[number]
         for window, ride in rides.items():
-            found[window] = alight(window, ride, found[ride.host], windows[window], synopsis)
+            found[window] = taken_from(window, ride, found[ride.host], windows[window], synopsis)
         for window, each in windows.items():
             self._found[number, window, each.instants.tobytes()] = found[window]
 
-    def find(self, place: Place, instants: Ints, width: int) -> Found:
-        """What a group has of a window, for all its queries."""
-        number, window, _ = place
-        settled, token = self._settle(window, instants)
+    def slots(self, question: Question) -> tuple[Rows, Finder]:
+        """The slots of a question, and how to find what is in them."""
+        reading = reading_of(self._state, question.name)
+        width, ids, moves = reading.width, question.ids, question.moves
+        if moves is not None:
+            return Rows(1, moves.seen, moves.slot), lambda place: self.find(place, question, width)
+        if ids is not None and reading.keys is not None:
+            width = len(ids)
+        key = None if ids is None else np.tile(ids, len(question.instants))
+        rows = Rows(width, question.instants, key, question.is_started)
+        return rows, lambda place: self.find(place, question, width)
+
+    def find(self, place: Place, question: Question, width: int) -> Found:
+        """What a group has of a window: for all its queries, if the question is about all keys."""
+        number, window, needs = place
+        if (moves := question.moves) is not None:
+
+            def count(synopsis: Any) -> Found:
+                assert isinstance(synopsis, CountsEvents)
+                return synopsis.lookup_counts(window, moves, needs, width)
+
+            return timed(self._state, number, window, len(moves.seen), count)
+        settled, token = self._settle(window, question.instants)
+        if (ids := question.ids) is not None:
+            return timed(
+                self._state, number, window, len(settled),
+                lambda synopsis: synopsis.lookup(window, settled, needs, ids, width),
+            )  # fmt: skip
         where = (number, window, token)
         if where not in self._found:
-            needs = self._needs(number, window)
+            needs = self._needs(place)
             self._found[where] = timed(
-                self._shard, number, window, len(settled),
+                self._state, number, window, len(settled),
                 lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
             )  # fmt: skip
         return self._found[where]
@@ -79,8 +108,10 @@ class Stretch:
         thing: Thing = self._once[what]
         return thing
 
-    def _needs(self, number: int, window: Window) -> tuple[Need, ...]:
-        return tuple(self._shard.manager.groups[number].needs.windows[window])
+    def _needs(self, place: Place) -> tuple[Need, ...]:
+        if self._is_alone:
+            return place.needs
+        return tuple(self._state.manager.groups[place.number].needs.windows[place.window])
 
     def _settle(self, window: Window, instants: Ints) -> tuple[Ints, bytes]:
         """Where a window stands when it is looked up; with a token for what is the same."""
@@ -107,11 +138,11 @@ class Ride(NamedTuple):
     places: Ints | None  # among the instants of the host; None: at all of them
 
 
-def board(asked: Mapping[Window, Asked]) -> tuple[dict[Window, Asked], dict[Window, Ride]]:
+def hosted(asked: Mapping[Window, Asked]) -> tuple[dict[Window, Asked], dict[Window, Ride]]:
     """What must be looked up, and for every other window the one that it rides on.
 
     >>> often, seldom = Window("time", 8, slide=2), Window("time", 8, slide=4)
-    >>> hosts, rides = board({seldom: Asked(np.array([4, 8]), ()), often: Asked(np.array([4, 6, 8]), ())})
+    >>> hosts, rides = hosted({seldom: Asked(np.array([4, 8]), ()), often: Asked(np.array([4, 6, 8]), ())})
     >>> list(hosts), rides[seldom].host == often, rides[seldom].places
     ([[RANGE 8 MICROSECONDS SLIDE 2 MICROSECONDS]], True, array([0, 2]))
     """
@@ -150,7 +181,7 @@ def _ride(host: Window, asked: Mapping[Window, Asked], window: Window) -> Ride |
     return Ride(host, places) if is_due else None
 
 
-def alight(window: Window, ride: Ride, found: Found, asked: Asked, synopsis: Synopsis[Any]) -> Found:
+def taken_from(window: Window, ride: Ride, found: Found, asked: Asked, synopsis: Synopsis[Any]) -> Found:
     """What a piggybacked window takes of what its host found; the same thing, if all of it.
 
     Only since when it has been known may be different: the grid had the edges of one before those of the

@@ -1,0 +1,121 @@
+"""Answers: how every question is answered, one or a million.
+
+    narrow     an index may name the keys that can pass HAVING          question.py
+    settle     each window stands at a multiple of its slide            shared.py
+    locate     where the windows lie in their stores                    store/sequence.py
+    read       partials of all windows of a group together              shared.py, structure/
+    lower      partials become values, by the aggregates                evaluate.py
+    HAVING     rows that pass; those of queries alike found together    evaluate.py, alike.py
+    SELECT     tables of the few rows left; or what changed             evaluate.py, changes.py
+
+A question that has no answer gets an error in its place, and no other question suffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from muntin.errors import MuntinError
+from muntin.shard.read.alike import answers_of_alike
+from muntin.shard.read.changes import Changes, changes
+from muntin.shard.read.evaluate import Answered, answer
+from muntin.shard.read.question import Question, narrowed
+from muntin.shard.read.reading import Place, reading_of
+from muntin.shard.read.shared import SharedReads
+from muntin.shard.state import State
+from muntin.window import Window
+
+_MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any case
+
+Outcome = Answered | Changes | Exception  # MuntinError or pa.ArrowException
+
+
+def answer_one(state: State, question: Question) -> Answered:
+    """The answer of one question; raises if it has none."""
+    (outcome,) = answer_all(state, [question])
+    if isinstance(outcome, Exception):
+        raise outcome
+    assert isinstance(outcome, Answered)
+    return outcome
+
+
+def answer_all(state: State, questions: Sequence[Question]) -> list[Outcome]:
+    """What becomes of each question, in their order. Questions with the same array of instants share most."""
+    outcomes: dict[int, Outcome] = {}
+    among_all: list[tuple[int, Question]] = []
+    for number, question in enumerate(narrowed(state, questions)):
+        if question.ids is None and question.moves is None:
+            among_all.append((number, question))
+        else:
+            outcomes[number] = _outcome(state, question, SharedReads(state, is_alone=True))
+    for portion in _portions(state, among_all):
+        outcomes.update(_answer_portion(state, portion))
+    return [outcomes[number] for number in range(len(questions))]
+
+
+def _answer_portion(state: State, asked: list[tuple[int, Question]]) -> dict[int, Outcome]:
+    """Answers about all keys, whose windows are looked up together."""
+    questions = [question for _, question in asked]
+    shared = SharedReads(state, is_alone=len(asked) == 1)
+    try:
+        shared.prefetch(questions)
+    except MuntinError:
+        shared = SharedReads(state)  # one of them has no answer: each finds out for itself
+    together = answers_of_alike(state, questions, shared)
+    return {
+        number: Answered(together[question.name])
+        if question.name in together
+        else _outcome(state, question, shared)
+        for number, question in asked
+    }
+
+
+def _outcome(state: State, question: Question, shared: SharedReads) -> Outcome:
+    """What becomes of a question on its own."""
+    try:
+        if question.inside is not None:
+            return changes(state, question, shared)
+        return _answer(state, question, shared)
+    except (MuntinError, pa.ArrowException) as error:
+        return error
+
+
+def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
+    reading = reading_of(state, question.name)
+    rows, find = shared.slots(question)
+    if not rows.width:
+        return Answered(reading.schema.empty_table())
+    if question.ids is not None or question.moves is not None or not question.is_filtered:
+        return answer(reading, rows, find, state.texts, is_filtered=question.is_filtered, band=question.band)
+    same = ("answers", reading.same_answers, id(question.instants))
+    return shared.once(same, lambda: answer(reading, rows, find, state.texts, shared.once))
+
+
+def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[tuple[int, Question]]]:
+    """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
+    width = max((len(keys) for keys in state.keys.values()), default=1)
+    # most of the time; who asks for several instants at once sees to it that they are not too many
+    if asked and width * sum(len(_places(state, each)) for _, each in asked) <= _MOST_SLOTS:
+        yield asked
+        return
+    portion: list[tuple[int, Question]] = []
+    places: set[tuple[int, Window, int]] = set()
+    slots = 0
+    # those of about the same size share most of a scan
+    for each in sorted(asked, key=lambda each: max(place.window.size for place in _places(state, each[1]))):
+        wanted = {(number, window, id(each[1].instants)) for number, window, _ in _places(state, each[1])}
+        more = len(wanted - places) * len(each[1].instants) * width
+        if portion and more and slots + more > _MOST_SLOTS:
+            yield portion
+            portion, places, slots, more = [], set(), 0, len(wanted) * len(each[1].instants) * width
+        slots += more
+        places |= wanted
+        portion.append(each)
+    if portion:
+        yield portion
+
+
+def _places(state: State, question: Question) -> tuple[Place, ...]:
+    return reading_of(state, question.name).places
