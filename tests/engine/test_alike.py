@@ -8,7 +8,7 @@ import pytest
 
 from muntin import Engine
 from muntin.shard.emit import emission
-from muntin.shard.read import alike
+from muntin.shard.read import alike, answers
 
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT) TIMESTAMP BY ts"
 SECOND = 1_000_000
@@ -109,15 +109,15 @@ def test_windows_together_as_alone(seed: int, slots: int, monkeypatch: pytest.Mo
 def test_in_portions_as_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is for few windows at a time, answers are the same."""
     monkeypatch.setattr(emission, "_SLOTS", 1)
-    monkeypatch.setattr(emission, "_MOST_SLOTS", most)
+    monkeypatch.setattr(answers, "_MOST_SLOTS", most)
     portions: list[int] = []
-    answer = emission._answer_portion
+    answer = answers._answer_portion
 
     def counted(shard, due):  # type: ignore[no-untyped-def]
         portions.append(len(due))
-        answer(shard, due)
+        return answer(shard, due)
 
-    monkeypatch.setattr(emission, "_answer_portion", counted)
+    monkeypatch.setattr(answers, "_answer_portion", counted)
     check_as_alone(WINDOWS | QUERIES, batches(1))
     assert 1 < max(portions) < len(WINDOWS | QUERIES)
 
