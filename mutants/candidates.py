@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from mutants.mutation import Mutation
 
-# Functions about the code's own state: what they say is for people, or for assertions.
-_DESCRIBING = {"__repr__", "__str__", "__hash__", "check", "nbytes", "held_bytes"}
+# Functions about the code's own state: what they say is for people, or for assertions; or that only compile early.
+_DESCRIBING = {"__repr__", "__str__", "__hash__", "check", "nbytes", "held_bytes", "warm_up"}
 _COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -72,6 +72,8 @@ def _mutable_children(node: ast.AST) -> Iterator[ast.AST]:
         return
     if isinstance(node, ast.Call) and _name(node.func) in ("isinstance", "issubclass", "cast"):
         return  # about types
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return  # `zip` says that both are as long, which no input can change
     if isinstance(node, ast.BinOp) and _is_number(node.left) and _is_number(node.right):
         return  # a limit, such as 2**62
     # A patch gives a function new code; its defaults were evaluated when its module was imported.

@@ -45,6 +45,7 @@ def made(code: str) -> set[str]:
         ("assert a < b", set()),
         ("return g(a, a)", set()),
         ("return g(a, np.int64)", set()),
+        ("return zip(a, b, strict=True)", {"return zip(b, a, strict=True)"}),
     ],
 )
 def test_mutants_of_a_statement(code: str, mutants: set[str]) -> None:
@@ -78,3 +79,10 @@ def test_a_sample_is_of_all_folders_and_depends_on_the_seed_alone() -> None:
     assert {each.kind for each in chosen} == {each.kind for each in found}
     assert chosen == sample(found, 200, 1) != sample(found, 200, 2)
     assert len(sample(found[:5], 200, 1)) == len({(each.path, each.line) for each in found[:5]})
+
+
+def test_a_sample_is_nearly_the_same_when_other_code_changes() -> None:
+    found = [each for path in sources()[::4] for each in candidates(path, read(path))]
+    chosen = set(sample(found, 100, 1))
+    others = [each for each in found if each in chosen or hash(each) % 20]
+    assert len(chosen & set(sample(others, 100, 1))) >= 90
