@@ -1,0 +1,53 @@
+"""The house is as the docs say: files that prose names exist, none is too long, and nobody reaches into a shard."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "muntin"
+FOLDERS = ("src", "tests", "benchmarks", "docs", "mutants")
+FILES = {file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")}
+ABOVE = ("join", "view", "engine", "spark", "run", "demo")  # the folders that drive shards
+# A file in prose: `store/ring.py`. Names of files that a reader makes are written in capitals.
+NAMED = re.compile(r"`((?:[a-z_0-9]+/)*[a-z_0-9]+\.py)`")
+SPOKEN = [
+    file
+    for pattern in ("src/**/*.py", "docs/**/*.md", "*.md", "benchmarks/**/*.md", "benchmarks/**/*.py")
+    for file in ROOT.glob(pattern)
+    if "decisions" not in file.parts  # which speak of the time they were made in
+]
+
+
+@pytest.mark.parametrize("file", SPOKEN, ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_that_prose_names_exist(file: Path) -> None:
+    for name in NAMED.findall(file.read_text(encoding="utf-8")):
+        assert any(str(each).endswith(f"/{name}") for each in FILES), f"{file.relative_to(ROOT)}: {name}"
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in SOURCE.rglob("*.py")}
+    assert not {str(file.relative_to(ROOT)): lines for file, lines in lengths.items() if lines > 400}
+
+
+def test_every_folder_of_the_package_is_in_the_architecture() -> None:
+    told = (ROOT / "docs" / "contributing" / "architecture.md").read_text(encoding="utf-8")
+    folders = {file.parent.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("__init__.py")} - {"."}
+    assert not {folder for folder in folders if f"`{folder}/`" not in told and f"{folder}/" not in told}
+
+
+def test_nobody_outside_its_folder_reaches_into_a_shard() -> None:
+    """The state of a shard is for `shard/` alone: others call the methods of `Shard`."""
+    reaching = re.compile(r"(?<!clock)\.state\.\w|muntin\.shard\.state\b")
+    outside = [file for folder in ABOVE for file in (SOURCE / folder).rglob("*.py")]
+    assert len(outside) > 60
+    found = {
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in outside
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if reaching.search(line) and "org.apache.spark" not in line
+    }
+    assert not found
