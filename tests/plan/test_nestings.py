@@ -1,14 +1,15 @@
-"""One nesting for each operation signature, kept up with queries as they come and go, and shown to those who ask."""
+"""One nesting for each operation signature, found from the windows of the groups when somebody asks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from muntin import Engine
 from muntin.errors import MuntinError
-from muntin.plan.nestings import Nestings
+from muntin.plan.nesting import Nesting, Signature
 
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 
@@ -25,8 +26,8 @@ def engine_with(*queries: str, is_running: bool = False) -> Engine:
     return engine
 
 
-def nestings(engine: Engine) -> Nestings:
-    return engine._operators["s"].state.manager.nestings
+def nestings(engine: Engine) -> Mapping[Signature, Nesting]:
+    return engine._operators["s"].state.manager.nestings()
 
 
 def shown(engine: Engine) -> dict[str, dict[str, int]]:
@@ -58,12 +59,12 @@ def test_signature_is_filter_and_keys() -> None:
     }
 
 
-def test_a_query_counts_once_for_each_of_its_windows() -> None:
-    """However many components it needs of one."""
+def test_a_window_is_there_once() -> None:
+    """However many components of it a query needs."""
     engine = engine_with(
         f"SELECT AVG(x) AS a, VAR_POP(x) AS b, SUM(n) OVER {in_window(16, 2)} AS c FROM s {in_window(8, 2)}"
     )
-    (nesting,) = nestings(engine).by_signature.values()
+    (nesting,) = nestings(engine).values()
     assert nesting.registered == {(8_000_000, 2_000_000): 1, (16_000_000, 2_000_000): 1}
 
 
@@ -129,9 +130,7 @@ def test_restored_engine_has_the_same_windows(tmp_path: Path) -> None:
     engine.checkpoint(tmp_path / "c.muntin")
     restored = Engine.restore(tmp_path / "c.muntin")
     restored.check()
-    for one, other in zip(
-        nestings(engine).by_signature.items(), nestings(restored).by_signature.items(), strict=True
-    ):
+    for one, other in zip(nestings(engine).items(), nestings(restored).items(), strict=True):
         assert one[0] == other[0]
         assert one[1].registered == other[1].registered
 
@@ -145,10 +144,29 @@ def test_explain_shows_chains() -> None:
     assert engine.execute("EXPLAIN") == text
 
 
-def test_explain_shows_what_could_be_better_and_virtual_hosts() -> None:
+def test_explain_shows_the_fewest_chains_however_queries_came() -> None:
+    """One by one, the windows would be in two chains, and a host that leaves would stay as a virtual one."""
+    specs = [(8, 4), (12, 6), (4, 1), (8, 2), (12, 2)]
+    engine = engine_with(*sums(*specs), is_running=True)
+    assert "5 windows in 1 chain (the fewest possible), 2 of them piggybacked" in engine.explain()
+    one_by_one = Nesting()
+    for spec in specs:
+        one_by_one.register(*spec)
+    assert (len(one_by_one.chains), one_by_one.optimum) == (2, 1)
     engine = engine_with(*sums((8, 2), (8, 4), (8, 6)), is_running=True)
     engine.drop("q0")
-    assert "in 1 chain (2 without virtual hosts)" in engine.explain()
-    assert "8 SECONDS by 2 SECONDS (only for those by 4 SECONDS, 6 SECONDS)" in engine.explain()
-    engine = engine_with(*sums((8, 4), (12, 6), (4, 1), (8, 2), (12, 2)), is_running=True)
-    assert "in 2 chains (1 would do)" in engine.explain()
+    assert "2 windows in 2 chains (the fewest possible), 0 of them piggybacked" in engine.explain()
+
+
+def test_a_nesting_is_remembered_until_its_windows_change() -> None:
+    """A query that looks at the same window, or at one of another signature, leaves it as it is."""
+    engine = engine_with(*sums((8, 2), (8, 4)), is_running=True)
+    (before,) = nestings(engine).values()
+    engine.register(f"SELECT MAX(n) AS v FROM s {in_window(8, 4)}", "same")
+    engine.register(f"SELECT k, SUM(n) AS v FROM s {in_window(6, 3)} GROUP BY k", "keyed")
+    unkeyed, _ = nestings(engine).values()
+    assert unkeyed is before
+    engine.register(sums((9, 3))[0], "other")
+    unkeyed, _ = nestings(engine).values()
+    assert unkeyed is not before
+    assert unkeyed.windows == 3

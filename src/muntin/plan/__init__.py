@@ -4,8 +4,7 @@ from muntin.plan.changes import Changes
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import Placement, WindowManager
-from muntin.plan.nesting import Nesting
-from muntin.plan.nestings import Nestings, Signature
+from muntin.plan.nesting import Nesting, Nestings, Signature
 from muntin.plan.request import Request, request_of
 from muntin.plan.rules import RULES, Rule
 from muntin.plan.window_chain import WindowChain

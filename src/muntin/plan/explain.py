@@ -10,7 +10,7 @@ from muntin.plan.cost import Observed, combines, combines_formula, elements_in, 
 from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import WindowManager
-from muntin.plan.nestings import Nestings
+from muntin.plan.nesting import Nesting, Signature
 from muntin.plan.request import request_of
 from muntin.plan.stair_text import explain_stairs
 from muntin.plan.wording import count, number, size, some
@@ -99,7 +99,7 @@ def explain_stream(
     groups: Mapping[int, WindowGroup],
     running: Mapping[int, Running],
     rings: str,
-    nestings: Nestings,
+    nestings: Mapping[Signature, Nesting],
     anew: Mapping[int, str],
 ) -> str:
     """All groups of a stream, after a line that sums them up; then how their windows nest."""
@@ -109,7 +109,7 @@ def explain_stream(
         explain_group(group, running.get(each), groups.values(), anew.get(each, ""))
         for each, group in groups.items()
     ]
-    parts += [explain_nesting(*each) for each in nestings.by_signature.items()]
+    parts += [explain_nesting(*each) for each in nestings.items()]
     return "\n\n".join(parts)
 
 

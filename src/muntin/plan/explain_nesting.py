@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from muntin.plan.nesting import Nesting
-from muntin.plan.nestings import Signature
+from muntin.plan.nesting import Nesting, Signature
 from muntin.plan.window_chain import Member, WindowChain
 from muntin.plan.wording import count
 from muntin.window import span
@@ -12,11 +11,10 @@ _SHOWN = 6  # chains, and members of each, before "… and n more"
 
 
 def explain_nesting(signature: Signature, nesting: Nesting) -> str:
-    """A paragraph on the windows of one signature.
+    """A paragraph on the windows of one signature, in the fewest chains.
 
-    >>> nesting = Nesting()
-    >>> for size, slide in ((8, 2), (8, 4), (16, 4)):
-    ...     nesting.register(size * 1_000_000, slide * 1_000_000)
+    >>> seconds = [(8, 2), (8, 4), (16, 4)]
+    >>> nesting = Nesting.of((size * 1_000_000, slide * 1_000_000) for size, slide in seconds)
     >>> print(explain_nesting(Signature(None, ()), nesting))
     nesting without keys: 3 windows in 1 chain (the fewest possible), 1 of them piggybacked
       chain    8 SECONDS by 2 SECONDS (and by 4 SECONDS) < 16 SECONDS by 4 SECONDS
@@ -24,19 +22,12 @@ def explain_nesting(signature: Signature, nesting: Nesting) -> str:
     windows = count(nesting.windows, "window", "windows")
     head = (
         f"nesting {signature}: {windows} in {count(len(nesting.chains), 'chain', 'chains')}"
-        f" ({_fewest(nesting)}), {nesting.piggybacked:,} of them piggybacked"
+        f" (the fewest possible), {nesting.piggybacked:,} of them piggybacked"
     )
     lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN]]
     if len(nesting.chains) > _SHOWN:
         lines.append(f"  … and {len(nesting.chains) - _SHOWN:,} more")
     return "\n".join([head, *lines])
-
-
-def _fewest(nesting: Nesting) -> str:
-    if nesting.optimum == len(nesting.chains):
-        return "the fewest possible"
-    # hosts that nobody asks for can join what would else be apart
-    return f"{nesting.optimum:,} {'would do' if nesting.optimum < len(nesting.chains) else 'without virtual hosts'}"
 
 
 def _chain(chain: WindowChain) -> str:
@@ -49,6 +40,4 @@ def _chain(chain: WindowChain) -> str:
 def _member(member: Member) -> str:
     moves = f"{span(member.size)} by {span(member.slide)}"
     others = ", ".join(span(slide) for slide in sorted(member.piggybacked))
-    if member.is_virtual:
-        return f"{moves} (only for those by {others})"
     return moves + (f" (and by {others})" if others else "")

@@ -16,7 +16,7 @@ from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.homes import Homes
-from muntin.plan.nestings import Nestings
+from muntin.plan.nesting import Nesting, Nestings, Signature
 from muntin.plan.request import Request
 from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
 from muntin.plan.stair_choice import BECAUSE, stores_for_stairs
@@ -61,7 +61,6 @@ class WindowManager:
         self.is_by_demand = is_by_demand
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
-        self.nestings = Nestings()
         self.stores: dict[StoreId, StoreNeeds] = {}
         self.columns = ColumnsRead()  # by all groups
         self._next = 1
@@ -69,6 +68,7 @@ class WindowManager:
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
         self._coming: dict[Expression, set[Band]] = {}  # of queries that are being registered
         self._homes = Homes()
+        self._nestings = Nestings()
 
     def register(self, requests: Mapping[str, Request], changes: Changes, is_running: bool = False) -> None:
         """Place queries, all or none. They are placed in the order of their texts, so that the plan of an empty
@@ -96,14 +96,12 @@ class WindowManager:
             [self._place_call(name, (each,), changes, is_running)[0] for each in request.presence]
         )
         self.placements[name] = Placement(calls, presence)
-        self._nest(name)
 
     def drop(self, name: str, changes: Changes) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
         placement = self.placements.pop(name)
         for number, demand in placement.all():
             self._leave(name, self.groups[number], demand, changes)
-        self.nestings.revoke(demand for _, demand in placement.all())
         return placement
 
     def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> Changes:
@@ -119,7 +117,6 @@ class WindowManager:
             self.placements[name] = Placement(calls, tuple((next(rest), each) for each in demands.presence))
             for number, demand in self.placements[name].all():
                 self._join(name, self.groups[number], demand, changes)
-            self._nest(name)
         return changes
 
     def graft(self, other: WindowManager) -> tuple[Changes, dict[int, int], int]:
@@ -140,7 +137,6 @@ class WindowManager:
             self.placements[name] = Placement(calls, presence)
             for number, demand in self.placements[name].all():
                 self._join(name, self.groups[number], demand, changes)
-            self._nest(name)
         return changes, numbers, generation
 
     def raise_stairs(self, changes: Changes, filled: Container[StoreId]) -> dict[StoreId, StoreId]:
@@ -200,10 +196,12 @@ class WindowManager:
         assert fresh.columns == self.columns
         assert fresh._alike == self._alike
         assert fresh._bands == {attribute: bands for attribute, bands in self._bands.items() if bands}
-        self.nestings.check([demand for _, demand in each.all()] for each in self.placements.values())
+        for nesting in self.nestings().values():
+            nesting.check()
 
-    def _nest(self, name: str) -> None:
-        self.nestings.register(demand for _, demand in self.placements[name].all())
+    def nestings(self) -> Mapping[Signature, Nesting]:
+        """How the windows of all groups nest, found now; O(windows) if they are those of the last call."""
+        return self._nestings.of(self.groups.values())
 
     def _place_call(
         self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool

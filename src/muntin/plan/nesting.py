@@ -1,10 +1,12 @@
-"""A nesting: the window chains of one operation signature, while windows come and go.
+"""A nesting: the window chains of one operation signature. A stream has one for each filter and set of keys.
 
-A window that comes goes into the first chain that has a place for it, those that move least often tried
-first; one that leaves makes its chain shorter. Both look at one place in some chains, and neither moves any
-other window, so in time there are more chains than need be. After as many calls as there are windows, or half
-of that if there are half as many chains again, all are put together anew in the fewest chains there can be,
-which costs each call its share and no more.
+`explain` and `stats` ask how the windows of a stream nest. Nobody else does, so a query that comes or goes changes
+no chain: `Nestings` finds the fewest chains when somebody asks.
+
+A nesting can also follow windows that come and go one by one. A new window goes into the first chain that has a
+place for it; chains that move least often are tried first. A window that leaves makes its chain shorter. Neither moves
+another window, so in time there are more chains than need be. After as many calls as there are windows, all windows
+are put into the fewest chains again; with half as many chains too many, after half as many calls.
 
 Patroumpas & Sellis, sections 3.2 and 3.3; what is different is said in `window_chain`, and why in
 docs/decisions/0011-nesting.md.
@@ -13,10 +15,13 @@ docs/decisions/0011-nesting.md.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
+from muntin.expression import Expression
 from muntin.plan.chain_cover import chain_cover
+from muntin.plan.group import WindowGroup
 from muntin.plan.window_chain import Spec, WindowChain
 from muntin.window import Window
 
@@ -51,6 +56,18 @@ class Nesting:
         self._pool = 0  # the windows there were then
         self._fewest = 0  # and the chains
         self._optimum: int | None = 0  # None: not known since the last change
+
+    @classmethod
+    def of(cls, specs: Iterable[Spec]) -> Nesting:
+        """Some windows, each registered once, in the fewest chains; as dear as `regroup`.
+
+        >>> Nesting.of([(8, 4), (8, 2), (16, 4), (4, 1), (12, 6), (12, 2)]).chains
+        (<4, 1> <8, 2: 4> <12, 2: 6> <16, 4>,)
+        """
+        nesting = cls()
+        nesting._registered = dict.fromkeys(specs, 1)
+        nesting.regroup()
+        return nesting
 
     def register(self, size: int, slide: int) -> None:
         """Add a window, or count it once more; O(chains), with its share of making the chains anew."""
@@ -172,3 +189,44 @@ class Nesting:
 
 def _seldom_first(chain: WindowChain) -> int:
     return -chain.slide
+
+
+class Signature(NamedTuple):
+    """What windows must have in common for one structure to serve them: the filter before them, and the keys.
+
+    Not the aggregate: all of them are lowered from the same partials. Without keys a filter belongs to the
+    input of an aggregate (see `demand`), so all queries without keys have one signature.
+    """
+
+    where: Expression | None
+    keys: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        by = f"by {', '.join(map(str, self.keys))}" if self.keys else "without keys"
+        return by + (f" where {self.where}" if self.where else "")
+
+
+class Nestings:
+    """How the windows of a stream nest, found when asked for. A nesting is remembered until its windows change.
+
+    Windows that cannot be in a chain are left out, and served all the same: with `TO`, without SLIDE, with a
+    SLIDE longer than their RANGE, or by ROWS.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Signature, Nesting] = {}
+
+    def of(self, groups: Iterable[WindowGroup]) -> Mapping[Signature, Nesting]:
+        """The nestings of the windows of all groups, in the order of the groups. O(windows), and to find chains
+        where windows have changed since the last call."""
+        windows: dict[Signature, dict[Spec, None]] = {}
+        for group in groups:
+            specs = [(each.size, each.slide) for each in group.needs.windows if nests(each)]
+            if specs:
+                windows.setdefault(Signature(group.where, group.keys), {}).update(dict.fromkeys(specs))
+        self._last = {signature: self._nesting(signature, specs) for signature, specs in windows.items()}
+        return MappingProxyType(self._last)
+
+    def _nesting(self, signature: Signature, specs: dict[Spec, None]) -> Nesting:
+        last = self._last.get(signature)
+        return last if last is not None and last.registered.keys() == specs.keys() else Nesting.of(specs)

@@ -19,7 +19,7 @@ from muntin.window import span
 
 def stream_stats(state: State) -> dict[str, Any]:
     """Events accepted and late, event time, watermark, and what is kept."""
-    clock, nestings = state.clock, state.manager.nestings.by_signature
+    clock, nestings = state.clock, state.manager.nestings()
     return {
         "pushed": clock.events + clock.late_events + clock.ahead_events,
         "events": clock.events,
@@ -144,6 +144,6 @@ def explain_all(state: State) -> str:
     rings = [f"ring of {len(store):,} events" for id, store in state.stores.items() if id.kind == "ring"]
     ahead = "" if state.stream.ahead is None else f" AHEAD {span(state.stream.ahead)}"
     title = f"{state.stream.name} (DELAY {span(state.stream.delay)}{ahead})"
-    groups, nestings = state.manager.groups, state.manager.nestings
+    groups, nestings = state.manager.groups, state.manager.nestings()
     at_work = {number: running(state, number) for number in groups}
     return explain_stream(title, len(state.registrations), groups, at_work, ", ".join(rings), nestings, anew)
