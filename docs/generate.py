@@ -38,12 +38,15 @@ def fact_sheets() -> str:
     return "\n\n".join(parts)
 
 
-def rules() -> str:
-    """The planner's rules, in the order they are tried."""
-    from muntin.plan.rules import RULES
+def choices() -> str:
+    """The planner's choices, in the order they are tried."""
+    from muntin.plan.choices import CHOICES
 
-    rows = [f"| {number} | {rule.because} | `{rule.synopsis}` |" for number, rule in enumerate(RULES, 1)]
-    return "\n".join(["| | because | synopsis |", "|---|---|---|", *rows])
+    rows = ["| | because | synopsis |", "|---|---|---|"]
+    for number, choice in enumerate(CHOICES, 1):
+        synopsis = f"`{choice.synopsis}`" if choice.synopsis else "the one that the query names"
+        rows.append(f"| {number} | {choice.because} | {synopsis} |")
+    return "\n".join(rows)
 
 
 def index_variants() -> str:
@@ -66,8 +69,7 @@ def index_variants() -> str:
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
     import muntin
-    from muntin.plan.synopses import SYNOPSES
-    from muntin.plan.threshold import INDEXES
+    from muntin.plan.synopses import INDEXES, SYNOPSES
 
     source = Path(muntin.__file__).parent
     folders = ("structure", "structure/baseline", "key_index", "sketch")
@@ -91,7 +93,7 @@ def command_output(command: str) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (algorithm_table, fact_sheets, rules, index_variants)
+    part.__name__: part for part in (algorithm_table, fact_sheets, choices, index_variants)
 }  # fmt: skip
 
 

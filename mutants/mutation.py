@@ -20,7 +20,7 @@ class Mutation:
     def folder(self) -> str:
         """The package of the file; `muntin` for files at the top.
 
-        >>> Mutation("src/muntin/plan/rules.py", "and-or", 3, 0, 1, "").folder
+        >>> Mutation("src/muntin/plan/choices.py", "and-or", 3, 0, 1, "").folder
         'plan'
         >>> Mutation("src/muntin/window.py", "and-or", 3, 0, 1, "").folder
         'muntin'

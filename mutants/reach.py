@@ -72,11 +72,11 @@ _AT_ONCE = 8  # tests of one file that come together
 def distance(test: str, path: str) -> float:
     """How far a test is from a source: by names, the only thing known of their meaning.
 
-    >>> distance("tests/plan/test_demand.py::test_x", "src/muntin/plan/demand.py")
+    >>> distance("tests/plan/test_choices.py::test_x", "src/muntin/plan/choices.py")
     0.1
-    >>> distance("tests/plan/test_demand.py::test_x", "src/muntin/plan/rules.py")
+    >>> distance("tests/plan/test_adapt.py::test_x", "src/muntin/plan/choices.py")
     0.4
-    >>> distance("tests/test_cases.py::test_x", "src/muntin/plan/rules.py")
+    >>> distance("tests/test_cases.py::test_x", "src/muntin/plan/choices.py")
     1.0
     """
     file = test.partition("::")[0]

@@ -17,7 +17,7 @@ ROUNDS = 100  # of three queries each
 CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
 # caches that may grow, each with the constant that bounds it
 BOUNDED = {
-    "muntin.plan.rules._BY_TRAITS": "muntin.plan.rules._MOST_TRAITS",
+    "muntin.plan.choices._BY_TRAITS": "muntin.plan.choices._MOST_TRAITS",
     "muntin.sql.statement._TEMPLATES._by_values": "muntin.sql.template._MOST",
     "muntin.sql.statement._TEMPLATES._pinned": "muntin.sql.template._MOST",
     "muntin.spark.pack._MAKERS": "muntin.spark.pack._MOST_MAKERS",
@@ -113,7 +113,7 @@ def come_and_go_on_spark(rounds: range) -> None:
 
 def test_no_cache_grows_with_queries_that_come_and_go() -> None:
     known = caches()
-    assert {"muntin.plan.rules._BY_TRAITS", "muntin.spark.shard._PARSED"} <= known.keys()
+    assert {"muntin.plan.choices._BY_TRAITS", "muntin.spark.shard._PARSED"} <= known.keys()
     come_and_go(range(30))
     come_and_go_on_spark(range(10))
     before = {name: size_of(cache) for name, cache in known.items()}

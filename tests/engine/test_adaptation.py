@@ -10,8 +10,8 @@ import pytest
 from casefile import Checkpoint, Step
 from effort import some_of
 from muntin import Engine
+from muntin.plan.choices import candidates
 from muntin.plan.group import WindowGroup
-from muntin.shard.adapt.adaptation import candidates
 from muntin.shard.state import State
 from replay import Pair
 from scenario import SeededDice, random_case
@@ -235,7 +235,7 @@ def test_explain_says_what_was_measured_and_why_it_changed() -> None:
     plan = engine.explain()
     assert "materialize_none\n  because  " in plan
     assert "because  look-ups are rare: " in plan
-    assert " updates each (by rule b_int: it can be merged" in plan
+    assert " updates each (by plan b_int: it can be merged" in plan
     costs = engine.stats()["streams"]["s"]["costs"][group_with(engine, "max").number]
     assert (costs["synopsis"], costs["planned"], costs["lookups"]) == ("materialize_none", "b_int", 1)
     assert costs["update_ns"] > 0

@@ -11,7 +11,7 @@ import pytest
 from casefile import Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from effort import some_of
 from muntin import Engine
-from muntin.plan.rules import MANY_BANDS, MANY_BANDS_ON_SLICES
+from muntin.plan.choices import MANY_BANDS, MANY_BANDS_ON_SLICES
 from queries import Question
 from replay import assert_agreement
 from scenario import SECOND, SeededDice, random_batches, random_looks, random_stream

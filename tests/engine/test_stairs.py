@@ -15,7 +15,7 @@ import pytest
 import muntin
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from muntin.errors import WindowTooLarge
-from muntin.plan import stair_choice
+from muntin.plan import choices
 from muntin.store import granularity
 from muntin.store.aging_slices import AgingSlices
 from queries import Question
@@ -90,9 +90,9 @@ def random_stair_case(dice: Dice, title: str, hint: str = "") -> Case:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows per key move to stairs whenever they can, and these have all the levels they could have."""
-    monkeypatch.setattr(stair_choice, "FEW_GRANULES", 0)
-    monkeypatch.setattr(stair_choice, "CLEAR_MARGIN", 1e-9)
-    monkeypatch.setattr(stair_choice, "MOST_FOR_ONE_FOLD", 1e9)
+    monkeypatch.setattr(choices, "FEW_GRANULES", 0)
+    monkeypatch.setattr(choices, "CLEAR_MARGIN", 1e-9)
+    monkeypatch.setattr(choices, "MOST_FOR_ONE_FOLD", 1e9)
     monkeypatch.setattr(granularity, "_WORTH", 0)
     monkeypatch.setattr(granularity, "_FEW_WAIT", 1)
 

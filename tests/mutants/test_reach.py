@@ -13,8 +13,13 @@ from mutants.mutation import Mutation
 from mutants.reach import Reach
 from mutants.results import Result, append, load, report
 
-PATH = "src/muntin/plan/rules.py"
-TESTS = ["tests/plan/test_rules.py::a", "tests/plan/test_x.py::b", "tests/test_y.py::c", "tests/test_y.py::d"]
+PATH = "src/muntin/plan/choices.py"
+TESTS = [
+    "tests/plan/test_choices.py::a",
+    "tests/plan/test_x.py::b",
+    "tests/test_y.py::c",
+    "tests/test_y.py::d",
+]
 
 
 def recorded(folder: Path) -> Reach:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.plan.cost import UNIT_COSTS, lookup_cost, mean_pieces, rebuild_cost, update_cost
-from muntin.shard.adapt.adaptation import Choice
+from muntin.shard.adapt.adaptation import AdaptiveChoice
 
 Costs = dict[str, float]
 PRICE = {"index": 40.0, "scan": 10.0}  # to put each in place
@@ -22,7 +22,7 @@ class Account:
     """Plays steps and adds up what the choice costs, its changes included, and what each structure would."""
 
     def __init__(self, start: str, price: Costs) -> None:
-        self.choice = Choice(start, price)
+        self.choice = AdaptiveChoice(start, price)
         self.price = price
         self.paid = self.changing = 0.0
         self.changes = 0
@@ -96,13 +96,13 @@ def test_a_load_that_mixes_stays() -> None:
 
 def test_the_best_of_many_is_taken() -> None:
     """Not just the first that is better."""
-    choice = Choice("now", ["now", "good", "better"])
+    choice = AdaptiveChoice("now", ["now", "good", "better"])
     assert choice.foresee({"now": 10.0, "good": 5.0, "better": 1.0}, lambda name: 2.0) == "better"
 
 
 def test_candidates_that_went_are_not_chosen() -> None:
     """However much they are regretted."""
-    choice = Choice("now", ["now", "index", "scan"])
+    choice = AdaptiveChoice("now", ["now", "index", "scan"])
     choice.keep(("now", "index"))
     assert choice.foresee({"now": 3.0, "index": 2.0, "scan": 0.0}, lambda name: 0.5) == "index"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muntin import Engine
-from muntin.plan.rules import MANY_BANDS
+from muntin.plan.choices import MANY_BANDS
 
 SECOND = 1_000_000
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"

@@ -68,7 +68,7 @@ def test_restarts_with_other_queries_answer_as_the_engine(seed: int, monkeypatch
     dice = random.Random(seed)
     if dice.random() < 0.5:  # so that windows move to stairs when they can
         for name, value in (("FEW_GRANULES", 0), ("CLEAR_MARGIN", 1e-9), ("MOST_FOR_ONE_FOLD", 1e9)):
-            monkeypatch.setattr(f"muntin.plan.stair_choice.{name}", value)
+            monkeypatch.setattr(f"muntin.plan.choices.{name}", value)
     if dice.random() < 0.5:
         monkeypatch.setattr("muntin.spark.ledger._SMALL", 2_000)
     routes = dice.choice([["k"], [""], ["k", ""], ["j, k", "k"]])

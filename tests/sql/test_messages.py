@@ -6,8 +6,7 @@ import pytest
 
 from muntin import Engine, MuntinError
 from muntin.aggregate import AGGREGATES
-from muntin.plan.synopses import SYNOPSES
-from muntin.plan.threshold import INDEXES
+from muntin.plan.synopses import INDEXES, SYNOPSES
 from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
 
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"

@@ -307,7 +307,7 @@ class Engine:
             return coverage_of(self._catalog, text_of("name", name))
 
     def explain(self, name: str | None = None) -> str:
-        """The plan: which queries share which state, by which rule, at what predicted and measured cost; of one
+        """The plan: which queries share which state, why, at what predicted and measured cost; of one
         query or of all."""
         if name is not None:
             text_of("name", name)

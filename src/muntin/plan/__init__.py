@@ -1,15 +1,15 @@
 """Queries to window groups to a synopsis for each; and the plan in words."""
 
 from muntin.plan.changes import Changes
+from muntin.plan.choices import CHOICES, Choice, Chosen
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
 from muntin.plan.manager import Placement, WindowManager
 from muntin.plan.nesting import Nesting, Nestings, Signature
 from muntin.plan.request import Request, request_of
-from muntin.plan.rules import RULES, Rule
 from muntin.plan.window_chain import WindowChain
 
 __all__ = [
-    "RULES", "Changes", "Demand", "Nesting", "Nestings", "Placement", "Request", "Rule", "Signature", "WindowChain",
-    "WindowGroup", "WindowManager", "demands_of", "request_of",
+    "CHOICES", "Changes", "Choice", "Chosen", "Demand", "Nesting", "Nestings", "Placement", "Request", "Signature",
+    "WindowChain", "WindowGroup", "WindowManager", "demands_of", "request_of",
 ]  # fmt: skip

@@ -53,7 +53,7 @@ def planned_anew(manager: WindowManager, queries: Mapping[str, Query]) -> dict[i
         groups = [fresh.groups[each] for each in numbers]
         is_same = len(groups) == 1 and groups[0].planned == manager.groups[number].planned
         if not is_same or any(found[each] != {number} for each in numbers):
-            kinds = dict.fromkeys(f"{group.planned} ({group.rule})" for group in groups)
+            kinds = dict.fromkeys(f"{group.planned} ({group.because})" for group in groups)
             is_shared = any(len(found[each]) > 1 for each in numbers)
             told[number] = ", ".join(kinds) + (", shared with another group" if is_shared else "")
     return told

@@ -29,8 +29,10 @@ class Demand(NamedTuple):
     need: Need
     query_slide: int = 0  # of the instants at which it is looked up
     hint: str | None = None
-    beside: str | None = None  # the synopsis to go to, whatever rules say: that of the query's calls
+    beside: str | None = None  # the synopsis to go to, before any other choice: that of the query's calls
+    # what the plan knows, for a choice that depends on other queries
     bands: int = 0  # how many different ones of its filter's attribute queries ask for, this one included
+    stairs: bool = False  # whether windows of its filter and keys are on stairs
 
     @property
     def band(self) -> Band | None:

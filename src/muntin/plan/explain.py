@@ -1,4 +1,4 @@
-"""The plan in words: who shares what, by which rule, at what predicted and measured cost."""
+"""The plan in words: who shares what, why, at what predicted and measured cost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from muntin.plan.changes import Changes
+from muntin.plan.choices import because_of
 from muntin.plan.cost import Observed, combines, combines_formula, elements_in, elements_merged
 from muntin.plan.explain_nesting import explain_nesting
 from muntin.plan.group import WindowGroup
@@ -35,7 +36,7 @@ def explain_group(
     history = ", filled from a history of its own" if group.store.generation else ""
     lines = [
         f"group {group.number}: {group.synopsis}{keys}{where}{history}",
-        f"  because  {_because(group, anew)}",
+        f"  because  {because_of(group, anew)}",
         f"  queries  {count(len(group.queries), 'query', 'queries')}: {some(list(group.queries))}",
         f"  windows  {some([str(window) for window in sorted(group.needs.windows)])}",
         f"  keeps    {some(sorted(map(str, group.needs.components)))}",
@@ -67,12 +68,6 @@ def predicted_combines(group: WindowGroup, synopsis: Synopsis[Any]) -> float:
         for window, width in zip(group.needs.windows, widths, strict=True)
     ]
     return sum(combines(group.synopsis, width) for width in merged) / len(merged)
-
-
-def _because(group: WindowGroup, anew: str) -> str:
-    if anew:
-        return f"state was kept there already, and kept state cannot move; a new plan would have {anew}"
-    return f"{group.adapted} (by rule {group.planned}: {group.rule})" if group.adapted else group.rule
 
 
 def _predicted(group: WindowGroup, synopsis: Synopsis[Any]) -> str:

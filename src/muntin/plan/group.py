@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.plan.store import StoreId
-from muntin.store.needs import Need, Needs, place_of
+from muntin.store.needs import Need, Needs, Shape, place_of
 from muntin.store.ring import columns_of
 from muntin.structure.range_tree import RangeTree
 
@@ -19,14 +20,14 @@ class WindowGroup:
 
     number: int
     synopsis: str  # a name in SYNOPSES: what serves it now
-    rule: str  # the rule that chose what serves it by plan
+    because: str  # why that was planned
     where: Expression | None
     keys: tuple[Expression, ...]
     store: StoreId
     needs: Needs = field(default_factory=Needs)
     queries: dict[str, int] = field(default_factory=dict)  # how many demands each has here
     slides: dict[int, int] = field(default_factory=dict)  # of the queries
-    planned: str = ""  # the synopsis that the rule chose; `synopsis` may have taken its place
+    planned: str = ""  # the synopsis chosen by plan; `synopsis` may have taken its place
     adapted: str = ""  # why it has
     hinted: int = 0  # demands that ask for `planned` by name
     pinned: int = 0  # demands with any hint, which may depend on `planned`
@@ -57,9 +58,18 @@ class WindowGroup:
         return columns_of([need], None)
 
     def switch(self, synopsis: str, why: str) -> None:
-        """Another synopsis takes the place of the one that the rule chose, or that one is back."""
+        """Another synopsis takes the place of the one that was planned, or that one is back."""
         self.synopsis, self.adapted = synopsis, "" if synopsis == self.planned else why
 
     def earliest_lookup(self, instant: int) -> int:
         """Where the queries stand, at the earliest, that are looked up at `instant` or later."""
         return min((instant - instant % slide for slide in self.slides if slide), default=instant)
+
+
+def longest_of(sizes: Iterable[Mapping[Shape, int]]) -> dict[Shape, int]:
+    """The size of the longest window of each shape, given those of several groups (`Needs.longest`) or stores."""
+    longest: dict[Shape, int] = {}
+    for some in sizes:
+        for shape, size in some.items():
+            longest[shape] = max(size, longest.get(shape, 0))
+    return longest

@@ -12,17 +12,15 @@ from muntin.band import Band
 from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.changes import Changes
+from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
 from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.demand import Demand, demands_of
 from muntin.plan.group import WindowGroup
-from muntin.plan.homes import Homes
 from muntin.plan.nesting import Nesting, Nestings, Signature
 from muntin.plan.request import Request
-from muntin.plan.rules import MOST_SLICES, Rule, choose_synopsis, is_on_slices
-from muntin.plan.stair_choice import BECAUSE, stores_for_stairs
 from muntin.plan.store import StoreId, ring_of
 from muntin.plan.store_needs import StoreNeeds
-from muntin.plan.synopses import READ_EVENTS
+from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
 from muntin.query import Query
 from muntin.store.granularity import granules, levels_for
 from muntin.store.grid import window_step
@@ -30,7 +28,6 @@ from muntin.store.needs import Need, Needs, shape_of
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 
-_STAIRS = Rule(lambda demand: True, Stairs.name, BECAUSE)
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
 
@@ -67,7 +64,7 @@ class WindowManager:
         self._alike: dict[Filtered, dict[int, WindowGroup]] = {}  # groups by filter and keys
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
         self._coming: dict[Expression, set[Band]] = {}  # of queries that are being registered
-        self._homes = Homes()
+        self._precedents = Precedents()
         self._nestings = Nestings()
 
     def register(self, requests: Mapping[str, Request], changes: Changes, is_running: bool = False) -> None:
@@ -129,7 +126,7 @@ class WindowManager:
         for old in other.groups.values():
             store = old.store._replace(generation=generation)
             numbers[old.number] = self._next
-            self._open(WindowGroup(self._next, old.planned, old.rule, old.where, old.keys, store))
+            self._open(WindowGroup(self._next, old.planned, old.because, old.where, old.keys, store))
             self._next += 1
         for name, placement in other.placements.items():
             calls = tuple(tuple((numbers[n], each) for n, each in call) for call in placement.calls)
@@ -175,7 +172,7 @@ class WindowManager:
             if number not in gone:
                 return placed
             self._leave(name, self.groups[number], demand, changes)
-            return self._place(name, demand, _STAIRS, to, changes)
+            return self._place(name, demand, choose_synopsis(demand._replace(stairs=True)), to, changes)
 
         for name, placement in self.placements.items():
             if gone & placement.groups():
@@ -203,41 +200,38 @@ class WindowManager:
         """How the windows of all groups nest, found now; O(windows) if they are those of the last call."""
         return self._nestings.of(self.groups.values())
 
-    def _place_call(
-        self, name: str, call: tuple[tuple[Demand, Rule], ...], changes: Changes, is_running: bool
-    ) -> tuple[Placed, ...]:
-        if (homes := self._homes.find(call, self.groups)) is not None:
-            for home, demand, is_served in homes:
+    def _place_call(self, name: str, call: Call, changes: Changes, is_running: bool) -> tuple[Placed, ...]:
+        if (precedents := self._precedents.find(call, self.groups)) is not None:
+            for group, demand, is_served in precedents:
                 if is_served:  # to have it there once more changes nothing but counts
-                    home.add(name, demand)
+                    group.add(name, demand)
                 else:
-                    self._join(name, home, demand, changes)
-            return tuple([(home.number, demand) for home, demand, _ in homes])
-        demands = tuple(demand for demand, _ in call)
-        rules = [self._by_stairs_there(*each) for each in zip(demands, self._rules(call), strict=True)]
+                    self._join(name, group, demand, changes)
+            return tuple([(group.number, demand) for group, demand, _ in precedents])
+        demands, chosen = tuple(demand for demand, _ in call), self._choose(call)
         stores = [
-            self._slices_for(demand, demands, changes if is_running else None, rule)
-            if reads_slices(demand, rule)
+            self._slices_for(demand, demands, changes if is_running else None, each.synopsis)
+            if reads_slices(demand, each.synopsis)
             else ring_of(demand)
-            for demand, rule in zip(demands, rules, strict=True)
+            for demand, each in zip(demands, chosen, strict=True)
         ]
         placed = tuple(
-            self._place(name, demand, rule, store, changes)
-            for demand, rule, store in zip(demands, rules, stores, strict=True)
+            self._place(name, demand, each, store, changes)
+            for demand, each, store in zip(demands, chosen, stores, strict=True)
         )
-        for (number, demand), (_, rule) in zip(placed, call, strict=True):
-            self._homes.remember(demand, rule, self.groups[number])
+        for (number, demand), (_, alone) in zip(placed, call, strict=True):
+            self._precedents.remember(demand, alone, self.groups[number])
         return placed
 
-    def _place(self, name: str, demand: Demand, rule: Rule, store: StoreId, changes: Changes) -> Placed:
-        asked = (rule.synopsis, store)
+    def _place(self, name: str, demand: Demand, chosen: Chosen, store: StoreId, changes: Changes) -> Placed:
+        asked = (chosen.synopsis, store)
         alike = self._alike.get((demand.where, demand.keys), {}).values()
         group = next(
             (each for each in alike if (each.planned, each.store) == asked and _stands_there(each, demand)),
             None,
         )
         if group is None:
-            group = WindowGroup(self._next, rule.synopsis, rule.because, demand.where, demand.keys, store)
+            group = WindowGroup(self._next, chosen.synopsis, chosen.because, demand.where, demand.keys, store)
             self._open(group)
             self._next += 1
         self._join(name, group, demand, changes)
@@ -280,34 +274,38 @@ class WindowManager:
         self.stores[group.store].count_component(group, need, step)
         self.columns.count_component(group, need, step)
 
-    def _rules(self, call: tuple[tuple[Demand, Rule], ...]) -> list[Rule]:
-        """A synopsis for each component of a call; a filter that is kept already stays where it is."""
-        alone = [rule for _, rule in call]
-        first = call[0][0]
+    def _choose(self, call: Call) -> list[Chosen]:
+        """A synopsis for each component of a call, now that it is known which bands and stairs there are."""
+        alone, first = [chosen for _, chosen in call], call[0][0]
+        if first.keys:
+            return [
+                choose_synopsis(demand._replace(stairs=True))
+                if chosen.synopsis == Slices.name and demand.hint is None and self._has_stairs(demand)
+                else chosen
+                for demand, chosen in call
+            ]
         if first.band is None or (self.is_by_demand and is_on_slices(first)):
             return alone
-        if all(self._keeps(demand, rule) for demand, rule in call):
-            return alone
+        if all(self._keeps(demand, chosen) for demand, chosen in call):
+            return alone  # a filter that is kept already stays where it is
         bands = self._bands.get(first.band.attribute, {})
         many = len(bands.keys() | self._coming.get(first.band.attribute, set()) | {first.band})
-        rules = [choose_synopsis(demand._replace(bands=many)) for demand, _ in call]
+        among_bands = [choose_synopsis(demand._replace(bands=many)) for demand, _ in call]
         # a tree may know more of the past than a filter: no call may read one component of each
-        return rules if len({rule.synopsis for rule in rules}) == 1 else alone
+        return among_bands if len({each.synopsis for each in among_bands}) == 1 else alone
 
-    def _by_stairs_there(self, demand: Demand, rule: Rule) -> Rule:
-        """A demand without a hint that slices would serve goes to stairs of its filter and keys if there are some."""
-        if rule.synopsis != Slices.name or demand.hint is not None:
-            return rule
-        for beside in self._alike.get((demand.where, demand.keys), {}).values():
-            if beside.store.kind == "stairs" and not beside.store.generation:
-                return _STAIRS
-        return rule
-
-    def _keeps(self, demand: Demand, rule: Rule) -> bool:
-        """Whether a group that a rule sends a demand to has what it needs already."""
-        on_ring = not reads_slices(demand, rule)
+    def _has_stairs(self, demand: Demand) -> bool:
+        """Whether there are stairs for the filter and keys of a demand."""
         return any(
-            group.planned == rule.synopsis
+            group.store.kind == "stairs" and not group.store.generation
+            for group in self._alike.get((demand.where, demand.keys), {}).values()
+        )
+
+    def _keeps(self, demand: Demand, chosen: Chosen) -> bool:
+        """Whether a group that a demand would go to has what it needs already."""
+        on_ring = not reads_slices(demand, chosen.synopsis)
+        return any(
+            group.planned == chosen.synopsis
             and (group.store.kind == "ring") == on_ring
             and demand.need in group.needs.components
             for group in self._alike.get((demand.where, demand.keys), {}).values()
@@ -320,11 +318,11 @@ class WindowManager:
         count(self._bands.setdefault(demand.band.attribute, {}), demand.band, step)
 
     def _slices_for(
-        self, demand: Demand, call: tuple[Demand, ...], changes: Changes | None, rule: Rule
+        self, demand: Demand, call: tuple[Demand, ...], changes: Changes | None, synopsis: str
     ) -> StoreId:
         """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window. In a
         running stream, `changes` tell which components are as young there as those of the call will be."""
-        needs, on_stairs = {each.need for each in call}, rule.synopsis == Stairs.name
+        needs, on_stairs = {each.need for each in call}, synopsis == Stairs.name
         for grid in itertools.count():
             store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
             asked = self.stores.get(store)
@@ -371,8 +369,3 @@ def _are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
 def _stands_there(group: WindowGroup, demand: Demand) -> bool:
     """What stairs may make coarser depends on where their readers stand: those of one slide stand together."""
     return group.store.kind != "stairs" or demand.query_slide in group.slides
-
-
-def reads_slices(demand: Demand, rule: Rule) -> bool:
-    """Whether cells are enough for a demand; else single events are kept for it."""
-    return is_on_slices(demand) and rule.synopsis not in READ_EVENTS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from muntin.aggregate.component import COMPONENTS
-from muntin.plan.group import WindowGroup
-from muntin.plan.stair_choice import longest_of
+from muntin.plan.group import WindowGroup, longest_of
 from muntin.plan.wording import size
 from muntin.store.granularity import granules, granules_on_one_grid, levels_for
 from muntin.store.needs import dtype_of
@@ -17,7 +16,7 @@ _PLACE = 16  # bytes of a cell for its key, and for the number of the key's cell
 
 def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
     """Lines on the stairs that some groups share."""
-    longest = longest_of(groups)
+    longest = longest_of(group.needs.longest() for group in groups)
     levels = levels_for(longest)
     needs = {need for group in groups for need in group.needs.components}
     kinds = [COMPONENTS[need.component].identity(dtype_of(need)) for need in needs]

@@ -6,8 +6,7 @@ from math import gcd
 
 from muntin.counting import count
 from muntin.plan.columns_read import ColumnsRead
-from muntin.plan.group import WindowGroup
-from muntin.plan.stair_choice import longest_of
+from muntin.plan.group import WindowGroup, longest_of
 from muntin.store.needs import Need, Shape
 
 
@@ -32,7 +31,7 @@ class StoreNeeds:
     @property
     def longest(self) -> dict[Shape, int]:
         """The size of the longest window of each shape; O(groups)."""
-        return longest_of(self.groups.values())
+        return longest_of(group.needs.longest() for group in self.groups.values())
 
     def add_group(self, group: WindowGroup) -> None:
         self.groups[group.number] = group

@@ -1,14 +1,19 @@
-"""Synopses by name: what the plan chooses from, and what a hint may ask for."""
+"""Synopses by name: what the plan chooses from and a hint may ask for, what each can serve, and how it is made."""
 
-from functools import partial
+from __future__ import annotations
+
+from functools import lru_cache, partial
 from typing import Any
 
-from muntin.aggregate.component import COMPONENTS, HOLISTIC
+from muntin.aggregate.component import APPROXIMATE, COMPONENTS, HOLISTIC
+from muntin.aggregate.contract import is_text
 from muntin.expression import Expression
+from muntin.plan.demand import Demand
 from muntin.sketch.keyed_sketches import KeyedSketches
-from muntin.sketch.kinds import SKETCHES
+from muntin.sketch.kinds import SKETCHES, promise_of
 from muntin.sketch.sketched import Sketched
-from muntin.store.needs import place_of
+from muntin.store.grid import window_step
+from muntin.store.needs import Need, dtype_of, place_of
 from muntin.structure.b_int import BInt
 from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.baseline.materialize_none import MaterializeNone
@@ -29,6 +34,7 @@ from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.structure.synopsis import Synopsis, TextOrder
 from muntin.structure.track import DistinctTrack, IntervalTrack, QuantileTrack, ScanTrack
+from muntin.window import Window
 
 # Structures over the runs of a sequence, by name; a synopsis is made of one by `RunSynopsis`.
 INTERVALS: dict[str, type[Intervals]] = {
@@ -53,6 +59,8 @@ SYNOPSES: dict[str, frozenset[str]] = {
 READ_EVENTS = frozenset(
     {each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)} | SKETCHES.keys()
 )
+# Hints that are about HAVING, with the functions it may compare: how its keys are found, not how windows are answered.
+INDEXES = {"collective_index": ("count", "sum"), "staircase_index": ("max", "min")}
 
 
 def build_synopsis(
@@ -74,3 +82,88 @@ def build_synopsis(
     }
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
     return RunSynopsis(store, where, keys, text_order, name, make_track)
+
+
+# What a synopsis can serve.
+
+MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its events
+
+
+def is_on_slices(demand: Demand) -> bool:
+    """Whether folded slices can serve a demand: its edges fall on a grid, and partials can be merged."""
+    return is_sliced(demand.window) and not _is_holistic(demand.need) and not orders_text(demand.need)
+
+
+@lru_cache(maxsize=4096)
+def is_sliced(window: Window) -> bool:
+    """Whether the edges of a window fall on a grid that is not too fine for it."""
+    return window.is_time and window.slide > 0 and window.size <= MOST_SLICES * window_step(window)
+
+
+def serves_band(demand: Demand) -> bool:
+    """Whether a range tree can serve a demand."""
+    return (
+        demand.band is not None
+        and not demand.keys
+        and demand.window.is_time
+        and not _is_holistic(demand.need)
+        and not orders_text(demand.need)
+    )
+
+
+def subtracts(demand: Demand) -> bool:
+    """Whether two prefixes answer any run without a trace of what lies outside it."""
+    return RInt.serves(demand.need.component, dtype_of(demand.need))
+
+
+def orders_text(need: Need) -> bool:
+    argument = need.input.argument
+    return need.component in ("min", "max") and argument is not None and is_text(argument.type)
+
+
+def _is_holistic(need: Need) -> bool:
+    return need.component in HOLISTIC or need.component in APPROXIMATE
+
+
+def reads_slices(demand: Demand, synopsis: str) -> bool:
+    """Whether cells are enough for a demand that a synopsis serves; else single events are kept for it."""
+    return is_on_slices(demand) and synopsis not in READ_EVENTS
+
+
+def why_not(synopsis: str, demand: Demand) -> str | None:
+    """What keeps a synopsis from serving a demand; None if nothing does."""
+    if synopsis in SKETCHES:
+        return _why_not_sketch(synopsis, demand)
+    if synopsis in ("slices", "stairs"):
+        return (
+            None if is_on_slices(demand) else "it needs a time window with SLIDE and an aggregate that merges"
+        )
+    if synopsis == "rescan":
+        return None if demand.window.is_time else "it is for time windows; use 'rescan_rows'"
+    if synopsis == "rescan_rows":
+        return "it is for ROWS windows; use 'rescan'" if demand.window.is_time else None
+    if demand.keys:
+        return "it has no keys"
+    if orders_text(demand.need):
+        return "the order of text is known only at look-up"
+    if synopsis == RangeTree.name and not serves_band(demand):
+        return "it needs a time window, and a filter that compares one number or time with constants"
+    if synopsis in ("panes", "paired_windows") and not (demand.window.is_time and demand.window.slide):
+        return "its edges are those of time windows with SLIDE"
+    if synopsis in ("r_int", "materialize_all") and demand.need.component == "sum" and not subtracts(demand):
+        return "only counts and integer sums can be subtracted without a trace"
+    if synopsis in ("l_int", "materialize_all") and demand.window.is_time and not is_on_slices(demand):
+        return "a time window without SLIDE has no fixed width; use 'b_int'"
+    return None
+
+
+def _why_not_sketch(synopsis: str, demand: Demand) -> str | None:
+    """What keeps a sketch from serving a demand; None if nothing does."""
+    if not demand.window.is_time and demand.keys:
+        return (
+            "the last events of a silent key never leave, so its sketch would stay for ever; "
+            "use RANGE, or leave out GROUP BY, or ask for exact aggregates, such as QUANTILE(x, 0.9)"
+        )
+    if synopsis.startswith("sampled") and promise_of(demand.need).delta is None:
+        return "a sample may fail; say by what chance, as the last argument"
+    return None

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from muntin.aggregate.contract import is_text
+from muntin.plan.synopses import INDEXES
 from muntin.query import Query
-
-# names of hints that are about HAVING: how its keys are found, not how windows are answered
-INDEXES = {"collective_index": ("count", "sum"), "staircase_index": ("max", "min")}
 
 
 class Threshold(NamedTuple):

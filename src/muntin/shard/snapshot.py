@@ -67,7 +67,7 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
             "number": group.number,
             "synopsis": group.synopsis,
             "planned": group.planned,
-            "rule": group.rule,
+            "rule": group.because,
             "adapted": group.adapted,
             "store": group.store.kind,
             "is_stream_ring": group.store._replace(generation=0) == STREAM_RING,
@@ -152,7 +152,7 @@ def _restore(state: State, arrays: dict[str, Any]) -> None:
 
 def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup:
     """A group as it was; where it filters and by which keys, any of its demands knows. If it may not adapt,
-    it is served as its rule has it: structures are built from the stores anyway."""
+    it is served as planned: structures are built from the stores anyway."""
     where, keys = member.where, member.keys
     store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
     store = store._replace(generation=saved.get("generation", 0))

@@ -19,9 +19,9 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError
 from muntin.join_query import AnyQuery, JoinQuery
-from muntin.plan import Demand, Request, Rule, request_of
-from muntin.plan.manager import reads_slices
+from muntin.plan import Chosen, Demand, Request, request_of
 from muntin.plan.request import demands_in
+from muntin.plan.synopses import reads_slices
 from muntin.query import Query
 from muntin.spark.answer_table import Layout, lay_out
 from muntin.spark.shard_of import shard_id
@@ -253,7 +253,7 @@ def columns_of(stream: Stream, queries: Iterable[Query]) -> tuple[str, ...]:
     return tuple(name for name in stream.schema.names if name in read)
 
 
-def _can_fold(demand: Demand, rule: Rule) -> bool:
+def _can_fold(demand: Demand, chosen: Chosen) -> bool:
     """Whether what is kept for a demand can be folded elsewhere: cells of numbers, not codes of texts.
 
     This depends on the demand alone, as it does where shards plan (`is_planned_by_demand`): a shard that has come to
@@ -261,7 +261,7 @@ def _can_fold(demand: Demand, rule: Rule) -> bool:
     """
     need, argument = demand.need, demand.need.input.argument
     is_number = need.component in COMPONENTS and not (argument and is_text(argument.type))
-    return is_number and reads_slices(demand, rule)
+    return is_number and reads_slices(demand, chosen.synopsis)
 
 
 def _plan_fold(requests: Mapping[str, Request]) -> Fold:

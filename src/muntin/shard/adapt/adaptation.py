@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from muntin.plan.cost import PREPARE, SWITCH, UNIT_COSTS, elements_in, lookup_cost, rebuild_cost, update_cost
+from muntin.plan.choices import candidates, still_possible, still_serves
+from muntin.plan.cost import PREPARE, SWITCH, elements_in, lookup_cost, rebuild_cost, update_cost
 from muntin.plan.demand import PRESENCE, Demand
 from muntin.plan.group import WindowGroup
-from muntin.plan.rules import why_not
-from muntin.plan.synopses import SYNOPSES
 from muntin.shard.adapt.meter import Profile
-from muntin.store.needs import Need
-from muntin.window import Window
 
 if TYPE_CHECKING:
     from muntin.shard.state import State
@@ -28,7 +25,7 @@ class _Adapting:
 
     def __init__(self, group: WindowGroup):
         self.group = group
-        self.choice = Choice(group.synopsis, candidates(group))
+        self.choice = AdaptiveChoice(group.synopsis, candidates(group))
         # a scan folds as every slice is folded
         self.compiled = {group.synopsis, group.planned, "materialize_none"}
         self.updates = self.lookups = 0  # since there was last nothing to regret
@@ -83,7 +80,7 @@ class Adaptation:
 
     def welcome(self, demands: list[tuple[int, Demand]]) -> None:
         """Demands are new in their groups. A structure that has taken another's place, and cannot serve them,
-        gives way to the one of the rule. O(demands)."""
+        gives way to the one that was planned. O(demands)."""
         groups, names = self._shard.manager.groups, dict[int, tuple[str, ...]]()
         for number, demand in demands:
             if number not in groups:
@@ -180,9 +177,10 @@ class Adaptation:
 # No clock, no state but its own: costs come from outside, so the same steps lead to the same decisions.
 
 
-class Choice:
-    """
-    >>> choice = Choice("b_int", ["b_int", "materialize_none"])
+class AdaptiveChoice:
+    """The structure of one group, and what it has cost not to have another.
+
+    >>> choice = AdaptiveChoice("b_int", ["b_int", "materialize_none"])
     >>> for push in range(3):
     ...     print(choice.foresee({"b_int": 4.0, "materialize_none": 0.0}, price=lambda name: 10.0))
     None
@@ -219,47 +217,3 @@ class Choice:
     def keep(self, names: Iterable[str]) -> None:
         """Only these are candidates from now on."""
         self.regrets = {name: self.regrets[name] for name in names if name in self.regrets}
-
-
-# Which structures could take the place of the one that serves a window group.
-
-# Variances are merged in plain floats, so their last digits depend on how a window is split. All else agrees.
-_INEXACT = frozenset({"m2"})
-
-
-def candidates(group: WindowGroup) -> tuple[str, ...]:
-    """Structures that answer all a group asks for, alike; only the current one if it must stay. O(windows)."""
-    if group.planned not in UNIT_COSTS or group.keys:
-        return (group.synopsis,)
-    names = tuple(UNIT_COSTS)
-    for window, needs in group.needs.windows.items():
-        for need in needs:
-            names = still_possible(group, _demand(group, window, need), names)
-    return names if not group.hinted and len(names) > 1 else (group.synopsis,)
-
-
-def still_possible(group: WindowGroup, demand: Demand, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those among the candidates of a group that serve one more demand as well."""
-    if len(names) < 2:
-        return names
-    if demand.need.component in _INEXACT or demand.hint == group.planned:
-        return (group.planned,)
-    return tuple(name for name in names if _serves(name, demand))
-
-
-def still_serves(group: WindowGroup, demand: Demand) -> bool:
-    """Whether the structure that a group has now serves a demand that its rule sends there."""
-    return group.synopsis == group.planned or group.synopsis in still_possible(
-        group, demand, (group.synopsis, group.planned)
-    )
-
-
-def _demand(group: WindowGroup, window: Window, need: Need) -> Demand:
-    return Demand(group.where, group.keys, window, need)
-
-
-def _serves(name: str, demand: Demand) -> bool:
-    is_known = demand.need.component in SYNOPSES[name] and (
-        UNIT_COSTS[name].knows_past or not demand.window.to
-    )
-    return is_known and why_not(name, demand) is None
