@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from casefile import Advance, Case, Checkpoint, Drop, Push, Register
 from muntin import Engine
 from muntin.query import Input
-from muntin.shard.read.stretch import board
+from muntin.shard.read.shared import hosted
 from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, Synopsis
 from muntin.window import Window
@@ -38,7 +38,7 @@ def test_who_rides_on_whom() -> None:
     """On the one of its size that is due most often, if that is due whenever it is."""
     often, seldom, odd = window(12, 2), window(12, 4), window(12, 3)
     other, historical = window(8, 4), window(12, 4, to=1)
-    hosts, rides = board(
+    hosts, rides = hosted(
         {
             seldom: asked(4, 8, needs=(TOTAL,)),
             odd: asked(3, 6),
@@ -56,14 +56,14 @@ def test_who_rides_on_whom() -> None:
 
 
 def test_equal_instants_are_taken_whole() -> None:
-    _, rides = board({window(12, 2): asked(12, 24), window(12, 3): asked(12, 24)})
+    _, rides = hosted({window(12, 2): asked(12, 24), window(12, 3): asked(12, 24)})
     ((_, ride),) = rides.items()
     assert ride.places is None
 
 
 def test_an_instant_that_the_host_lacks_is_looked_up() -> None:
     """Of a query that came later fewer windows are due, though it moves more often."""
-    hosts, rides = board({window(12, 2): asked(8, 10, 12), window(12, 4): asked(4, 8, 12)})
+    hosts, rides = hosted({window(12, 2): asked(8, 10, 12), window(12, 4): asked(4, 8, 12)})
     assert len(hosts) == 2
     assert not rides
 

@@ -54,7 +54,7 @@ def absorb(state: State, chunks: Sequence[Chunk]) -> None:
     state.clock.count(counted, min(starts), max(greatest, min(starts)))
     for store_id, store in state.stores.items():
         store.insert(cells[store_id])
-    state.meter.follow(state.synopses, counted)
+    state.meter.time_following(state.synopses, counted)
     state.sweepers.sweep()
 
 

@@ -283,10 +283,10 @@ class State:
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, ascends, late_events, ahead_events)
         self.alarm.note(self.stream.name, self.clock, len(at), late_events, ahead_events)
-        self.meter.insert(self.stores, prepared)
+        self.meter.time_insertion(self.stores, prepared)
         if self.adaptation is not None:
             self.adaptation.before_insert()
-        self.meter.follow(self.synopses, len(at))
+        self.meter.time_following(self.synopses, len(at))
         self.sweepers.sweep()  # only now, when the ids that the batch was given are in the stores
         return late_events
 

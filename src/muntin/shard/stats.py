@@ -80,7 +80,7 @@ def coverage_of(state: State, name: str) -> Coverage:
     if now is not None and reading.query.slide:
         now -= now % reading.query.slide
     known, covered_from, is_by_count = LONG_AGO, LONG_AGO, False
-    for number, window, needs in reading.places:
+    for number, window, needs in reading.windows:
         if window.to == window.size:  # holds nothing, of which nothing is missing
             continue
         synopsis = state.synopses[number]
@@ -111,7 +111,7 @@ def _is_whole(state: State, reading: Reading, now: int) -> bool:
     instants = np.array([now])
     found = [  # not timed: what is asked for here says nothing of what users look up
         state.synopses[number].lookup(window, window.settle(instants), needs, None, reading.width)
-        for number, window, needs in reading.places
+        for number, window, needs in reading.windows
     ]
     return is_covered(reading, found)
 

@@ -25,12 +25,12 @@ class Sweepers:
     """Keeps the dictionaries of a state at the size of its state."""
 
     def __init__(self, state: State):
-        self._shard = state
+        self._state = state
         self._of: defaultdict[Keys | Expression | None, Sweeper] = defaultdict(Sweeper)
 
     def sweep(self) -> None:
         """Forget keys and texts that no state refers to any more; O(1) amortised per one that comes."""
-        state = self._shard
+        state = self._state
         for keys, dictionary in state.keys.items():
             readers = [state.synopses[n] for n, group in state.manager.groups.items() if group.keys == keys]
             self._of[keys].sweep(
@@ -46,7 +46,7 @@ class Sweepers:
     def look_again(self, left: Iterable[Demand]) -> None:
         """Demands have left, of which some had a longer window than any that is left of the same keys: what only they
         kept may be much. Others are not worth a look. O(groups) at worst, O(1) as a rule."""
-        groups = self._shard.manager.groups.values()
+        groups = self._state.manager.groups.values()
         for each in left:
             unit, reach = each.window.unit, each.window.size + each.window.slide
             if any(group.needs.reach(unit) >= reach and group.keys == each.keys for group in groups):
@@ -56,7 +56,7 @@ class Sweepers:
                     self._of[named].look_again()
 
     def _mark_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], used: Bools) -> None:
-        for store in self._shard.stores.values():
+        for store in self._state.stores.values():
             store.mark_keys(keys, used)
         for synopsis in readers:
             synopsis.mark_keys(used)
@@ -64,30 +64,30 @@ class Sweepers:
             used[each.inside] = True
 
     def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
-        for store in self._shard.stores.values():
+        for store in self._state.stores.values():
             store.renumber_keys(keys, new_id)
         for synopsis in readers:
             synopsis.renumber_keys(new_id)
         for each in self._followers(keys):
             each.inside = new_id[each.inside]
-        self._shard.prepared.forget_all()  # readers remember ids
+        self._state.prepared.forget_all()  # readers remember ids
 
     def _followers(self, keys: Keys) -> list[Registration]:
         """Queries that remember some keys."""
         return [
             each
-            for each in self._shard.registrations.values()
+            for each in self._state.registrations.values()
             if each.query.emits_changes and each.query.key_expressions == keys
         ]
 
     def _mark_texts(self, argument: Expression, used: Bools) -> None:
-        for store in self._shard.stores.values():
+        for store in self._state.stores.values():
             store.mark_texts(argument, used)
-        for synopsis in self._shard.synopses.values():
+        for synopsis in self._state.synopses.values():
             synopsis.mark_texts(argument, used)
 
     def _renumber_texts(self, argument: Expression, new_code: Ints) -> None:
-        state = self._shard
+        state = self._state
         for store in state.stores.values():
             store.renumber_texts(argument, new_code)
         for synopsis in state.synopses.values():

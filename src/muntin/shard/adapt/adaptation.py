@@ -75,13 +75,13 @@ class Adaptation:
     """Of all groups of a state; O(groups) per insertion, O(1) per look-up."""
 
     def __init__(self, state: State):
-        self._shard = state
+        self._state = state
         self._groups: dict[int, _Adapting] = {}
 
     def welcome(self, demands: list[tuple[int, Demand]]) -> None:
         """Demands are new in their groups. A structure that has taken another's place, and cannot serve them,
         gives way to the one that was planned. O(demands)."""
-        groups, names = self._shard.manager.groups, dict[int, tuple[str, ...]]()
+        groups, names = self._state.manager.groups, dict[int, tuple[str, ...]]()
         for number, demand in demands:
             if number not in groups:
                 continue  # it went on to stairs
@@ -97,7 +97,7 @@ class Adaptation:
     def part(self, numbers: set[int], was_hinted: bool) -> None:
         """A query of these groups is gone; if it had asked for their structures, they are free to change now."""
         for number in numbers & self._groups.keys():
-            if was_hinted or number not in self._shard.manager.groups:
+            if was_hinted or number not in self._state.manager.groups:
                 del self._groups[number]
             else:
                 self._groups[number].fit()
@@ -110,7 +110,7 @@ class Adaptation:
 
     def before_insert(self) -> None:
         """Every store has taken in a batch; structures are about to follow."""
-        state = self._shard
+        state = self._state
         touched = {
             name: store.dropped + len(store) - store.changed_from for name, store in state.stores.items()
         }
@@ -125,7 +125,7 @@ class Adaptation:
         self, profile: Profile, times: int = 1, is_single: bool = False, is_now: bool = True
     ) -> None:
         """Windows are about to be looked up: those of the profile, so many times."""
-        state = self._shard
+        state = self._state
         for number, width, is_time, lookups in profile:
             adapting = self._groups.get(number) or self._begin(number)
             if len(adapting.names) > 1:
@@ -136,11 +136,11 @@ class Adaptation:
                 self._foresee(number, adapting, costs)
 
     def _begin(self, number: int) -> _Adapting:
-        self._groups[number] = _Adapting(self._shard.manager.groups[number])
+        self._groups[number] = _Adapting(self._state.manager.groups[number])
         return self._groups[number]
 
     def _foresee(self, number: int, adapting: _Adapting, costs: dict[str, float]) -> None:
-        state = self._shard
+        state = self._state
 
         def price(name: str) -> float:
             kept = len(state.synopses[number].store)

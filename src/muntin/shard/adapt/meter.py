@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST = 4096  # profiles that are kept
 
 
-class Part(NamedTuple):
+class GroupLookups(NamedTuple):
     """What is asked of one group."""
 
     group: int
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     lookups: int  # windows, once for each component
 
 
-Profile = tuple[Part, ...]
+Profile = tuple[GroupLookups, ...]
 
 
 def profile_of(state: State, names: tuple[str, ...]) -> Profile:
@@ -54,7 +54,7 @@ def _profile(state: State, names: tuple[str, ...]) -> Profile:
                 width = demand.window.size - demand.window.to
                 found.setdefault((number, demand.window.is_time), []).append(width)
     return tuple(
-        Part(number, sum(widths) // len(widths), is_time, len(widths))
+        GroupLookups(number, sum(widths) // len(widths), is_time, len(widths))
         for (number, is_time), widths in found.items()
     )
 
@@ -73,8 +73,8 @@ class Meter:
         self.next_timed = 1  # the single look-up, counted so, that will be
         self._soon = _SOON  # it will be after an insertion, at the latest
 
-    def insert(self, stores: Mapping[StoreId, Any], batch: Any) -> None:
-        """Insert a batch into every store."""
+    def time_insertion(self, stores: Mapping[StoreId, Any], batch: Any) -> None:
+        """Have every store insert a batch, and note how long each takes."""
         before = perf_counter_ns()
         for name, store in stores.items():
             store.insert(batch)
@@ -82,8 +82,8 @@ class Meter:
             self.stores[name].updates.observe(len(batch), now - before)
             before = now
 
-    def follow(self, synopses: Mapping[int, Any], events: int) -> None:
-        """Have every synopsis follow its store."""
+    def time_following(self, synopses: Mapping[int, Any], events: int) -> None:
+        """Have every synopsis follow its store, and note how long each takes."""
         self.next_timed = min(self.next_timed, self._soon)
         before = perf_counter_ns()
         for number, synopsis in synopses.items():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
-from muntin.shard.adapt.meter import Part, Profile, profile_of
+from muntin.shard.adapt.meter import GroupLookups, Profile, profile_of
 from muntin.shard.read.point import PointReader, reader_of
 from muntin.shard.state import State
 from muntin.structure.synopsis import Synopsis
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 def timed(state: State, number: int, window: Window, lookups: int, ask: Callable[[Synopsis[Any]], T]) -> T:
     """Ask the synopsis of a group for a window at so many instants."""
-    profile: Profile = (Part(number, window.size - window.to, window.is_time, lookups),)
+    profile: Profile = (GroupLookups(number, window.size - window.to, window.is_time, lookups),)
     if state.adaptation is not None:
         state.adaptation.before_lookup(profile, is_now=False)
     return _noted(state, profile, 1, lambda: ask(state.synopses[number]))
@@ -27,7 +27,9 @@ def timed_together(
     state: State, number: int, windows: Mapping[Window, int], ask: Callable[[Synopsis[Any]], T]
 ) -> T:
     """Ask the synopsis of a group for many windows at once, each at so many instants."""
-    profile = tuple(Part(number, each.size - each.to, each.is_time, count) for each, count in windows.items())
+    profile = tuple(
+        GroupLookups(number, each.size - each.to, each.is_time, count) for each, count in windows.items()
+    )
     if state.adaptation is not None:
         state.adaptation.before_lookup(profile, is_now=False)
     return _noted(state, profile, 1, lambda: ask(state.synopses[number]))

@@ -192,7 +192,7 @@ def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
     asked = {  # what is looked up for several queries takes room once
         (number, window, due.instants.tobytes()): due.instants
         for due in dues
-        for number, window, _ in reading_of(state, due.name).places
+        for number, window, _ in reading_of(state, due.name).windows
     }
     looked_up = np.searchsorted(everything, np.concatenate(list(asked.values())))
     how_many = np.bincount(looked_up, minlength=len(everything))

@@ -23,7 +23,7 @@ from muntin.window import Window
 # so many instants are tested one by one, whatever is stored: a ring of millions need not be read for one instant
 _FEW = 1024
 
-Place = tuple[int, Window]  # a window, and the group that serves it
+Served = tuple[int, Window]  # a window, and the group that serves it
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Silence:
     """Which ticks of queries need a visit, found once for all queries that look at the same windows."""
 
     def __init__(self, state: State):
-        self._shard = state
+        self._state = state
         self._known: dict[Hashable, Spans] = {}
 
     def ticks(self, name: str, query: Query, first: int, last: int) -> Spans:
@@ -88,56 +88,56 @@ class Silence:
         if not (query.keys or query.emits_changes):
             return Spans.between(first, last)  # an un-keyed query has a row in silence, too
         is_few = last - first < _FEW
-        placement = self._shard.manager.placements[name]
+        placement = self._state.manager.placements[name]
         of: Iterable[Placed] = placement.presence
         if query.emits_changes:  # who could not leave for want of a value does once every window is empty
             of = [each for each in placement.all() if each[1].window.is_time or not is_few] or of
-        places = tuple(dict.fromkeys((number, demand.window) for number, demand in of))
-        what = (places, query.slide, first, last, query.emits_changes)
+        windows = tuple(dict.fromkeys((number, demand.window) for number, demand in of))
+        what = (windows, query.slide, first, last, query.emits_changes)
         if what not in self._known:
             if is_few:
-                found = self._one_by_one(places, query, first, last)
+                found = self._one_by_one(windows, query, first, last)
             elif query.emits_changes:
-                found = self._changing(places, query.slide, first, last)
+                found = self._changing(windows, query.slide, first, last)
             else:
-                found = self._held(places, query.slide, first, last)
+                found = self._held(windows, query.slide, first, last)
             self._known[what] = found
         return self._known[what]
 
-    def _one_by_one(self, places: Collection[Place], query: Query, first: int, last: int) -> Spans:
+    def _one_by_one(self, windows: Collection[Served], query: Query, first: int, last: int) -> Spans:
         ticks = np.arange(first, last + 1)
         if not query.keys:
             return Spans.of(ticks)
         instants = ticks * query.slide
         holds = np.logical_or.reduce(
-            [self._shard.synopses[number].holds_events(window, instants) for number, window in places]
+            [self._state.synopses[number].holds_events(window, instants) for number, window in windows]
         )
         if query.emits_changes:  # in the first window of a silence everyone leaves
             holds[1:] |= holds[:-1].copy()
             holds[0] = True
         return Spans.of(ticks[holds])
 
-    def _held(self, places: Collection[Place], slide: int, first: int, last: int) -> Spans:
+    def _held(self, windows: Collection[Served], slide: int, first: int, last: int) -> Spans:
         """Where a window may hold an event; O(elements stored)."""
         ranges = []
-        for place in places:
-            seen = self._seen(place, slide, first, last) if place[1].is_time else None
+        for window in windows:
+            seen = self._seen(window, slide, first, last) if window[1].is_time else None
             if seen is None:
                 return Spans.between(first, last)
             comes, goes = seen
             ranges.append((comes, goes - 1))
         return Spans.union(ranges)
 
-    def _changing(self, places: Collection[Place], slide: int, first: int, last: int) -> Spans:
+    def _changing(self, windows: Collection[Served], slide: int, first: int, last: int) -> Spans:
         """Where something may enter or leave a window; O(elements stored). Whether the first tick is one of
         these only the caller's last answer could tell, so it is always visited."""
         ranges = [(np.array([first]),) * 2]
-        for place in places:
-            seen = self._seen(place, slide, first, last)
+        for window in windows:
+            seen = self._seen(window, slide, first, last)
             if seen is None:
                 return Spans.between(first, last)
             comes, goes = seen
-            if self._shard.synopses[place[0]].is_sketched:  # its answers vary while a window holds events
+            if self._state.synopses[window[0]].is_sketched:  # its answers vary while a window holds events
                 ranges.append((comes, np.minimum(goes, last)))
             else:
                 ticks = np.concatenate([comes, goes])
@@ -145,13 +145,13 @@ class Silence:
                 ranges.append((ticks, ticks))
         return Spans.union(ranges)
 
-    def _seen(self, place: Place, slide: int, first: int, last: int) -> tuple[Ints, Ints] | None:
+    def _seen(self, served: Served, slide: int, first: int, last: int) -> tuple[Ints, Ints] | None:
         """The tick at which each stored element is first seen, and the one at which it no longer is, none
         before `first` nor after `last + 1`; None if the group cannot tell."""
-        number, window = place
+        number, window = served
         own = window.slide if window.is_time and window.slide else 1
         since = first * slide // own * own  # where the window stands at the first tick
-        seen = self._shard.synopses[number].seen(window, since, last * slide)
+        seen = self._state.synopses[number].seen(window, since, last * slide)
         if seen is None:
             return None
         comes, goes = (

@@ -108,8 +108,8 @@ def _of_windows(state: State, some: Sequence[_Member], shared: SharedReads) -> d
     asked, slots = [], 0
     try:
         for each in some:
-            (place,) = each.reading.places
-            found = shared.find(place, each.question, width)
+            (window,) = each.reading.windows
+            found = shared.find(window, each.question, width)
             which = (id(found), id(each.question.instants))
             if which not in begins:
                 begins[which] = slots
@@ -127,7 +127,7 @@ def _of_windows(state: State, some: Sequence[_Member], shared: SharedReads) -> d
 
 def _stack(reading: Reading, some: Sequence[Found]) -> Found:
     """What was found of several windows, one below the other."""
-    needs = reading.places[0].needs
+    needs = reading.windows[0].needs
     partials = {
         need: tuple(_joined(arrays) for arrays in zip(*(each.partials[need] for each in some), strict=True))
         for need in needs

@@ -22,7 +22,7 @@ from muntin.shard.read.alike import answers_of_alike
 from muntin.shard.read.changes import Changes, changes
 from muntin.shard.read.evaluate import Answered, answer
 from muntin.shard.read.question import Question, narrowed
-from muntin.shard.read.reading import Place, reading_of
+from muntin.shard.read.reading import GroupWindow, reading_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 from muntin.window import Window
@@ -97,25 +97,25 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
     """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
     width = max((len(keys) for keys in state.keys.values()), default=1)
     # most of the time; who asks for several instants at once sees to it that they are not too many
-    if asked and width * sum(len(_places(state, each)) for _, each in asked) <= _MOST_SLOTS:
+    if asked and width * sum(len(_windows(state, each)) for _, each in asked) <= _MOST_SLOTS:
         yield asked
         return
     portion: list[tuple[int, Question]] = []
-    places: set[tuple[int, Window, int]] = set()
+    looked_up: set[tuple[int, Window, int]] = set()
     slots = 0
     # those of about the same size share most of a scan
-    for each in sorted(asked, key=lambda each: max(place.window.size for place in _places(state, each[1]))):
-        wanted = {(number, window, id(each[1].instants)) for number, window, _ in _places(state, each[1])}
-        more = len(wanted - places) * len(each[1].instants) * width
+    for each in sorted(asked, key=lambda each: max(one.window.size for one in _windows(state, each[1]))):
+        wanted = {(number, window, id(each[1].instants)) for number, window, _ in _windows(state, each[1])}
+        more = len(wanted - looked_up) * len(each[1].instants) * width
         if portion and more and slots + more > _MOST_SLOTS:
             yield portion
-            portion, places, slots, more = [], set(), 0, len(wanted) * len(each[1].instants) * width
+            portion, looked_up, slots, more = [], set(), 0, len(wanted) * len(each[1].instants) * width
         slots += more
-        places |= wanted
+        looked_up |= wanted
         portion.append(each)
     if portion:
         yield portion
 
 
-def _places(state: State, question: Question) -> tuple[Place, ...]:
-    return reading_of(state, question.name).places
+def _windows(state: State, question: Question) -> tuple[GroupWindow, ...]:
+    return reading_of(state, question.name).windows

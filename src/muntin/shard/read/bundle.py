@@ -52,7 +52,7 @@ class Bundle:
 
     def __init__(self, state: State, names: Sequence[str]):
         readers = [_reader(state, name) for name in names]
-        self._shard = state
+        self._state = state
         self.names = pa.array(names, pa.string())
         self.members = frozenset(names)
         alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}

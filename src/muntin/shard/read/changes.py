@@ -75,7 +75,7 @@ def _qualifying(state: State, question: Question, shared: SharedReads) -> _Quali
     if not rows.width:
         nobody = [np.zeros(0, np.int64) for _ in question.instants]
         return _Qualifying(nobody, nobody, NONE)
-    found = [find(place) for place in reading.places]
+    found = [find(window) for window in reading.windows]
     chosen = select(reading, rows, found, state.texts, always if question.ids is not None else shared.once)
     slots = np.arange(len(rows)) if chosen.kept is None else chosen.kept
     return _Qualifying(_by_instant(rows, slots), _by_instant(rows, chosen.unknown), chosen.left_out)

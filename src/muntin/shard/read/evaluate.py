@@ -22,12 +22,12 @@ from muntin.keys.key_dictionary import Dictionary
 from muntin.shard.read.items import lower_items
 from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, no_sum
 from muntin.shard.read.ranked import Ranked, plain_numbers
-from muntin.shard.read.reading import CallReading, Place, Reading
+from muntin.shard.read.reading import CallReading, GroupWindow, Reading
 from muntin.structure.synopsis import Found
 
 _NO_SLOTS = np.zeros(0, np.int64)
-# a look-up of a window in a group, at the instants (or counts) at hand
-Finder = Callable[[Place], Found]
+# what a group has of a window, at the instants (or counts) at hand
+Finder = Callable[[GroupWindow], Found]
 # makes a thing unless it was made before for the same `Hashable`
 Once = Callable[[Hashable, Callable[[], Any]], Any]
 
@@ -73,7 +73,7 @@ def answer(reading: Reading, rows: Rows, find: Finder,
     Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
     """
-    found = [find(place) for place in reading.places]
+    found = [find(window) for window in reading.windows]
     chosen = select(reading, rows, found, texts, once, is_filtered, band)
     if reading.query.having is not None or not is_filtered:
         once = always  # of this query alone from here on
@@ -88,7 +88,7 @@ def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: F
     """Answers of queries that are as this one but for the band their HAVING lets pass: rows are made for all
     of them at once, and each has its part of them. NoValue if one has to be left out."""
     assert reading.compared is not None
-    found = [find(place) for place in reading.places]
+    found = [find(window) for window in reading.windows]
     chosen, which = _before_having(reading, found, texts, once)
     if chosen.kept is not None and not len(chosen.kept):
         return [reading.schema.empty_table()] * len(bands)
@@ -152,11 +152,11 @@ def _refuse_lost(reading: Reading, chosen: Selected) -> None:
 def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> Answered:
     """Slots that were chosen, as answers; without those of which a value does not exist."""
     query, keys = reading.query, reading.keys
-    kept, columns, place = chosen.kept, chosen.columns, chosen.place
+    kept, columns, slots = chosen.kept, chosen.columns, chosen.slots
     if kept is not None and not len(kept):
         return Answered(reading.schema.empty_table())
-    presence = [found[part.place] for part in reading.presence]
-    key_columns = [] if keys is None else once(("keys", place, id(keys)), lambda: keys.take(rows.ids(kept)))
+    presence = [found[part.window] for part in reading.presence]
+    key_columns = [] if keys is None else once(("keys", slots, id(keys)), lambda: keys.take(rows.ids(kept)))
     named: dict[str, pa.Array] = {}
     if any(isinstance(output, Expression) for output in reading.outputs):
         named = {f"${i}": column for i, column in enumerate(columns)}
@@ -167,9 +167,9 @@ def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selec
         else evaluate_each(output, named)
         for output in reading.outputs
     ]
-    bounds = once(("bounds", place, query.window is None), partial(_bounds, reading, presence, rows, kept))
+    bounds = once(("bounds", slots, query.window is None), partial(_bounds, reading, presence, rows, kept))
     complete = once(
-        ("complete", place, tuple(map(id, found)), reading.same_places),
+        ("complete", slots, tuple(map(id, found)), reading.same_windows),
         partial(_complete, reading, found, kept, len(bounds[0]), once),
     )
     made = [each.column for each in values]
@@ -213,7 +213,7 @@ class Selected(NamedTuple):
     kept: Ints | None
     columns: list[pa.Array]
     lost: list[Bools | None]  # for each call, where it has no value; None: nowhere
-    place: Hashable  # what identifies the slots before HAVING
+    slots: Hashable  # what identifies the slots before HAVING
     unknown: Ints = _NO_SLOTS  # those of which HAVING has no value: they are not kept
     reason: str = ""  # why it has none
 
@@ -259,20 +259,20 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
 def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary],
                    once: Once, is_filtered: bool = True) -> tuple[Selected, list[Hashable]]:  # fmt: skip
     """The slots whose key is present, and what identifies the answers of each call."""
-    place: Hashable = tuple(id(found[part.place]) for part in reading.presence)
+    slots: Hashable = tuple(id(found[part.window]) for part in reading.presence)
     kept: Ints | None = None
     if reading.query.keys and is_filtered:
-        kept = once(("present", place), partial(_present, reading, found))
+        kept = once(("present", slots), partial(_present, reading, found))
     columns: list[pa.Array] = []
     losts: list[Bools | None] = []
     which: list[Hashable] = []
     for call in reading.calls if kept is None or len(kept) else ():
-        parts = tuple(id(found[each.place].partials[each.need]) for each in call.parts)
-        which.append((place, is_filtered, call.aggregate.name, parts))
+        parts = tuple(id(found[each.window].partials[each.need]) for each in call.parts)
+        which.append((slots, is_filtered, call.aggregate.name, parts))
         column, lost = once(("lower", which[-1]), partial(_lower, call, found, kept, texts))
         columns.append(column)
         losts.append(lost)
-    return Selected(kept, columns, losts, place), which
+    return Selected(kept, columns, losts, slots), which
 
 
 def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
@@ -281,7 +281,7 @@ def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
 
 
 def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:
-    held = [found[part.place].partials[part.need][0] > 0 for part in reading.presence]
+    held = [found[part.window].partials[part.need][0] > 0 for part in reading.presence]
     present = held[0] if len(held) == 1 else np.logical_or.reduce(held)
     return None if present.all() else np.flatnonzero(present)
 
@@ -290,7 +290,7 @@ def _lower(
     call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
 ) -> tuple[pa.Array, Bools | None]:
     """Answers of one call for the slots that are kept, and where there is none, NULL meanwhile; O(kept)."""
-    partials = {part.need.component: found[part.place].partials[part.need] for part in call.parts}
+    partials = {part.need.component: found[part.window].partials[part.need] for part in call.parts}
     if kept is not None:
         partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
     if isinstance(call.aggregate, ItemAggregate):
@@ -332,7 +332,7 @@ def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints 
 def _complete(
     reading: Reading, found: Sequence[Found], kept: Ints | None, count: int, once: Once
 ) -> pa.Array:
-    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
+    covered = [each.complete(window.needs) for each, window in zip(found, reading.windows, strict=True)]
     if all(each.all() for each in covered):
         return once(("all complete", count), lambda: pa.array(np.ones(count, np.bool_)))
     spread = [_spread(each, one.width, kept) for each, one in zip(covered, found, strict=True)]
@@ -344,7 +344,7 @@ def is_covered(reading: Reading, found: Sequence[Found]) -> bool:
     kept = _present(reading, found) if reading.query.keys else None
     if kept is not None and not len(kept):
         return False
-    covered = [each.complete(place.needs) for each, place in zip(found, reading.places, strict=True)]
+    covered = [each.complete(window.needs) for each, window in zip(found, reading.windows, strict=True)]
     return all(bool(_spread(each, one.width, kept).all()) for each, one in zip(covered, found, strict=True))
 
 

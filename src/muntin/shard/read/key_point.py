@@ -10,7 +10,7 @@ from typing import Any
 
 from muntin.answer import is_plain
 from muntin.band import Band, sort_key
-from muntin.shard.read.reading import CallReading, Part, Reading, reading_of
+from muntin.shard.read.reading import CallReading, PartialOf, Reading, reading_of
 from muntin.shard.state import State
 from muntin.store.key_window import KeyWindow
 
@@ -29,7 +29,7 @@ class KeyPointReader:
         self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
         self._lower = call.aggregate.lower_one
         self._is_count = call.aggregate.name == "count"
-        number, self._window, _ = reading.places[call.parts[0].place]
+        number, self._window, _ = reading.windows[call.parts[0].window]
         synopsis = state.synopses[number]
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
@@ -48,10 +48,10 @@ class KeyPointReader:
         if query.having is not None and reading.compared != first:
             return None
         call = reading.calls[first]
-        parts: tuple[Part, ...] = (*reading.presence, *call.parts)
-        is_one_place = len({part.place for part in parts}) == 1
-        synopsis = state.synopses[reading.places[parts[0].place].number]
-        if not is_one_place or not synopsis.reads_cells or not is_plain(call.type):
+        parts: tuple[PartialOf, ...] = (*reading.presence, *call.parts)
+        is_one_window = len({part.window for part in parts}) == 1
+        synopsis = state.synopses[reading.windows[parts[0].window].number]
+        if not is_one_window or not synopsis.reads_cells or not is_plain(call.type):
             return None
         return KeyPointReader(state, name, reading, call)
 

@@ -65,7 +65,7 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
         return question
     if (sharers > _CROWD or reading.width < FEW) and not is_forced:
         return question
-    number, window, _ = reading.places[part.place]
+    number, window, _ = reading.windows[part.window]
     watermark = state.clock.watermark
     found = state.synopses[number].candidates(
         part.need,
@@ -82,5 +82,5 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
 def _shared(reading: Reading) -> tuple[Any, ...]:
     """What a query has in common with those that would share a visit to all keys."""
     assert reading.range is not None
-    number, window, _ = reading.places[reading.range.part.place]
+    number, window, _ = reading.windows[reading.range.part.window]
     return (number,) if reading.width <= _FEW_KEYS else (number, window)

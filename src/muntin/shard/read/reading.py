@@ -18,7 +18,7 @@ from muntin.store.needs import Need
 from muntin.window import Window
 
 
-class Place(NamedTuple):
+class GroupWindow(NamedTuple):
     """A window in a group, and all that the query needs of it."""
 
     number: int
@@ -26,10 +26,10 @@ class Place(NamedTuple):
     needs: tuple[Need, ...]
 
 
-class Part(NamedTuple):
+class PartialOf(NamedTuple):
     """One component of a call: where it is found."""
 
-    place: int  # among the places of the reading
+    window: int  # among the windows of the reading
     need: Need
 
 
@@ -37,7 +37,7 @@ class CallReading(NamedTuple):
     """One call: its answer is lowered from its parts."""
 
     aggregate: Aggregate
-    parts: tuple[Part, ...]
+    parts: tuple[PartialOf, ...]
     type: pa.DataType  # of the answer
     text: Expression | None  # whose dictionary has the values, if the answer is one of them
 
@@ -45,7 +45,7 @@ class CallReading(NamedTuple):
 class KeyRange(NamedTuple):
     """Only keys whose part has a sort key from `low` to `high` have an answer."""
 
-    part: Part
+    part: PartialOf
     low: int
     high: int
     is_forced: bool  # whether the query asks for the index
@@ -71,7 +71,7 @@ class Reading:
             for call, parts in zip(query.calls, placement.calls, strict=True)
         )
         self.presence = tuple(self._part(placed) for placed in placement.presence)
-        self.places = tuple(Place(*where, tuple(needs)) for where, needs in self._needs.items())
+        self.windows = tuple(GroupWindow(*where, tuple(needs)) for where, needs in self._needs.items())
         self.outputs = tuple(call_of(output.expression) for output in query.outputs)
         self.range = self._range()
         compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
@@ -83,22 +83,22 @@ class Reading:
             self.rough_band = query.having.band and query.having.band.widened(query.tolerance, is_float)
         self.is_by_time = all(call.window.is_time for call in query.calls)
         # numbers that queries have in common which look at the same, or are the same but for their name
-        self.same_places = state.prepared.number(self.places)
+        self.same_windows = state.prepared.number(self.windows)
         calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
         outputs = tuple(output.expression.sql for output in query.outputs)
         asked = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
-        self.same_answers = state.prepared.number((self.places, query.window, query.having, *asked))
+        self.same_answers = state.prepared.number((self.windows, query.window, query.having, *asked))
         # of queries that are the same but for the band that HAVING lets pass; None of others
         self.same_but_band = (
             None
             if self.compared is None or self.keys is None
-            else state.prepared.number((self.places, query.window, self.compared, *asked))
+            else state.prepared.number((self.windows, query.window, self.compared, *asked))
         )
         # of those that differ in their one window of time, too
         self.same_but_window = (
             None
-            if self.same_but_band is None or len(self.places) > 1 or not self.places[0].window.is_time
-            else state.prepared.number((self.places[0].number, query.window is None, self.compared, *asked))
+            if self.same_but_band is None or len(self.windows) > 1 or not self.windows[0].window.is_time
+            else state.prepared.number((self.windows[0].number, query.window is None, self.compared, *asked))
         )
 
     @property
@@ -114,11 +114,11 @@ class Reading:
         part = next(part for part in parts if part.need.component == threshold.component)
         return KeyRange(part, threshold.low, threshold.high, threshold.is_forced, threshold.tolerance)
 
-    def _part(self, placed: Placed) -> Part:
+    def _part(self, placed: Placed) -> PartialOf:
         number, demand = placed
         where = (number, demand.window)
         self._needs.setdefault(where, {})[demand.need] = None
-        return Part(list(self._needs).index(where), demand.need)
+        return PartialOf(list(self._needs).index(where), demand.need)
 
 
 def reading_of(state: State, name: str) -> Reading:

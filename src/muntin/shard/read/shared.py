@@ -15,7 +15,7 @@ from muntin.arrays import Ints
 from muntin.shard.adapt.timed import timed, timed_together
 from muntin.shard.read.evaluate import Finder, Rows
 from muntin.shard.read.question import Question
-from muntin.shard.read.reading import Place, reading_of
+from muntin.shard.read.reading import GroupWindow, reading_of
 from muntin.shard.state import State
 from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, CountsEvents, Found, Synopsis
@@ -42,12 +42,12 @@ class SharedReads:
         for question in questions:
             reading = reading_of(self._state, question.name)
             width = reading.width
-            for place in reading.places:
-                windows = asked.setdefault((place.number, width), {})
+            for wanted in reading.windows:
+                windows = asked.setdefault((wanted.number, width), {})
                 # if another query asks for other instants of the window, that one looks for itself
-                if place.window not in windows:
-                    settled, _ = self._settle(place.window, question.instants)
-                    windows[place.window] = Asked(settled, self._needs(place))
+                if wanted.window not in windows:
+                    settled, _ = self._settle(wanted.window, question.instants)
+                    windows[wanted.window] = Asked(settled, self._needs(wanted))
         for (number, width), windows in asked.items():
             if width:
                 self._look_up(number, windows, width)
@@ -69,16 +69,16 @@ class SharedReads:
         reading = reading_of(self._state, question.name)
         width, ids, moves = reading.width, question.ids, question.moves
         if moves is not None:
-            return Rows(1, moves.seen, moves.slot), lambda place: self.find(place, question, width)
+            return Rows(1, moves.seen, moves.slot), lambda wanted: self.find(wanted, question, width)
         if ids is not None and reading.keys is not None:
             width = len(ids)
         key = None if ids is None else np.tile(ids, len(question.instants))
         rows = Rows(width, question.instants, key, question.is_started)
-        return rows, lambda place: self.find(place, question, width)
+        return rows, lambda wanted: self.find(wanted, question, width)
 
-    def find(self, place: Place, question: Question, width: int) -> Found:
+    def find(self, wanted: GroupWindow, question: Question, width: int) -> Found:
         """What a group has of a window: for all its queries, if the question is about all keys."""
-        number, window, needs = place
+        number, window, needs = wanted
         if (moves := question.moves) is not None:
 
             def count(synopsis: Any) -> Found:
@@ -94,7 +94,7 @@ class SharedReads:
             )  # fmt: skip
         where = (number, window, token)
         if where not in self._found:
-            needs = self._needs(place)
+            needs = self._needs(wanted)
             self._found[where] = timed(
                 self._state, number, window, len(settled),
                 lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
@@ -108,19 +108,19 @@ class SharedReads:
         thing: Thing = self._once[what]
         return thing
 
-    def _needs(self, place: Place) -> tuple[Need, ...]:
+    def _needs(self, wanted: GroupWindow) -> tuple[Need, ...]:
         if self._is_alone:
-            return place.needs
-        return tuple(self._state.manager.groups[place.number].needs.windows[place.window])
+            return wanted.needs
+        return tuple(self._state.manager.groups[wanted.number].needs.windows[wanted.window])
 
     def _settle(self, window: Window, instants: Ints) -> tuple[Ints, bytes]:
         """Where a window stands when it is looked up; with a token for what is the same."""
         slide = window.slide if window.is_time else 0
-        place = (id(instants), slide)
-        if place not in self._settled:
+        which = (id(instants), slide)
+        if which not in self._settled:
             settled = window.settle(instants)
-            self._settled[place] = settled, settled.tobytes(), instants  # kept, so that its id stays its own
-        settled, token, _ = self._settled[place]
+            self._settled[which] = settled, settled.tobytes(), instants  # kept, so that its id stays its own
+        settled, token, _ = self._settled[which]
         return settled, token
 
 
