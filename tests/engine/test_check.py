@@ -13,8 +13,8 @@ import pytest
 
 from muntin import Engine
 from muntin.errors import MuntinError
+from muntin.plan.request import Threshold, threshold_of
 from muntin.plan.synopses import INDEXES, SYNOPSES
-from muntin.plan.threshold import Threshold, threshold_of
 from muntin.sketch.kinds import SKETCHES
 from runtimes import checkpointed
 

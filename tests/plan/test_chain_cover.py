@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from muntin.plan.batch_chains import batch_chains
-from muntin.plan.chain_cover import chain_cover
+from muntin.plan.chain_cover import batch_chains, chain_cover
 from tests.plan.chains import fewest, members, plain, random_specs
 
 POOL = [(8, 2), (8, 4), (12, 4), (6, 3), (21, 3), (24, 8), (32, 4), (8, 2), (10, 5)]

@@ -13,8 +13,7 @@ from benchmarks.figures.patroumpas_sellis.window_classes import CLASSES, COUNTS,
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
-from muntin.plan.batch_chains import batch_chains
-from muntin.plan.chain_cover import chain_cover
+from muntin.plan.chain_cover import batch_chains, chain_cover
 from muntin.plan.nesting import Nesting
 from muntin.plan.window_chain import Spec, WindowChain
 

@@ -12,8 +12,7 @@ from muntin.engine.stats import explain
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery
-from muntin.plan.explain import explain_query
-from muntin.plan.explain_join import explain_join
+from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
 from muntin.sql import (
     AlterView,

@@ -7,7 +7,7 @@ from typing import Any
 from muntin.join.group import JoinGroup
 from muntin.join.operator import JoinOperator
 from muntin.join_query import JoinSignature
-from muntin.plan.explain_join import KeptMatches, explain_join
+from muntin.plan.explain import KeptMatches, explain_join
 
 
 def join_stats(joins: JoinOperator) -> list[dict[str, Any]]:

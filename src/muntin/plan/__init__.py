@@ -1,9 +1,8 @@
 """Queries to window groups to a synopsis for each; and the plan in words."""
 
-from muntin.plan.changes import Changes
 from muntin.plan.choices import CHOICES, Choice, Chosen
 from muntin.plan.demand import Demand, demands_of
-from muntin.plan.group import WindowGroup
+from muntin.plan.group import Changes, WindowGroup
 from muntin.plan.manager import Placement, WindowManager
 from muntin.plan.nesting import Nesting, Nestings, Signature
 from muntin.plan.request import Request, request_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from muntin.plan.changes import Changes
 from muntin.plan.demand import Demand
+from muntin.plan.group import Changes
 from muntin.plan.manager import WindowManager
 from muntin.plan.request import request_of
 from muntin.query import Query

@@ -17,8 +17,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
-from muntin.plan.batch_chains import batch_chains
-from muntin.plan.divisibility import multiples_among
 from muntin.plan.window_chain import Member, Spec, WindowChain
 
 _NONE = -1
@@ -141,3 +139,64 @@ class _Matching:
             if hosts and hosts[-1] > place:
                 return hosts.pop()
         return _NONE
+
+
+# Batch chains: all windows of a pool put into chains in one sweep, from short to long.
+#
+# Fast and close to the fewest chains there can be, which `chain_cover` finds from here.
+#
+# Patroumpas & Sellis, Algorithm 1, SubsumeWindows: a window can only follow the last member of a chain, and
+# the chains that move least often are tried first.
+
+
+def batch_chains(specs: Iterable[Spec]) -> list[WindowChain]:
+    """Chains for some windows, those that move least often first; O(n log n + n * chains) at most.
+
+    >>> batch_chains([(8, 2), (8, 4), (12, 4), (6, 3), (21, 3), (24, 8), (32, 4), (10, 5)])
+    [<10, 5>, <32, 4>, <6, 3> <21, 3>, <8, 2: 4> <12, 4> <24, 8>]
+    """
+    pool = sorted(set(specs))
+    divisors = divisors_among(slide for _, slide in pool)
+    chains: dict[int, list[WindowChain]] = {slide: [] for slide in reversed(divisors)}
+    for size, slide in pool:
+        candidates = (chain for base in divisors[slide] for chain in chains[base])
+        # nothing is longer than this window, so that where it is embedded is always at the end
+        if not any(chain.embed(size, slide) for chain in candidates):
+            chains[slide].append(WindowChain.of(size, slide))
+    return [chain for some in chains.values() for chain in some]
+
+
+# Divisibility: which slides among many are multiples of which.
+
+
+def multiples_among(slides: Iterable[int]) -> dict[int, list[int]]:
+    """For each slide, its multiples among all of them, itself included, in order.
+
+    For each, either its multiples or the slides there are gone through, whichever are fewer.
+
+    >>> multiples_among([1, 2, 3, 4])
+    {1: [1, 2, 3, 4], 2: [2, 4], 3: [3], 4: [4]}
+    """
+    known = set(slides)
+    ordered = sorted(known)
+    multiples = {}
+    for slide in ordered:
+        if ordered[-1] // slide < len(ordered):
+            multiples[slide] = [each for each in range(slide, ordered[-1] + 1, slide) if each in known]
+        else:
+            multiples[slide] = [each for each in ordered if each % slide == 0]
+    return multiples
+
+
+def divisors_among(slides: Iterable[int]) -> dict[int, list[int]]:
+    """For each slide, its divisors among all of them, itself included, the greatest first.
+
+    >>> divisors_among([1, 2, 3, 4])
+    {1: [1], 2: [2, 1], 3: [3, 1], 4: [4, 2, 1]}
+    """
+    multiples = multiples_among(slides)
+    divisors: dict[int, list[int]] = {slide: [] for slide in multiples}
+    for slide in reversed(multiples):
+        for each in multiples[slide]:
+            divisors[each].append(slide)
+    return divisors

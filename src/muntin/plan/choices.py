@@ -23,8 +23,7 @@ from muntin.errors import MuntinError, nearest
 from muntin.expression import Expression
 from muntin.plan.cost import UNIT_COSTS
 from muntin.plan.demand import Demand
-from muntin.plan.group import WindowGroup, longest_of
-from muntin.plan.store import StoreId
+from muntin.plan.group import StoreId, WindowGroup, longest_of
 from muntin.plan.synopses import (
     INDEXES,
     SYNOPSES,

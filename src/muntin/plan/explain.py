@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from muntin.plan.changes import Changes
+from muntin.aggregate.component import COMPONENTS
+from muntin.join_query import JoinQuery, JoinSignature
 from muntin.plan.choices import because_of
 from muntin.plan.cost import Observed, combines, combines_formula, elements_in, elements_merged
-from muntin.plan.explain_nesting import explain_nesting
-from muntin.plan.group import WindowGroup
+from muntin.plan.group import Changes, WindowGroup, longest_of
 from muntin.plan.manager import WindowManager
 from muntin.plan.nesting import Nesting, Signature
 from muntin.plan.request import request_of
-from muntin.plan.stair_text import explain_stairs
-from muntin.plan.wording import count, number, size, some
+from muntin.plan.window_chain import Member, WindowChain
 from muntin.query import Query
+from muntin.store.granularity import granules, granules_on_one_grid, levels_for
+from muntin.store.needs import dtype_of
 from muntin.structure.synopsis import Synopsis
+from muntin.window import Window, span
 
 
 class Running(NamedTuple):
@@ -116,3 +118,145 @@ def explain_query(query: Query) -> str:
     manager.raise_stairs(changes, ())
     groups = manager.groups.values()
     return "\n\n".join(explain_group(group, None, groups) for group in groups)
+
+
+# A nesting in words: which windows of a stream nest, in how many chains, and which answer for others.
+
+_SHOWN_OF_CHAIN = 6  # chains, and members of each, before "… and n more"
+
+
+def explain_nesting(signature: Signature, nesting: Nesting) -> str:
+    """A paragraph on the windows of one signature, in the fewest chains.
+
+    >>> seconds = [(8, 2), (8, 4), (16, 4)]
+    >>> nesting = Nesting.of((size * 1_000_000, slide * 1_000_000) for size, slide in seconds)
+    >>> print(explain_nesting(Signature(None, ()), nesting))
+    nesting without keys: 3 windows in 1 chain (the fewest possible), 1 of them piggybacked
+      chain    8 SECONDS by 2 SECONDS (and by 4 SECONDS) < 16 SECONDS by 4 SECONDS
+    """
+    windows = count(nesting.windows, "window", "windows")
+    head = (
+        f"nesting {signature}: {windows} in {count(len(nesting.chains), 'chain', 'chains')}"
+        f" (the fewest possible), {nesting.piggybacked:,} of them piggybacked"
+    )
+    lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN_OF_CHAIN]]
+    if len(nesting.chains) > _SHOWN_OF_CHAIN:
+        lines.append(f"  … and {len(nesting.chains) - _SHOWN_OF_CHAIN:,} more")
+    return "\n".join([head, *lines])
+
+
+def _chain(chain: WindowChain) -> str:
+    more = len(chain.members) - _SHOWN_OF_CHAIN
+    return " < ".join(
+        [_member(member) for member in chain.members[:_SHOWN_OF_CHAIN]] + [f"… {more:,} more"] * (more > 0)
+    )
+
+
+def _member(member: Member) -> str:
+    moves = f"{span(member.size)} by {span(member.slide)}"
+    others = ", ".join(span(slide) for slide in sorted(member.piggybacked))
+    return moves + (f" (and by {others})" if others else "")
+
+
+# Stairs in words: their levels, and what a key takes there and would take on one grid.
+
+_PLACE = 16  # bytes of a cell for its key, and for the number of the key's cell before it
+
+
+def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
+    """Lines on the stairs that some groups share."""
+    longest = longest_of(group.needs.longest() for group in groups)
+    levels = levels_for(longest)
+    needs = {need for group in groups for need in group.needs.components}
+    kinds = [COMPONENTS[need.component].identity(dtype_of(need)) for need in needs]
+    cell = _PLACE + sum(dtype.itemsize for kind in kinds for dtype, _ in kind)
+    few, many = granules(levels), granules_on_one_grid(longest)
+    younger = (0, *(reach for _, reach in levels))
+    shown = ", ".join(
+        f"{span(step)} up to {span(reach)} back" if reach > before else f"{span(step)} to fill the next"
+        for (step, reach), before in zip(levels, younger, strict=False)
+    )
+    return [
+        f"  levels   {shown}",
+        f"  per key  at most {few:,} granules, {size(few * cell)}; on one grid {many:,}, {size(many * cell)}",
+    ]
+
+
+# Joins in words: which queries share which matches, and how many are kept.
+
+
+class KeptMatches(NamedTuple):
+    """A join group at work: events by side, matches kept and ever found, bytes."""
+
+    events: tuple[int, int]
+    matches: int
+    found: int
+    nbytes: int
+
+
+def explain_join(signature: JoinSignature, queries: Mapping[str, JoinQuery], kept: KeptMatches | None) -> str:
+    """A paragraph on one join group."""
+    sides = list(zip(*((query.left.window, query.right.window) for query in queries.values()), strict=True))
+    lines = [
+        f"join {signature}",
+        "  because  pairs are found once, by the event that arrives last, for all windows",
+        f"  queries  {count(len(queries), 'query', 'queries')}: {some(list(queries))}",
+        f"  windows  {signature.left} {_windows(sides[0])}; {signature.right} {_windows(sides[1])}",
+    ]
+    filters = sorted({str(query.where) for query in queries.values() if query.where is not None})
+    if filters:
+        lines.append(f"  then     {some(filters)}")
+    if kept is not None:
+        left, right = kept.events
+        lines.append(
+            f"  keeps    {count(kept.matches, 'match', 'matches')} of {kept.found:,} found, among {left:,} and "
+            f"{right:,} events, {size(kept.nbytes)}"
+        )
+    return "\n".join(lines)
+
+
+def _windows(windows: Sequence[Window]) -> str:
+    return some([str(window) for window in sorted(set(windows))])
+
+
+# How the plan says numbers and names.
+
+_SHOWN = 6  # names of a kind before "… and n more"
+
+
+def count(number: int, one: str, many: str) -> str:
+    """
+    >>> count(1, "query", "queries"), count(1200, "query", "queries")
+    ('1 query', '1,200 queries')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def some(names: list[str]) -> str:
+    """
+    >>> some(["a", "b"])
+    'a, b'
+    """
+    more = f", … and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def number(value: float) -> str:
+    """
+    >>> number(0.012345), number(12.345), number(12345.6)
+    ('0.0123', '12.3', '12,346')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def size(nbytes: int) -> str:
+    """
+    >>> size(1536), size(10)
+    ('1.5 KiB', '10 bytes')
+    """
+    left, unit = float(nbytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if left < 1024:
+            break
+        left, unit = left / 1024, larger
+    return f"{left:.4g} {unit}"

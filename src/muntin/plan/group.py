@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
-from muntin.plan.store import StoreId
 from muntin.store.needs import Need, Needs, Shape, place_of
 from muntin.store.ring import columns_of
 from muntin.structure.range_tree import RangeTree
+
+# Which store a group reads: events are stored, or folded into slices, once for all that can share.
+
+Kind = Literal["ring", "slices", "stairs"]
+
+
+class StoreId(NamedTuple):
+    """The stream's ring has neither `where` nor `keys`: its readers filter and tell keys apart.
+    Rings of ROWS windows keep the last events that pass, of each key; slices are cells per key, and stairs
+    are slices that get coarser with age."""
+
+    kind: Kind
+    where: Expression | None = None
+    keys: tuple[Expression, ...] = ()
+    grid: int = 0  # of slices: those whose edges share one grid have one number
+    generation: int = 0  # 0 for what began with the stream, or while it ran; one for each history filled in
+
+
+STREAM_RING = StoreId("ring")
+
+
+def ring_of(demand: Demand) -> StoreId:
+    """The ring for single events."""
+    return STREAM_RING if demand.window.is_time else StoreId("ring", demand.where, demand.keys)
 
 
 @dataclass
@@ -73,3 +97,35 @@ def longest_of(sizes: Iterable[Mapping[Shape, int]]) -> dict[Shape, int]:
         for shape, size in some.items():
             longest[shape] = max(size, longest.get(shape, 0))
     return longest
+
+
+# Changes: what queries that came or went have changed in the plan, for state to follow.
+
+
+class Changes:
+    """The groups and stores that demands came to or left, each with the components that it has to keep since,
+    or need not keep any more: which of the two, the plan knows."""
+
+    def __init__(self) -> None:
+        self.groups: dict[int, set[Need]] = {}
+        self.stores: dict[StoreId, set[Need]] = {}
+        self.came: list[
+            tuple[int, Demand]
+        ] = []  # those that are new where they came to, and the group's number
+
+    def come(self, group: WindowGroup, demand: Demand, is_first: bool) -> None:
+        """A demand came to a group, perhaps as the first for its component."""
+        self.came.append((group.number, demand))
+        self._note(group, demand.need, is_first)
+
+    def leave(self, group: WindowGroup, demand: Demand, is_last: bool) -> None:
+        """A demand left a group, perhaps as the last for its component."""
+        self._note(group, demand.need, is_last)
+
+    def _note(self, group: WindowGroup, need: Need, is_turned: bool) -> None:
+        if group.number not in self.groups:
+            self.groups[group.number] = set()
+            self.stores.setdefault(group.store, set())
+        if is_turned:
+            self.groups[group.number].add(need)
+            self.stores[group.store].add(need)

@@ -11,15 +11,12 @@ from typing import NamedTuple
 from muntin.band import Band
 from muntin.counting import count
 from muntin.expression import Expression
-from muntin.plan.changes import Changes
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
-from muntin.plan.columns_read import ColumnsRead
 from muntin.plan.demand import Demand, demands_of
-from muntin.plan.group import WindowGroup
+from muntin.plan.group import Changes, StoreId, WindowGroup, ring_of
 from muntin.plan.nesting import Nesting, Nestings, Signature
 from muntin.plan.request import Request
-from muntin.plan.store import StoreId, ring_of
-from muntin.plan.store_needs import StoreNeeds
+from muntin.plan.store_needs import ColumnsRead, StoreNeeds
 from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
 from muntin.query import Query
 from muntin.store.granularity import granules, levels_for

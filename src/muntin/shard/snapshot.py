@@ -9,7 +9,7 @@ import numpy as np
 from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
-from muntin.plan.store import STREAM_RING, StoreId
+from muntin.plan.group import STREAM_RING, StoreId
 from muntin.query import Query
 from muntin.shard.clock import CLOCK
 from muntin.shard.registration import History, Registration

@@ -18,7 +18,7 @@ from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.plan import Changes, Request, WindowGroup, WindowManager, request_of
 from muntin.plan.anew import planned_anew, without_history
 from muntin.plan.cost import Observed
-from muntin.plan.store import STREAM_RING, StoreId
+from muntin.plan.group import STREAM_RING, StoreId
 from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
 from muntin.shard.adapt.meter import Meter

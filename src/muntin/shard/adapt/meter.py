@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muntin.plan.cost import Observed
-from muntin.plan.store import StoreId
+from muntin.plan.group import StoreId
 
 if TYPE_CHECKING:
     from muntin.shard.state import State

@@ -11,7 +11,7 @@ from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.plan.manager import Placed
-from muntin.plan.threshold import compared_call, threshold_of
+from muntin.plan.request import compared_call, threshold_of
 from muntin.query import Call, Query
 from muntin.shard.state import State
 from muntin.store.needs import Need
