@@ -9,7 +9,7 @@ import pytest
 
 from muntin import Engine
 from muntin.errors import MuntinError
-from muntin.plan.nesting import Nesting, Signature
+from muntin.plan import Nesting, Signature
 
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 

@@ -1,10 +1,10 @@
 """Queries to window groups to a synopsis for each; and the plan in words."""
 
 from muntin.plan.choices import CHOICES, Choice, Chosen
-from muntin.plan.demand import Demand, demands_of
+from muntin.plan.demand import Demand, Signature, demands_of
 from muntin.plan.group import Changes, WindowGroup
 from muntin.plan.manager import Placement, WindowManager
-from muntin.plan.nesting import Nesting, Nestings, Signature
+from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.request import Request, request_of
 from muntin.plan.window_chain import WindowChain
 

@@ -7,7 +7,7 @@ Patroumpas & Sellis leave this to future work; it is exact and takes polynomial 
 
 The matching is Hopcroft & Karp's ("An n^5/2 Algorithm for Maximum Matchings in Bipartite Graphs", 1973),
 from the batch chains as a start. There are too many pairs to list them, and no need to: among the hosts of
-one slide, ordered by size, those that nest a given one are all from some place on. So a search that takes
+one slide, ordered by size, those that nest a given one are all from some position on. So a search that takes
 them from the end remembers one number for each slide instead of a mark for each host.
 """
 
@@ -33,10 +33,10 @@ def chain_cover(specs: Iterable[Spec]) -> list[WindowChain]:
     members = _hosts(specs)
     follower = _Matching([(member.size, member.slide) for member in members]).follower
     is_first = [True] * len(members)
-    for place in follower:
-        if place != _NONE:
-            is_first[place] = False
-    chains = [_chain(members, follower, place) for place, first in enumerate(is_first) if first]
+    for position in follower:
+        if position != _NONE:
+            is_first[position] = False
+    chains = [_chain(members, follower, position) for position, first in enumerate(is_first) if first]
     return sorted(chains, key=lambda chain: (-chain.slide, chain.sizes[0]))
 
 
@@ -55,36 +55,36 @@ def _hosts(specs: Iterable[Spec]) -> list[Member]:
     return members
 
 
-def _chain(members: list[Member], follower: list[int], place: int) -> WindowChain:
+def _chain(members: list[Member], follower: list[int], position: int) -> WindowChain:
     chain = []
-    while place != _NONE:
-        chain.append(members[place])
-        place = follower[place]
+    while position != _NONE:
+        chain.append(members[position])
+        position = follower[position]
     return WindowChain(chain)
 
 
 class _Matching:
-    """As many pairs (host, follower) as possible, each host once on either side; by places in order."""
+    """As many pairs (host, follower) as possible, each host once on either side; by their positions in order."""
 
     def __init__(self, hosts: list[Spec]):
         self._hosts = hosts
         self.follower = [_NONE] * len(hosts)
         self.leader = [_NONE] * len(hosts)
         self._by_slide: dict[int, list[int]] = {}
-        for place, (_, slide) in enumerate(hosts):
-            self._by_slide.setdefault(slide, []).append(place)
+        for position, (_, slide) in enumerate(hosts):
+            self._by_slide.setdefault(slide, []).append(position)
         self._multiples = multiples_among(self._by_slide)
         self._start()
         while layers := self._layers():
-            for place, follower in enumerate(self.follower):
+            for position, follower in enumerate(self.follower):
                 if follower == _NONE:
-                    self._augment(place, layers)
+                    self._augment(position, layers)
 
     def _start(self) -> None:
-        place_of = {host: place for place, host in enumerate(self._hosts)}
+        position_of = {host: position for position, host in enumerate(self._hosts)}
         for chain in batch_chains(self._hosts):
-            places = [place_of[member.size, member.slide] for member in chain.members]
-            for one, other in pairwise(places):
+            positions = [position_of[member.size, member.slide] for member in chain.members]
+            for one, other in pairwise(positions):
                 self.follower[one], self.leader[other] = other, one
 
     def _layers(self) -> list[dict[int, list[int]]]:
@@ -92,14 +92,14 @@ class _Matching:
         that no earlier step could, the longest last; nothing if there is no way."""
         layers: list[dict[int, list[int]]] = []
         reached = {slide: len(hosts) for slide, hosts in self._by_slide.items()}  # all from here on
-        frontier = [place for place, follower in enumerate(self.follower) if follower == _NONE]
+        frontier = [position for position, follower in enumerate(self.follower) if follower == _NONE]
         while frontier:
             before = dict(reached)
-            for place in frontier:
-                for slide in self._multiples[self._hosts[place][1]]:
+            for position in frontier:
+                for slide in self._multiples[self._hosts[position][1]]:
                     hosts, end = self._by_slide[slide], reached[slide]
-                    if end and hosts[end - 1] > place:
-                        reached[slide] = bisect_right(hosts, place, 0, end)
+                    if end and hosts[end - 1] > position:
+                        reached[slide] = bisect_right(hosts, position, 0, end)
             layers.append(
                 {
                     slide: self._by_slide[slide][reached[slide] : end]
@@ -113,10 +113,10 @@ class _Matching:
             frontier = found
         return []
 
-    def _augment(self, place: int, layers: list[dict[int, list[int]]]) -> None:
+    def _augment(self, position: int, layers: list[dict[int, list[int]]]) -> None:
         """Follow the layers from a host without a follower to one without a leader, and match all on the way
         anew. What was tried is taken out of the layers."""
-        way: list[int] = [place]
+        way: list[int] = [position]
         taken: list[int] = []  # the follower that each host on the way would take
         while way:
             follower = self._take(way[-1], layers[len(taken)]) if len(taken) < len(layers) else _NONE
@@ -132,11 +132,11 @@ class _Matching:
                 return
             way.append(self.leader[follower])
 
-    def _take(self, place: int, layer: dict[int, list[int]]) -> int:
+    def _take(self, position: int, layer: dict[int, list[int]]) -> int:
         """A host of a layer that nests a given one, the longest of its slide."""
-        for slide in self._multiples[self._hosts[place][1]]:
+        for slide in self._multiples[self._hosts[position][1]]:
             hosts = layer.get(slide)
-            if hosts and hosts[-1] > place:
+            if hosts and hosts[-1] > position:
                 return hosts.pop()
         return _NONE
 

@@ -20,6 +20,21 @@ from muntin.window import Window
 PRESENCE = Need(Input(None), "count")  # whether a key has an event in the window at all
 
 
+class Signature(NamedTuple):
+    """What windows must have in common for one structure to serve them: the filter before them, and the keys.
+
+    Not the aggregate: all of them are lowered from the same partials. Without keys a filter belongs to the
+    input of an aggregate (see `demands_of`), so all queries without keys have one signature.
+    """
+
+    where: Expression | None
+    keys: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        by = f"by {', '.join(map(str, self.keys))}" if self.keys else "without keys"
+        return by + (f" where {self.where}" if self.where else "")
+
+
 class Demand(NamedTuple):
     """One component of one input over one window, for one filtered stream and set of keys."""
 
@@ -33,6 +48,10 @@ class Demand(NamedTuple):
     # what the plan knows, for a choice that depends on other queries
     bands: int = 0  # how many different ones of its filter's attribute queries ask for, this one included
     stairs: bool = False  # whether windows of its filter and keys are on stairs
+
+    @property
+    def signature(self) -> Signature:
+        return Signature(self.where, self.keys)
 
     @property
     def band(self) -> Band | None:

@@ -9,9 +9,10 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.plan.choices import because_of
 from muntin.plan.cost import Observed, combines, combines_formula, elements_in, elements_merged
+from muntin.plan.demand import Signature
 from muntin.plan.group import Changes, WindowGroup, longest_of
 from muntin.plan.manager import WindowManager
-from muntin.plan.nesting import Nesting, Signature
+from muntin.plan.nesting import Nesting
 from muntin.plan.request import request_of
 from muntin.plan.window_chain import Member, WindowChain
 from muntin.query import Query
@@ -19,6 +20,8 @@ from muntin.store.granularity import granules, granules_on_one_grid, levels_for
 from muntin.store.needs import dtype_of
 from muntin.structure.synopsis import Synopsis
 from muntin.window import Window, span
+
+_SHOWN = 6  # names or chains of a kind, before "… and n more"
 
 
 class Running(NamedTuple):
@@ -30,31 +33,31 @@ class Running(NamedTuple):
 
 
 def explain_group(
-    group: WindowGroup, running: Running | None, groups: Collection[WindowGroup], anew: str = ""
+    group: WindowGroup, running: Running | None, groups: Collection[WindowGroup], fresh: str = ""
 ) -> str:
-    """A paragraph on one of the groups of a stream; `anew` is how a new plan would serve its queries, if otherwise."""
+    """A paragraph on one of the groups of a stream; `fresh` as in `because_of`."""
     keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
     where = f" where {group.where}" if group.where else ""
     history = ", filled from a history of its own" if group.store.generation else ""
     lines = [
         f"group {group.number}: {group.synopsis}{keys}{where}{history}",
-        f"  because  {because_of(group, anew)}",
-        f"  queries  {count(len(group.queries), 'query', 'queries')}: {some(list(group.queries))}",
-        f"  windows  {some([str(window) for window in sorted(group.needs.windows)])}",
-        f"  keeps    {some(sorted(map(str, group.needs.components)))}",
+        f"  because  {because_of(group, fresh)}",
+        f"  queries  {_counted(len(group.queries), 'query', 'queries')}: {_listed(list(group.queries))}",
+        f"  windows  {_listed([str(window) for window in sorted(group.needs.windows)])}",
+        f"  keeps    {_listed(sorted(map(str, group.needs.components)))}",
     ]
     if group.store.kind == "stairs":
         lines += explain_stairs([each for each in groups if each.store == group.store])
     if running is None:
         return "\n".join([*lines, f"  predicts {combines_formula(group.synopsis)} per look-up"])
     synopsis = running.synopsis
-    own = f", and {size(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
+    own = f", and {_in_bytes(synopsis.nbytes())} of its own" if synopsis.nbytes() else ""
     return "\n".join(
         [
             *lines,
             f"  predicts {_predicted(group, synopsis)} per look-up",
             f"  measured {_measured(running)}",
-            f"  state    {synopsis.store}, {size(synopsis.store.nbytes())}{own}",
+            f"  state    {synopsis.store}, {_in_bytes(synopsis.store.nbytes())}{own}",
             *([f"  beside   {synopsis}"] if str(synopsis) else []),
         ]
     )
@@ -76,17 +79,17 @@ def _predicted(group: WindowGroup, synopsis: Synopsis[Any]) -> str:
     if not len(synopsis.store):
         return combines_formula(group.synopsis)
     predicted = predicted_combines(group, synopsis)
-    return f"{number(predicted)} {'combine' if predicted == 1 else 'combines'}"
+    return f"{_rounded(predicted)} {'combine' if predicted == 1 else 'combines'}"
 
 
 def _measured(running: Running) -> str:
     own, store = running.own.updates.mean, running.store.updates.mean
     updates, lookups = "updates not measured yet", "look-ups not measured yet"
     if own is not None and store is not None:
-        updates = f"{number(own)} ns per event, and {number(store)} ns in its store"
+        updates = f"{_rounded(own)} ns per event, and {_rounded(store)} ns in its store"
     asked = running.own.lookups
     if asked.mean is not None:
-        lookups = f"{number(asked.mean / 1000)} us per look-up ({asked.total:,} so far)"
+        lookups = f"{_rounded(asked.mean / 1000)} us per look-up ({asked.total:,} so far)"
     return f"{updates}; {lookups}"
 
 
@@ -97,13 +100,13 @@ def explain_stream(
     running: Mapping[int, Running],
     rings: str,
     nestings: Mapping[Signature, Nesting],
-    anew: Mapping[int, str],
+    fresh: Mapping[int, str],
 ) -> str:
     """All groups of a stream, after a line that sums them up; then how their windows nest."""
-    head = f"stream {title}: {count(queries, 'query', 'queries')} in {count(len(groups), 'group', 'groups')}"
+    head = f"stream {title}: {_counted(queries, 'query', 'queries')} in {_counted(len(groups), 'group', 'groups')}"
     parts = [head + (f"; {rings}" if rings else "")]
     parts += [
-        explain_group(group, running.get(each), groups.values(), anew.get(each, ""))
+        explain_group(group, running.get(each), groups.values(), fresh.get(each, ""))
         for each, group in groups.items()
     ]
     parts += [explain_nesting(*each) for each in nestings.items()]
@@ -122,8 +125,6 @@ def explain_query(query: Query) -> str:
 
 # A nesting in words: which windows of a stream nest, in how many chains, and which answer for others.
 
-_SHOWN_OF_CHAIN = 6  # chains, and members of each, before "… and n more"
-
 
 def explain_nesting(signature: Signature, nesting: Nesting) -> str:
     """A paragraph on the windows of one signature, in the fewest chains.
@@ -134,21 +135,21 @@ def explain_nesting(signature: Signature, nesting: Nesting) -> str:
     nesting without keys: 3 windows in 1 chain (the fewest possible), 1 of them piggybacked
       chain    8 SECONDS by 2 SECONDS (and by 4 SECONDS) < 16 SECONDS by 4 SECONDS
     """
-    windows = count(nesting.windows, "window", "windows")
+    windows = _counted(nesting.windows, "window", "windows")
     head = (
-        f"nesting {signature}: {windows} in {count(len(nesting.chains), 'chain', 'chains')}"
+        f"nesting {signature}: {windows} in {_counted(len(nesting.chains), 'chain', 'chains')}"
         f" (the fewest possible), {nesting.piggybacked:,} of them piggybacked"
     )
-    lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN_OF_CHAIN]]
-    if len(nesting.chains) > _SHOWN_OF_CHAIN:
-        lines.append(f"  … and {len(nesting.chains) - _SHOWN_OF_CHAIN:,} more")
+    lines = [f"  chain    {_chain(chain)}" for chain in nesting.chains[:_SHOWN]]
+    if len(nesting.chains) > _SHOWN:
+        lines.append(f"  … and {len(nesting.chains) - _SHOWN:,} more")
     return "\n".join([head, *lines])
 
 
 def _chain(chain: WindowChain) -> str:
-    more = len(chain.members) - _SHOWN_OF_CHAIN
+    more = len(chain.members) - _SHOWN
     return " < ".join(
-        [_member(member) for member in chain.members[:_SHOWN_OF_CHAIN]] + [f"… {more:,} more"] * (more > 0)
+        [_member(member) for member in chain.members[:_SHOWN]] + [f"… {more:,} more"] * (more > 0)
     )
 
 
@@ -160,7 +161,7 @@ def _member(member: Member) -> str:
 
 # Stairs in words: their levels, and what a key takes there and would take on one grid.
 
-_PLACE = 16  # bytes of a cell for its key, and for the number of the key's cell before it
+_LINKS = 16  # bytes of a cell for its key, and for the number of the key's cell before it
 
 
 def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
@@ -169,7 +170,7 @@ def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
     levels = levels_for(longest)
     needs = {need for group in groups for need in group.needs.components}
     kinds = [COMPONENTS[need.component].identity(dtype_of(need)) for need in needs]
-    cell = _PLACE + sum(dtype.itemsize for kind in kinds for dtype, _ in kind)
+    cell = _LINKS + sum(dtype.itemsize for kind in kinds for dtype, _ in kind)
     few, many = granules(levels), granules_on_one_grid(longest)
     younger = (0, *(reach for _, reach in levels))
     shown = ", ".join(
@@ -178,7 +179,7 @@ def explain_stairs(groups: Collection[WindowGroup]) -> list[str]:
     )
     return [
         f"  levels   {shown}",
-        f"  per key  at most {few:,} granules, {size(few * cell)}; on one grid {many:,}, {size(many * cell)}",
+        f"  per key  at most {few:,} granules, {_in_bytes(few * cell)}; on one grid {many:,}, {_in_bytes(many * cell)}",
     ]
 
 
@@ -200,58 +201,56 @@ def explain_join(signature: JoinSignature, queries: Mapping[str, JoinQuery], kep
     lines = [
         f"join {signature}",
         "  because  pairs are found once, by the event that arrives last, for all windows",
-        f"  queries  {count(len(queries), 'query', 'queries')}: {some(list(queries))}",
+        f"  queries  {_counted(len(queries), 'query', 'queries')}: {_listed(list(queries))}",
         f"  windows  {signature.left} {_windows(sides[0])}; {signature.right} {_windows(sides[1])}",
     ]
     filters = sorted({str(query.where) for query in queries.values() if query.where is not None})
     if filters:
-        lines.append(f"  then     {some(filters)}")
+        lines.append(f"  then     {_listed(filters)}")
     if kept is not None:
         left, right = kept.events
         lines.append(
-            f"  keeps    {count(kept.matches, 'match', 'matches')} of {kept.found:,} found, among {left:,} and "
-            f"{right:,} events, {size(kept.nbytes)}"
+            f"  keeps    {_counted(kept.matches, 'match', 'matches')} of {kept.found:,} found, among {left:,} and "
+            f"{right:,} events, {_in_bytes(kept.nbytes)}"
         )
     return "\n".join(lines)
 
 
 def _windows(windows: Sequence[Window]) -> str:
-    return some([str(window) for window in sorted(set(windows))])
+    return _listed([str(window) for window in sorted(set(windows))])
 
 
 # How the plan says numbers and names.
 
-_SHOWN = 6  # names of a kind before "… and n more"
 
-
-def count(number: int, one: str, many: str) -> str:
+def _counted(number: int, one: str, many: str) -> str:
     """
-    >>> count(1, "query", "queries"), count(1200, "query", "queries")
+    >>> _counted(1, "query", "queries"), _counted(1200, "query", "queries")
     ('1 query', '1,200 queries')
     """
     return f"{number:,} {one if number == 1 else many}"
 
 
-def some(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     """
-    >>> some(["a", "b"])
+    >>> _listed(["a", "b"])
     'a, b'
     """
     more = f", … and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
 
-def number(value: float) -> str:
+def _rounded(value: float) -> str:
     """
-    >>> number(0.012345), number(12.345), number(12345.6)
+    >>> _rounded(0.012345), _rounded(12.345), _rounded(12345.6)
     ('0.0123', '12.3', '12,346')
     """
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def size(nbytes: int) -> str:
+def _in_bytes(nbytes: int) -> str:
     """
-    >>> size(1536), size(10)
+    >>> _in_bytes(1536), _in_bytes(10)
     ('1.5 KiB', '10 bytes')
     """
     left, unit = float(nbytes), "bytes"

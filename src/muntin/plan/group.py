@@ -1,4 +1,4 @@
-"""A window group: the calls, of any number of queries, that one synopsis serves."""
+"""A window group: the calls, of any number of queries, that one synopsis serves; and the store that it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from muntin.counting import count
 from muntin.expression import Expression
-from muntin.plan.demand import Demand
+from muntin.plan.demand import Demand, Signature
 from muntin.store.needs import Need, Needs, Shape, place_of
 from muntin.store.ring import columns_of
 from muntin.structure.range_tree import RangeTree
@@ -58,6 +58,10 @@ class WindowGroup:
 
     def __post_init__(self) -> None:
         self.planned = self.planned or self.synopsis
+
+    @property
+    def signature(self) -> Signature:
+        return Signature(self.where, self.keys)
 
     def add(self, name: str, demand: Demand) -> bool:
         """One more demand; whether its component is new here."""
@@ -109,9 +113,7 @@ class Changes:
     def __init__(self) -> None:
         self.groups: dict[int, set[Need]] = {}
         self.stores: dict[StoreId, set[Need]] = {}
-        self.came: list[
-            tuple[int, Demand]
-        ] = []  # those that are new where they came to, and the group's number
+        self.came: list[tuple[int, Demand]] = []  # demands that are new in a group, with its number
 
     def come(self, group: WindowGroup, demand: Demand, is_first: bool) -> None:
         """A demand came to a group, perhaps as the first for its component."""

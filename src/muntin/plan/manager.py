@@ -12,9 +12,9 @@ from muntin.band import Band
 from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
-from muntin.plan.demand import Demand, demands_of
+from muntin.plan.demand import Demand, Signature, demands_of
 from muntin.plan.group import Changes, StoreId, WindowGroup, ring_of
-from muntin.plan.nesting import Nesting, Nestings, Signature
+from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.request import Request
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
 from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
@@ -26,7 +26,6 @@ from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
-Filtered = tuple[Expression | None, tuple[Expression, ...]]  # WHERE and keys
 
 
 class Placement(NamedTuple):
@@ -58,7 +57,7 @@ class WindowManager:
         self.stores: dict[StoreId, StoreNeeds] = {}
         self.columns = ColumnsRead()  # by all groups
         self._next = 1
-        self._alike: dict[Filtered, dict[int, WindowGroup]] = {}  # groups by filter and keys
+        self._by_signature: dict[Signature, dict[int, WindowGroup]] = {}
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
         self._coming: dict[Expression, set[Band]] = {}  # of queries that are being registered
         self._precedents = Precedents()
@@ -99,7 +98,7 @@ class WindowManager:
         return placement
 
     def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> Changes:
-        """Take over a plan made earlier instead of planning anew: `placed` has, for each query, the
+        """Take over a plan made earlier instead of making one: `placed` has, for each query, the
         groups of its demands in the order of `Placement.all`."""
         changes = Changes()
         for group in groups:
@@ -139,11 +138,9 @@ class WindowManager:
         O(queries) if any move, else O(groups with the filters and keys of those that changed)."""
         moved: dict[StoreId, StoreId] = {}
         touched = (self.groups.get(number) for number in sorted(changes.groups))
-        places = dict.fromkeys(
-            (each.where, each.keys) for each in touched if each and each.planned == Slices.name
-        )
-        for place in places:
-            stores = stores_for_stairs(self._alike[place].values(), filled)
+        signatures = dict.fromkeys(each.signature for each in touched if each and each.planned == Slices.name)
+        for signature in signatures:
+            stores = stores_for_stairs(self._by_signature[signature].values(), filled)
             if stores and not (stores[0] in filled and self._would_mix(stores[0], stores[1:])):
                 stairs = stores[0]._replace(kind="stairs")
                 self._move(stores, stairs, changes)
@@ -161,7 +158,7 @@ class WindowManager:
         return any(any(kept) and not all(kept) for kept in calls)
 
     def _move(self, stores: list[StoreId], to: StoreId, changes: Changes) -> None:
-        """Place all demands on some stores anew."""
+        """Move all demands on some stores to another store."""
         gone = {number for store in stores for number in self.stores[store].groups}
 
         def move(name: str, placed: Placed) -> Placed:
@@ -188,7 +185,7 @@ class WindowManager:
         assert fresh.groups == self.groups
         assert fresh.stores == self.stores
         assert fresh.columns == self.columns
-        assert fresh._alike == self._alike
+        assert fresh._by_signature == self._by_signature
         assert fresh._bands == {attribute: bands for attribute, bands in self._bands.items() if bands}
         for nesting in self.nestings().values():
             nesting.check()
@@ -222,9 +219,9 @@ class WindowManager:
 
     def _place(self, name: str, demand: Demand, chosen: Chosen, store: StoreId, changes: Changes) -> Placed:
         asked = (chosen.synopsis, store)
-        alike = self._alike.get((demand.where, demand.keys), {}).values()
+        groups = self._by_signature.get(demand.signature, {}).values()
         group = next(
-            (each for each in alike if (each.planned, each.store) == asked and _stands_there(each, demand)),
+            (each for each in groups if (each.planned, each.store) == asked and _stands_there(each, demand)),
             None,
         )
         if group is None:
@@ -236,16 +233,15 @@ class WindowManager:
 
     def _open(self, group: WindowGroup) -> None:
         self.groups[group.number] = group
-        self._alike.setdefault((group.where, group.keys), {})[group.number] = group
+        self._by_signature.setdefault(group.signature, {})[group.number] = group
         self.stores.setdefault(group.store, StoreNeeds()).add_group(group)
         self.columns.count_group(group.where, group.keys, 1)
 
     def _close(self, group: WindowGroup) -> None:
         del self.groups[group.number]
-        alike = self._alike[group.where, group.keys]
-        del alike[group.number]
-        if not alike:
-            del self._alike[group.where, group.keys]
+        del self._by_signature[group.signature][group.number]
+        if not self._by_signature[group.signature]:
+            del self._by_signature[group.signature]
         self.stores[group.store].remove_group(group)
         if not self.stores[group.store].groups:
             del self.stores[group.store]
@@ -295,7 +291,7 @@ class WindowManager:
         """Whether there are stairs for the filter and keys of a demand."""
         return any(
             group.store.kind == "stairs" and not group.store.generation
-            for group in self._alike.get((demand.where, demand.keys), {}).values()
+            for group in self._by_signature.get(demand.signature, {}).values()
         )
 
     def _keeps(self, demand: Demand, chosen: Chosen) -> bool:
@@ -305,7 +301,7 @@ class WindowManager:
             group.planned == chosen.synopsis
             and (group.store.kind == "ring") == on_ring
             and demand.need in group.needs.components
-            for group in self._alike.get((demand.where, demand.keys), {}).values()
+            for group in self._by_signature.get(demand.signature, {}).values()
         )
 
     def _count(self, demand: Demand, step: int) -> None:

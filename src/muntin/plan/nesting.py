@@ -17,10 +17,9 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
-from muntin.expression import Expression
 from muntin.plan.chain_cover import chain_cover
+from muntin.plan.demand import Signature
 from muntin.plan.group import WindowGroup
 from muntin.plan.window_chain import Spec, WindowChain
 from muntin.window import Window
@@ -191,21 +190,6 @@ def _seldom_first(chain: WindowChain) -> int:
     return -chain.slide
 
 
-class Signature(NamedTuple):
-    """What windows must have in common for one structure to serve them: the filter before them, and the keys.
-
-    Not the aggregate: all of them are lowered from the same partials. Without keys a filter belongs to the
-    input of an aggregate (see `demand`), so all queries without keys have one signature.
-    """
-
-    where: Expression | None
-    keys: tuple[Expression, ...]
-
-    def __str__(self) -> str:
-        by = f"by {', '.join(map(str, self.keys))}" if self.keys else "without keys"
-        return by + (f" where {self.where}" if self.where else "")
-
-
 class Nestings:
     """How the windows of a stream nest, found when asked for. A nesting is remembered until its windows change.
 
@@ -223,7 +207,7 @@ class Nestings:
         for group in groups:
             specs = [(each.size, each.slide) for each in group.needs.windows if nests(each)]
             if specs:
-                windows.setdefault(Signature(group.where, group.keys), {}).update(dict.fromkeys(specs))
+                windows.setdefault(group.signature, {}).update(dict.fromkeys(specs))
         self._last = {signature: self._nesting(signature, specs) for signature, specs in windows.items()}
         return MappingProxyType(self._last)
 

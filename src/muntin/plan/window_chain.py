@@ -72,26 +72,28 @@ class WindowChain:
 
     def embed(self, size: int, slide: int) -> bool:
         """Give a window that is not in it a place if it has one; O(log members), and to move those behind."""
-        place = bisect_left(self.sizes, size)
-        fits_before = not place or slide % self.members[place - 1].slide == 0
-        if place < len(self.sizes) and self.sizes[place] == size:
-            is_in = self._share(self.members[place], slide, fits_before)
-        elif is_in := fits_before and not (place < len(self.sizes) and self.members[place].slide % slide):
-            self.members.insert(place, Member(size, slide))
-            self.sizes.insert(place, size)
+        position = bisect_left(self.sizes, size)
+        fits_before = not position or slide % self.members[position - 1].slide == 0
+        if position < len(self.sizes) and self.sizes[position] == size:
+            is_in = self._share(self.members[position], slide, fits_before)
+        elif is_in := fits_before and not (
+            position < len(self.sizes) and self.members[position].slide % slide
+        ):
+            self.members.insert(position, Member(size, slide))
+            self.sizes.insert(position, size)
         self._begin()
         return is_in
 
     def remove(self, size: int, slide: int) -> None:
         """Take a window out; O(log members + windows of its size)."""
-        place = bisect_left(self.sizes, size)
-        member = self.members[place]
+        position = bisect_left(self.sizes, size)
+        member = self.members[position]
         if slide == member.slide and not member.is_virtual:
             member.is_virtual = True
         else:
             member.piggybacked.remove(slide)
         if member.is_virtual:
-            self._settle(place)
+            self._settle(position)
             self._begin()
 
     def _share(self, host: Member, slide: int, fits_before: bool) -> bool:
@@ -109,13 +111,13 @@ class WindowChain:
         host.slide, host.is_virtual = slide, False
         return True
 
-    def _settle(self, place: int) -> None:
+    def _settle(self, position: int) -> None:
         """Have a virtual host move as seldom as its neighbours allow: as a window on it, if one fits."""
-        host = self.members[place]
+        host = self.members[position]
         if not host.piggybacked:
-            del self.members[place], self.sizes[place]
+            del self.members[position], self.sizes[position]
             return
-        after = self.members[place + 1].slide if place + 1 < len(self.members) else 0
+        after = self.members[position + 1].slide if position + 1 < len(self.members) else 0
         host.slide = gcd(after, *host.piggybacked)
         if host.slide in host.piggybacked:
             host.piggybacked.remove(host.slide)

@@ -16,8 +16,8 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.plan import Changes, Request, WindowGroup, WindowManager, request_of
-from muntin.plan.anew import planned_anew, without_history
 from muntin.plan.cost import Observed
+from muntin.plan.fresh_plan import differences_to_fresh_plan, without_history
 from muntin.plan.group import STREAM_RING, StoreId
 from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
@@ -375,7 +375,7 @@ def plan_again(state: State) -> None:
     """Place queries together that were registered one after the other; no event has come yet. State filled from a
     history stays. O(queries)."""
     queries = {name: state.registrations[name].query for name in without_history(state.manager)}
-    if not planned_anew(state.manager, queries):
+    if not differences_to_fresh_plan(state.manager, queries):
         return  # the plan is what it would be
     changes = Changes()
     for name in queries:

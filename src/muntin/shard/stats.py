@@ -8,8 +8,8 @@ import numpy as np
 
 from muntin.arrays import LONG_AGO
 from muntin.coverage import Coverage
-from muntin.plan.anew import planned_anew
 from muntin.plan.explain import Running, explain_group, explain_stream, predicted_combines
+from muntin.plan.fresh_plan import differences_to_fresh_plan
 from muntin.plan.nesting import Nesting
 from muntin.shard.read.evaluate import is_covered
 from muntin.shard.read.reading import Reading, reading_of
@@ -121,18 +121,19 @@ def _up(instant: int, slide: int) -> int:
     return -(-instant // slide) * slide if slide else instant
 
 
-def _planned_anew(state: State) -> dict[int, str]:
-    """How a new plan would serve queries that are served otherwise, by group: why a plan depends on the past."""
+def _differences(state: State) -> dict[int, str]:
+    """How a fresh plan would serve queries that are served otherwise, by group: why a plan depends on the past."""
     state.settle_plan()
-    return planned_anew(state.manager, {name: each.query for name, each in state.registrations.items()})
+    queries = {name: each.query for name, each in state.registrations.items()}
+    return differences_to_fresh_plan(state.manager, queries)
 
 
 def explain_query(state: State, name: str) -> str:
     """The groups that serve a query, and whether its windows are covered."""
-    anew = _planned_anew(state)
+    fresh = _differences(state)
     numbers, groups = sorted(state.manager.placements[name].groups()), state.manager.groups
     parts = [
-        explain_group(groups[each], running(state, each), groups.values(), anew.get(each, ""))
+        explain_group(groups[each], running(state, each), groups.values(), fresh.get(each, ""))
         for each in numbers
     ]
     return "\n\n".join([*parts, f"{name}: {coverage_of(state, name)}"])
@@ -140,10 +141,10 @@ def explain_query(state: State, name: str) -> str:
 
 def explain_all(state: State) -> str:
     """The plan of all queries."""
-    anew = _planned_anew(state)
+    fresh = _differences(state)
     rings = [f"ring of {len(store):,} events" for id, store in state.stores.items() if id.kind == "ring"]
     ahead = "" if state.stream.ahead is None else f" AHEAD {span(state.stream.ahead)}"
     title = f"{state.stream.name} (DELAY {span(state.stream.delay)}{ahead})"
     groups, nestings = state.manager.groups, state.manager.nestings()
     at_work = {number: running(state, number) for number in groups}
-    return explain_stream(title, len(state.registrations), groups, at_work, ", ".join(rings), nestings, anew)
+    return explain_stream(title, len(state.registrations), groups, at_work, ", ".join(rings), nestings, fresh)

@@ -1,4 +1,4 @@
-"""Planned anew: how all queries would be served if they were planned together now, before any event.
+"""A fresh plan: how all queries would be served if they were planned together now, before any event.
 
 State that is kept cannot be made coarser, or be put together with other state. So the plan of a running stream may
 depend on the order in which queries came and went. Where it does, `explain` shows the plan that it is not.
@@ -24,9 +24,9 @@ def without_history(manager: WindowManager) -> list[str]:
     ]
 
 
-def planned_anew(manager: WindowManager, queries: Mapping[str, Query]) -> dict[int, str]:
-    """For each group that a new plan would not have: the groups that would serve its demands. O(queries), but only
-    queries that differ in their demands are planned.
+def differences_to_fresh_plan(manager: WindowManager, queries: Mapping[str, Query]) -> dict[int, str]:
+    """For each group that a fresh plan would not have: the groups that would serve its demands, in words. O(queries),
+    but only queries that differ in their demands are planned.
 
     Queries that were filled from a history are left out: their state is apart from all else.
     """
