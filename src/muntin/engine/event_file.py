@@ -72,12 +72,15 @@ class EventFile:
             if bytes(source.read(6)) == b"ARROW1":
                 file = pa.ipc.open_file(source)
                 batches: Iterable[pa.RecordBatch] = map(file.get_batch, range(file.num_record_batches))
+                count = file.num_record_batches
             else:
                 source.seek(0)
                 batches = file = pa.ipc.open_stream(source)
+                count = 0  # which is known at the end
             self._check_names(file.schema.names)
-            for batch in batches:
-                self.bytes_read = source.tell()
+            for number, batch in enumerate(batches, 1):
+                # of the random access format, `tell` says nothing
+                self.bytes_read = self.bytes * number // count if count else source.tell()
                 yield batch.select(self.stream.schema.names)
 
     def _read_csv(self, batch_rows: int) -> Iterator[pa.RecordBatch]:

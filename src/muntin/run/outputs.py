@@ -181,6 +181,9 @@ class AnswerFile:
 
     def discard(self) -> None:
         """Forget the rows and remove what was written."""
+        if self._sink is not None:
+            with suppress(OSError, pa.ArrowException):  # a full disk, which may be why
+                self._finish()  # writers would do so when they are collected, to a file that is closed
         self._close()
         with suppress(FileNotFoundError):
             self.part.unlink()
