@@ -152,7 +152,7 @@ class _Running:
             operators = self.shards.operators(route)
         for each in operators:
             each.check()
-            found += each._operator.lookup(name, None if keys is None else list(keys), instant).to_pylist()
+            found += each._shard.lookup(name, None if keys is None else list(keys), instant).to_pylist()
         return found
 
 

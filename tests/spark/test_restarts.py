@@ -93,7 +93,7 @@ def test_restarts_with_other_queries_answer_as_the_engine(seed: int, monkeypatch
         plans = set()
         for operator in shards.operators(route.name):
             operator.check()
-            manager = operator._operator.state.manager
+            manager = operator._shard.state.manager
             plans.add(
                 str([(each.planned, each.store, sorted(each.queries)) for each in manager.groups.values()])
             )
