@@ -12,7 +12,7 @@ from casefile import Register
 from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.key_index import finders
-from muntin.shard.read import lookup as candidates
+from muntin.shard.read import question as candidates
 from replay import disagreement
 from scenario import SeededDice, random_case
 
