@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import muntin
 from benchmarks.measure import RUNS, Column, Result, measure_side_by_side
-from muntin.kernels.fold_cells import count_cells, fold_ints
+from muntin.kernels.fold import count_cells, fold_ints
 from muntin.kernels.slices import append_cells
 from muntin.keys.key_dictionary import KeyDictionary
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from benchmarks.measure import RUNS, Column, Result, Timing, measure_side_by_side
 from muntin import Engine
-from muntin.kernels.fold_runs import count_runs, sum_runs_float
+from muntin.component.count import Counts
+from muntin.component.sum import FloatSums
+from muntin.kernels.fold import fold_runs
 from muntin.kernels.times import scan_times
 
 COLUMNS = [
@@ -99,8 +101,8 @@ def _kernels(at: np.ndarray, x: np.ndarray) -> None:
     edges = np.searchsorted(at, np.arange(0, SECONDS + 1) * 1_000_000)
     valid = np.ones(len(x), np.bool_)
     lo, hi = edges[:-1], edges[1:]
-    sum_runs_float(lo, hi, x, valid, np.zeros(SECONDS), np.zeros(SECONDS))
-    count_runs(lo, hi, x, valid, np.zeros(SECONDS, np.int64))
+    fold_runs(FloatSums)(lo, hi, at, x, valid, True, np.zeros(SECONDS), np.zeros(SECONDS))
+    fold_runs(Counts)(lo, hi, at, x, valid, True, np.zeros(SECONDS, np.int64))
 
 
 def _row(what: str, windows: int, size: int, timing: Timing, ratio: float | None) -> dict[str, object]:

@@ -19,7 +19,8 @@ from numba.core.typing.templates import _OverloadFunctionTemplate
 from mutants.mutation import Mutation
 from mutants.project import PROJECT, read
 
-_KERNELS = "src/muntin/kernels/"
+_KERNELS, _RULES = "src/muntin/kernels/", "src/muntin/component/"
+_CALLS_RULES = "muntin.kernels.combine"  # Numba puts the rules of a component in place of its functions
 
 
 class Patcher:
@@ -53,7 +54,7 @@ class Patcher:
 
     def kernels_of(self, mutation: Mutation) -> list[Any]:
         """The compiled functions that hold the mutation, and all that call one of them."""
-        if not mutation.path.startswith(_KERNELS):
+        if not mutation.path.startswith((_KERNELS, _RULES)) or mutation.path == f"{_RULES}rules.py":
             return []
         around = {_identity(code) for code in _codes_around(mutation)}
         concerned = {id(each) for each in self._kernels if _identity(each.py_func.__code__) in around}
@@ -86,9 +87,11 @@ def _forget_overloads() -> None:
 
 
 def _users_of(path: str) -> set[str]:
-    """The module of a file of kernels, and all modules of kernels that import something from it."""
+    """The module of a file of kernels or rules, and all modules of kernels that import something from it."""
     modules = {name: module for name, module in sys.modules.items() if name.startswith("muntin.kernels.")}
     users = {path.removeprefix("src/").removesuffix(".py").replace("/", ".")}
+    if path.startswith(_RULES):
+        users.add(_CALLS_RULES)
     size = 0
     while size != len(users):
         size = len(users)

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from mutants.project import relative
 
-KERNELS = "muntin.kernels"
+COMPILED = ("muntin.kernels", "muntin.component")
+NOT_COMPILED = "muntin.component.rules"
 HITS = bytearray()  # one byte for each block
 
 
@@ -116,7 +117,8 @@ class _ProbingFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.split(".")[0] != "muntin" or fullname.startswith(KERNELS):
+        is_compiled = fullname.startswith(COMPILED) and fullname != NOT_COMPILED
+        if fullname.split(".")[0] != "muntin" or is_compiled:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):

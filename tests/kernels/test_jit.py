@@ -44,7 +44,8 @@ def test_loop_over_edges_survives() -> None:
 
 def run_fold(cache: Path) -> str:
     code = (
-        "import numpy as np; from muntin.kernels.merge import merge_count as m; z = np.zeros(1, np.int64); "
+        "import numpy as np; from muntin.kernels.merge import merge_partials; "
+        "from muntin.component.count import Counts; m = merge_partials(Counts); z = np.zeros(1, np.int64); "
         "m(z, z + 1, 1, z, z + 7, z); print(z[0], sum(m.stats.cache_hits.values()))"
     )
     child = subprocess.run(
@@ -67,7 +68,8 @@ def test_cache_is_used_by_the_next_process(tmp_path: Path) -> None:
 
 def test_concurrent_first_compiles(tmp_path: Path) -> None:
     """Four processes that compile into one empty cache at once all get the right answer."""
-    code = "import numpy as np; from muntin.kernels.fold import fold_sum_float as f; o = np.zeros(1, np.int64); " \
+    code = "import numpy as np; from muntin.kernels.fold import fold_events; " \
+        "from muntin.component.sum import FloatSums; f = fold_events(FloatSums); o = np.zeros(1, np.int64); " \
         "h = np.zeros(1); f(o, o + 1, 1, o, o, h + 2, o == 0, h, h * 0); assert h[0] == 2, h"  # fmt: skip
     env = os.environ | {"MUNTIN_CACHE_DIR": str(tmp_path)}
     children = [subprocess.Popen([sys.executable, "-c", code], env=env) for _ in range(4)]

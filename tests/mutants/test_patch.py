@@ -10,9 +10,9 @@ import numpy as np
 from numba.core.caching import NullCache
 
 from muntin.archive.indexing import slot_of
-from muntin.kernels.combine import Leasts
+from muntin.component.extremes import Leasts
 from muntin.kernels.match import first_later, sort_matches
-from muntin.kernels.slices import follow_chain, follow_leasts
+from muntin.kernels.slices import follow_chain
 from muntin.window import Window
 from mutants.mutation import Mutation
 from mutants.patch import Patcher
@@ -97,17 +97,17 @@ def test_a_kernel_that_is_compiled_and_its_callers() -> None:
 
 def test_a_function_that_numba_puts_in_place_of_another(monkeypatch) -> None:
     """`combine` of cells is chosen by their class while a kernel is compiled, here before the fork is made."""
-    cells, alone, chain = Leasts(np.array([3, 1, 2])), np.array([-1, 0, 1]), (0, 2, 0, 3)
-    made = mutation(
-        "src/muntin/kernels/combine.py", "right if right[0] < left[0]", "right if right[0] > left[0]"
-    )
-    names = {kernel.py_func.__name__ for kernel in Patcher().kernels_of(made)}
-    assert {"follow_chain", "follow_leasts"} <= names
-    for kernel in (follow_chain, follow_leasts):
-        monkeypatch.setattr(kernel, "_cache", NullCache())
-        kernel._reset_overloads()
-    assert follow_leasts(alone, *chain, cells.value)[0] == (1,)
-    assert with_mistake(made, lambda: follow_leasts(alone, *chain, cells.value)[0]) == "(3,)"
+    value, alone, chain = np.array([3, 1, 2]), np.array([-1, 0, 1]), (0, 2, 0, 3)
+    path, follow_leasts = "src/muntin/component/extremes.py", follow_chain(Leasts)
+    for made in (
+        mutation(path, "right if undercuts(right[0], left[0])", "left if undercuts(right[0], left[0])"),
+        mutation(path, "(new < old) |", "(new > old) |"),  # which a rule calls
+    ):
+        assert follow_leasts in Patcher().kernels_of(made)
+        monkeypatch.setattr(follow_leasts, "_cache", NullCache())
+        follow_leasts._reset_overloads()
+        assert follow_leasts(alone, *chain, value)[0] == (1,)
+        assert with_mistake(made, lambda: follow_leasts(alone, *chain, value)[0]) == "(3,)"
 
 
 def test_a_helper_that_is_inlined() -> None:
@@ -121,6 +121,6 @@ def test_a_helper_that_is_inlined() -> None:
         code = helper.py_func.__code__
         if not code.co_filename.endswith(".py") or jit.__file__ == code.co_filename:
             continue
-        path = "src/muntin/kernels/" + os.path.basename(code.co_filename)
+        path = "src/muntin/" + code.co_filename.rpartition("/muntin/")[2]
         found = patcher.kernels_of(Mutation(path, "", code.co_firstlineno + 1, 0, 0, ""))
         assert len(found) > 1, f"{path}: nobody calls {code.co_name}"

@@ -16,9 +16,8 @@ import numpy as np
 
 from benchmarks.figures.arasu_widom import one_by_one
 from benchmarks.figures.arasu_widom.workload import BATCH, CHECKED, Inputs, Ints, Runs, lifted, recomputed
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
-from muntin.kernels.combine import cells_of
 from muntin.structure.b_int import BInt
 from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.baseline.materialize_none import MaterializeNone

@@ -14,8 +14,8 @@ from muntin.aggregate.count import Count
 from muntin.aggregate.ends import First, Last
 from muntin.aggregate.extremes import Max, Min
 from muntin.aggregate.holistic import CountDistinct, Quantile
-from muntin.aggregate.spread import StddevPop, StddevSamp, VarPop, VarSamp
 from muntin.aggregate.sum import Avg, Sum
+from muntin.aggregate.variance import StddevPop, StddevSamp, VarPop, VarSamp
 
 AGGREGATES: dict[str, Aggregate] = {
     aggregate.name: aggregate

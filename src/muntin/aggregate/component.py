@@ -1,67 +1,65 @@
-"""Components: the mergeable values that aggregates are made of.
+"""Components at work: the rules of `muntin.component` with the loops that go by them.
 
-Each knows its identity, how to fold events into partials and how to merge partials. Aggregates over
-the same input share them: SUM, COUNT and AVG need `count` and `sum` once. Holistic components have
-no partial of fixed size that could be merged: only synopses that keep the events can offer them.
+Aggregates over the same input share components: SUM, COUNT and AVG need `count` and `sum` once. Holistic components
+have no partial of fixed size that could be merged: only synopses that keep the events can offer them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Set
+from typing import Any
 
 import numpy as np
 
 from muntin.aggregate.contract import Array, Partial
-from muntin.kernels import fold, fold_runs, merge
+from muntin.component import RULES, Rules
+from muntin.kernels.fold import fold_events, fold_runs, lift_events
+from muntin.kernels.merge import merge_partials, merge_runs
 
-_INT = np.iinfo(np.int64)
-Kernel = Callable[..., object]
 
+class Component(Rules):
+    """The rules of a component, applied to arrays of events and partials."""
 
-@dataclass(frozen=True)
-class Component:
-    """`identity` gives (dtype, value) of each state array, for values of a dtype."""
-
-    name: str
-    identity: Callable[[np.dtype], tuple[tuple[np.dtype, object], ...]]
-    fold_of: Callable[[np.dtype], Kernel]
-    merge_of: Callable[[np.dtype], Kernel]
-
-    def start(self, dtype: np.dtype, slots: int) -> Partial:
-        """State for `slots` answers, each over nothing."""
-        return tuple(np.full(slots, value, kind) for kind, value in self.identity(dtype))
+    @classmethod
+    def of(cls, rules: Rules) -> Component:
+        return cls(**vars(rules))
 
     def lift(self, value: Array, valid: Array, at: Array) -> Partial:
         """The partial of each event on its own: the identity where it is not valid; O(events)."""
-        if self.name == "count":
-            return (valid.astype(np.int64),)
-        if self.name in ("min", "max", "sum") and bool(valid.all()):  # nothing to hide: no copy
-            if self.name != "sum":
-                return (value,)
-            return value, np.zeros(len(value)) if value.dtype == np.float64 else value.astype(np.float64)
-        count = len(value)
-        lifted = self.start(value.dtype, count)
-        each = np.arange(count)
-        self.fold(np.zeros(1, np.int64), np.full(1, count), 0, each, at, value, valid, lifted)
+        kind, identity = self.kind(value.dtype), self.identity(value.dtype)
+        if bool(valid.all()):  # nothing to hide: no copy
+            with np.errstate(invalid="ignore"):
+                columns = zip(kind.lift(value, at), identity, strict=True)
+                return tuple(_column(part, len(value), dtype) for part, (dtype, _) in columns)
+        lifted = tuple(np.empty(len(value), dtype) for dtype, _ in identity)
+        lift_events(kind)(read_only(at), read_only(value), valid, *lifted, *self.start(value.dtype, 1))
         return lifted
 
     def fold_runs(self, lo: Array, hi: Array, at: Array, value: Array, valid: Array, into: Partial) -> None:
         """Fold runs of events without keys, one slot each; O(events)."""
-        kernel = _RUNS.get((self.name, value.dtype.kind)) or _RUNS.get((self.name, ""))
-        if kernel is None:
-            self.fold(lo, hi, 1, np.zeros(len(value), np.int64), at, value, valid, into)
-        else:
-            kernel(lo, hi, read_only(value), valid, *into)
+        kernel = fold_runs(self.kind(value.dtype))
+        kernel(lo, hi, read_only(at), read_only(value), valid, bool(valid.all()), *into)
 
     def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
              into: Partial) -> None:  # fmt: skip
         """Fold ranges of events into `into`; O(events)."""
-        self.fold_of(value.dtype)(lo, hi, width, key, read_only(at), read_only(value), valid, *into)
+        kernel = fold_events(self.kind(value.dtype))
+        kernel(lo, hi, width, key, read_only(at), read_only(value), valid, *into)
 
     def merge(self, lo: Array, hi: Array, width: int, key: Array, cells: Partial, into: Partial) -> None:
         """Merge ranges of cells into `into`; O(cells)."""
-        self.merge_of(cells[0].dtype)(lo, hi, width, key, *cells, *into)
+        kind = self.kind(cells[0].dtype)
+        if width == 1:
+            merge_runs(kind)(lo, hi, key, *cells, *into)
+        else:
+            merge_partials(kind)(lo, hi, width, key, *cells, *into)
+
+
+def _column(part: Any, length: int, dtype: np.dtype) -> Array:
+    """What a rule has made of a column, which may be one number for all of it."""
+    if isinstance(part, np.ndarray):
+        return part
+    return np.full(length, part, dtype) if part else np.zeros(length, dtype)
 
 
 def read_only(events: Array) -> Array:
@@ -72,67 +70,42 @@ def read_only(events: Array) -> Array:
     return events
 
 
-def _same(kernel: Kernel) -> Callable[[np.dtype], Kernel]:
-    return lambda dtype: kernel
+# By name. More may be added while nobody is at work.
+COMPONENTS: dict[str, Component] = {rules.name: Component.of(rules) for rules in RULES}
 
 
-def _by_type(ints: Kernel, floats: Kernel) -> Callable[[np.dtype], Kernel]:
-    return lambda dtype: ints if dtype == np.int64 else floats
+class Those(Set[str]):
+    """The names of the components that fulfil a condition, those among them that are added later.
+
+    >>> sorted(Those(lambda component: component.compares_values))
+    ['max', 'min']
+    """
+
+    def __init__(self, condition: Callable[[Component], bool] = lambda component: True):
+        self._condition = condition
+
+    def __contains__(self, name: object) -> bool:
+        component = COMPONENTS.get(name) if isinstance(name, str) else None
+        return component is not None and self._condition(component)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, component in COMPONENTS.items() if self._condition(component))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
-# of these the loop without keys is worth a kernel of its own: by component and kind of value
-_RUNS: dict[tuple[str, str], Kernel] = {
-    ("count", ""): fold_runs.count_runs,
-    ("sum", "i"): fold_runs.sum_runs_int,
-    ("sum", "f"): fold_runs.sum_runs_float,
-    ("min", ""): fold_runs.min_runs,
-    ("max", ""): fold_runs.max_runs,
-}
-_int64, _float64 = np.dtype(np.int64), np.dtype(np.float64)
+def cells_of(component: str, dtype: np.dtype, arrays: Partial) -> Any:
+    """The state arrays of a component, by its name, as cells.
 
-COMPONENTS: dict[str, Component] = {
-    component.name: component
-    for component in (
-        Component("count", lambda _: ((_int64, 0),), _same(fold.fold_count), _same(merge.merge_count)),
-        # integers: the total and a float shadow that tells an overflow; floats: high and low part
-        Component(
-            "sum",
-            lambda kind: ((kind, 0), (_float64, 0.0)),
-            _by_type(fold.fold_sum_int, fold.fold_sum_float),
-            _by_type(merge.merge_sum_int, merge.merge_sum_float),
-        ),
-        Component(
-            "min",
-            lambda kind: ((kind, _INT.max if kind == np.int64 else np.nan),),  # NaN is greatest
-            _same(fold.fold_min),
-            _same(merge.merge_min),
-        ),
-        Component(
-            "max",
-            lambda kind: ((kind, _INT.min if kind == np.int64 else -np.inf),),
-            _same(fold.fold_max),
-            _same(merge.merge_max),
-        ),
-        Component(
-            "first",
-            lambda kind: ((kind, 0), (_int64, _INT.max)),
-            _same(fold.fold_first),
-            _same(merge.merge_first),
-        ),
-        Component(
-            "last",
-            lambda kind: ((kind, 0), (_int64, _INT.min)),
-            _same(fold.fold_last),
-            _same(merge.merge_last),
-        ),
-        Component(
-            "m2",
-            lambda kind: ((_int64, 0), (_float64, 0.0), (_float64, 0.0)),
-            _same(fold.fold_m2),
-            _same(merge.merge_m2),
-        ),
-    )
-}
+    >>> cells_of("max", np.dtype(np.int64), (np.array([3, 1]),))
+    Greatests(value=array([3, 1]))
+    """
+    return COMPONENTS[component].kind(dtype)(*arrays)
+
+
+COMPARING = Those(lambda component: component.compares_values)  # whose texts must be in order
+INEXACT = Those(lambda component: not component.is_exact)  # whose answers depend on how a window is split
 # computed from the values themselves, never merged (holistic.py)
 HOLISTIC = frozenset({"quantile", "distinct"})
 # read from sketches, with an error (approximate.py)

@@ -1,23 +1,17 @@
-"""SUM and AVG: of what is in the window, without a trace of what has left it.
-
-The total of integers is kept modulo 2**64, beside a *shadow* that was added up in floats. The shadow is off by some
-rounding errors, far less than 2**62, so the two together say what the exact total is, however large.
-"""
+"""SUM and AVG: of what is in the window, without a trace of what has left it."""
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number
+from muntin.component.sum import LAP, has_overflown, whole_sum
 from muntin.errors import NoValue
-from muntin.kernels.totals import add_rests, is_apart
+from muntin.kernels.sum import add_rests, any_overflown
 
-_FAR = float(2**62)
-_LAP = 2**64  # what a total is short of each time it has overflown
 TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
 
 
@@ -38,9 +32,9 @@ class Sum(Aggregate):
         total, rest = partials["sum"]
         if total.dtype == np.float64:
             return Lowered(_float_total(total, rest), count > 0)
-        if not is_apart(total, rest, _FAR):  # nearly always
+        if not any_overflown(total, rest):  # nearly always
             return Lowered(total, count > 0)
-        lost = np.abs(total.astype(np.float64) - rest) > _FAR
+        lost = has_overflown(total, rest)
         return Lowered(total, (count > 0) & ~lost, lost)
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
@@ -48,8 +42,8 @@ class Sum(Aggregate):
         if not count:
             return None
         if isinstance(total, float):
-            return total + rest if isfinite(total) else total
-        if abs(total - rest) > _FAR:
+            return whole_sum(total, rest)
+        if has_overflown(total, rest):
             raise NoValue(TOO_LARGE)
         return total
 
@@ -70,8 +64,8 @@ class Avg(Aggregate):
         total, rest = partials["sum"]
         if total.dtype == np.float64:
             total = _float_total(total, rest)
-        elif is_apart(total, rest, _FAR):
-            short = np.rint((rest - total) / _LAP) * _LAP
+        elif any_overflown(total, rest):
+            short = np.rint((rest - total) / LAP) * LAP
             total = total + short  # in floats: rounded once, as a quotient of 64 bits would be
         return Lowered(total / np.maximum(count, 1), count > 0)
 
@@ -80,9 +74,9 @@ class Avg(Aggregate):
         if not count:
             return None
         if isinstance(total, float):
-            return (total + rest if isfinite(total) else total) / count
-        if abs(total - rest) > _FAR:
-            total = int(total) + round((rest - total) / _LAP) * _LAP
+            return whole_sum(total, rest) / count
+        if has_overflown(total, rest):
+            total = int(total) + round((rest - total) / LAP) * int(LAP)
         return total / count
 
 

@@ -9,21 +9,8 @@ wrap at the same element.
 from __future__ import annotations
 
 from muntin.kernels.bits import leading_zeros, trailing_zeros
-from muntin.kernels.combine import (
-    Counts,
-    Firsts,
-    FloatSums,
-    Greatests,
-    IntSums,
-    Lasts,
-    Leasts,
-    Moments,
-    combine,
-    move,
-    put,
-    take,
-)
-from muntin.kernels.jit import kernel
+from muntin.kernels.combine import combine, move, put, take
+from muntin.kernels.jit import kernel, kernel_per_kind
 
 # Elements that go through all levels together, to be still in the nearest cache at each.
 CHUNK = 1024
@@ -105,54 +92,14 @@ def _widest(capacity, at, stop):
     return level, 2 * (capacity - slots) + ((at >> level) & (slots - 1))
 
 
-# For a single run: to take a NamedTuple out of Python costs as much as all the rest, so these take the
-# arrays, and say by their name of which component they are.
+@kernel_per_kind
+def query_point(kind):
+    """A single run that is not empty."""
 
+    def query_point(capacity, lo, hi, *arrays):
+        return _combine_run(kind(*arrays), capacity, lo, hi)
 
-@kernel
-def point_counts(capacity, lo, hi, count):
-    return _combine_run(Counts(count), capacity, lo, hi)
-
-
-@kernel
-def point_int_sums(capacity, lo, hi, total, shadow):
-    return _combine_run(IntSums(total, shadow), capacity, lo, hi)
-
-
-@kernel
-def point_float_sums(capacity, lo, hi, high, low):
-    return _combine_run(FloatSums(high, low), capacity, lo, hi)
-
-
-@kernel
-def point_leasts(capacity, lo, hi, value):
-    return _combine_run(Leasts(value), capacity, lo, hi)
-
-
-@kernel
-def point_greatests(capacity, lo, hi, value):
-    return _combine_run(Greatests(value), capacity, lo, hi)
-
-
-@kernel
-def point_firsts(capacity, lo, hi, value, at):
-    return _combine_run(Firsts(value, at), capacity, lo, hi)
-
-
-@kernel
-def point_lasts(capacity, lo, hi, value, at):
-    return _combine_run(Lasts(value, at), capacity, lo, hi)
-
-
-@kernel
-def point_moments(capacity, lo, hi, count, mean, m2):
-    return _combine_run(Moments(count, mean, m2), capacity, lo, hi)
-
-
-POINTS = {
-    Counts: point_counts, IntSums: point_int_sums, FloatSums: point_float_sums, Leasts: point_leasts,
-    Greatests: point_greatests, Firsts: point_firsts, Lasts: point_lasts, Moments: point_moments,
-}  # fmt: skip
+    return query_point
 
 
 @kernel

@@ -1,14 +1,10 @@
-"""Cells: partials of one component in parallel arrays, and how two of them combine.
+"""Cells and the rules of their kind: how kernels fold an event into a partial, and combine two.
 
-B-INT and L-INT are the same for every component, so their kernels are written once, over *cells*: a
-NamedTuple of the component's state arrays, one element per partial. Its class says which component
-it is. Numba resolves `combine` by that class when it compiles a kernel, so that no branch on the
-component is left in a loop and partials stay in registers. (An op code was the alternative: it
-forces one set of types on all components, and times would pass through a float.)
-
-`combine(cells, left, right)` is associative, up to rounding for float sums and m2; it is never
-assumed to be commutative. The rules are those of `merge`: NaN is the greatest number, FIRST and LAST
-go by time.
+Most kernels are the same for every component, so they are written once, over *cells*: a NamedTuple of a component's
+state arrays, one element per partial. Its class has the rules (`muntin.component.rules`). Numba resolves `combine`,
+`fold` and `subtract` by that class when it compiles a kernel, so that no branch on the component is left in a loop and
+partials stay in registers. (An op code was the alternative: it forces one set of types on all components, and times
+would pass through a float.)
 
 Cells lie in *rings*: cell `i & (capacity - 1)` holds number `i`, for a capacity that is a power of 2.
 """
@@ -16,129 +12,87 @@ Cells lie in *rings*: cell `i & (capacity - 1)` holds number `i`, for a capacity
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba.extending import overload
 
-from muntin.kernels.jit import kernel
+from muntin.kernels.jit import inner, kernel
 
 SMALLEST = 64  # capacity of an empty ring
+_HALF = 2**63
+_RULES: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
-class Counts(NamedTuple):
-    count: Any
-
-
-class IntSums(NamedTuple):
-    total: Any
-    shadow: Any
-
-
-class FloatSums(NamedTuple):
-    high: Any
-    low: Any
-
-
-class Leasts(NamedTuple):
-    value: Any
-
-
-class Greatests(NamedTuple):
-    value: Any
-
-
-class Firsts(NamedTuple):
-    value: Any
-    at: Any
-
-
-class Lasts(NamedTuple):
-    value: Any
-    at: Any
-
-
-class Moments(NamedTuple):
-    count: Any
-    mean: Any
-    m2: Any
-
-
-def _combine_counts(cells, left, right):
-    return (left[0] + right[0],)
-
-
-def _combine_int_sums(cells, left, right):
-    return left[0] + right[0], left[1] + right[1]
-
-
-def _combine_float_sums(cells, left, right):
-    a, b = left[0], right[0]
-    s = a + b
-    c = s - a
-    lost = (a - (s - c)) + (b - c)  # what the addition rounded away (two-sum)
-    low = left[1] + (lost + right[1]) if np.isfinite(lost) else left[1]
-    return s, low
-
-
-def _combine_leasts(cells, left, right):
-    # NaN is greatest: it yields to anything and replaces nothing
-    return right if right[0] < left[0] or left[0] != left[0] else left
-
-
-def _combine_greatests(cells, left, right):
-    return right if right[0] > left[0] or right[0] != right[0] else left
-
-
-def _combine_firsts(cells, left, right):
-    return right if right[1] < left[1] else left
-
-
-def _combine_lasts(cells, left, right):
-    return right if right[1] >= left[1] else left  # equal times: the later arrival wins
-
-
-def _combine_moments(cells, left, right):
-    n, m = left[0], right[0]
-    if m == 0:
-        return left
-    if n == 0:
-        return right
-    both = n + m
-    step = right[1] - left[1]
-    return both, left[1] + step * m / both, left[2] + (right[2] + step * step * n * m / both)
-
-
-_COMBINE: dict[Any, Callable[..., Any]] = {
-    Counts: _combine_counts,
-    IntSums: _combine_int_sums,
-    FloatSums: _combine_float_sums,
-    Leasts: _combine_leasts,
-    Greatests: _combine_greatests,
-    Firsts: _combine_firsts,
-    Lasts: _combine_lasts,
-    Moments: _combine_moments,
-}
+def _compiled(rule: Callable[..., Any]) -> Callable[..., Any]:
+    if rule not in _RULES:
+        _RULES[rule] = inner(rule)
+    return _RULES[rule]
 
 
 def combine(cells, left, right):
     """The partial of two neighbouring runs from theirs; `cells` only says of which component."""
-    return _COMBINE[type(cells)](cells, left, right)
-
-
-def combine_plain(kind: type, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`combine` of two partials of plain numbers; `kind` is the class of cells, whose integers have 64 bits.
-
-    >>> combine_plain(IntSums, (2**62, 0.0), (2**62, 0.0))[0] == -(2**63)
-    True
-    """
-    merged = _COMBINE[kind](None, left, right)
-    return ((merged[0] + 2**63) % 2**64 - 2**63, merged[1]) if kind is IntSums else merged
+    return type(cells).combine(left, right)
 
 
 @overload(combine)
 def _compile_combine(cells, left, right):
-    return _COMBINE.get(getattr(cells, "instance_class", None))
+    rule = _compiled(cells.instance_class.combine)
+    return lambda cells, left, right: rule(left, right)
+
+
+def fold(cells, state, value, at):
+    """A partial with one more event in it."""
+
+
+@overload(fold)
+def _compile_fold(cells, state, value, at):
+    kind = cells.instance_class
+    if hasattr(kind, "fold"):
+        rule = _compiled(kind.fold)
+        return lambda cells, state, value, at: rule(state, value, at)
+    lift, merge = _compiled(kind.lift), _compiled(kind.combine)
+    return lambda cells, state, value, at: merge(state, lift(value, at))
+
+
+def lift(cells, value, at):
+    """The partial of one event."""
+
+
+@overload(lift)
+def _compile_lift(cells, value, at):
+    rule = _compiled(cells.instance_class.lift)
+    return lambda cells, value, at: rule(value, at)
+
+
+def subtract(cells, whole, part):
+    """What is left of a run without its beginning."""
+
+
+@overload(subtract)
+def _compile_subtract(cells, whole, part):
+    rule = _compiled(cells.instance_class.subtract)
+    return lambda cells, whole, part: rule(whole, part)
+
+
+def combine_plain(kind: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`combine` of two partials of plain numbers, of a kind of cells. Its integers have 64 bits.
+
+    >>> from muntin.component.sum import IntSums
+    >>> combine_plain(IntSums, (2**62, 0.0), (2**62, 0.0))[0] == -(2**63)
+    True
+    """
+    return wrapped(kind.combine(left, right))
+
+
+def wrapped(numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A partial of plain numbers whose integers may have left the 64 bits that they have in arrays."""
+    for number in numbers:
+        if type(number) is int and not -_HALF <= number < _HALF:
+            return tuple(
+                (each + _HALF) % (2 * _HALF) - _HALF if type(each) is int else each for each in numbers
+            )
+    return numbers
 
 
 def take(arrays, i):
@@ -190,26 +144,6 @@ def _put_3(arrays, i, element):
     arrays[0][np.uint64(i)] = element[0]
     arrays[1][np.uint64(i)] = element[1]
     arrays[2][np.uint64(i)] = element[2]
-
-
-_CELLS: dict[str, tuple[type, type]] = {  # for integers, for floats
-    "count": (Counts, Counts),
-    "sum": (IntSums, FloatSums),
-    "min": (Leasts, Leasts),
-    "max": (Greatests, Greatests),
-    "first": (Firsts, Firsts),
-    "last": (Lasts, Lasts),
-    "m2": (Moments, Moments),
-}
-
-
-def cells_of(component: str, dtype: np.dtype, arrays: tuple[np.ndarray, ...]) -> Any:
-    """The state arrays of a component, by its name, as cells.
-
-    >>> cells_of("max", np.dtype(np.int64), (np.array([3, 1]),))
-    Greatests(value=array([3, 1]))
-    """
-    return _CELLS[component][0 if dtype == np.int64 else 1](*arrays)
 
 
 def ring_capacity(capacity: int, needed: int) -> int:

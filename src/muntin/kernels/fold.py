@@ -1,121 +1,106 @@
-"""Fold events into partials: lift and combine in one loop, one kernel per component.
+"""Fold events into partials, by the rules of a kind of cells.
 
-All have the same shape. Range `r` covers the events `lo[r] .. hi[r] - 1`; event `i` of it goes to
-slot `r * width + key[i]`, or nowhere if `key[i] < 0` or not `valid[i]`. `at` is event time. The
-state arrays have one element per slot and start as the component's identity.
+A range `r` covers the events `lo[r] .. hi[r] - 1`. `at` is event time; an event that is not `valid` counts nowhere. The
+state arrays, one element per slot, come last. They start as the component's identity, or hold partials already.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from muntin.component.count import Counts
+from muntin.component.extremes import Greatests, Leasts
+from muntin.component.sum import FloatSums, IntSums
+from muntin.kernels.combine import fold, lift, put, take
+from muntin.kernels.jit import kernel, kernel_per_kind
 
-from muntin.kernels.jit import kernel
+
+@kernel_per_kind
+def fold_events(kind):
+    """Event `i` of range `r` goes to slot `r * width + key[i]`, or nowhere if `key[i] < 0`."""
+
+    def fold_events(lo, hi, width, key, at, value, valid, *arrays):
+        into = kind(*arrays)
+        for r in range(len(lo)):
+            base = r * width
+            for i in range(lo[r], hi[r]):
+                k = key[i]
+                if k >= 0 and valid[i]:
+                    put(into, base + k, fold(into, take(into, base + k), value[i], at[i]))
+
+    return fold_events
+
+
+@kernel_per_kind
+def fold_runs(kind):
+    """Range `r` goes to slot `r`: the state stays in registers."""
+
+    def fold_runs(lo, hi, at, value, valid, is_all_valid, *arrays):
+        into = kind(*arrays)
+        for r in range(len(lo)):
+            state = take(into, r)
+            for i in range(lo[r], hi[r]):
+                folded = fold(into, state, value[i], at[i])
+                state = (
+                    folded if is_all_valid or valid[i] else state
+                )  # no branch, which would be mispredicted
+            put(into, r, state)
+
+    return fold_runs
+
+
+@kernel_per_kind
+def lift_events(kind):
+    """Event `i` alone becomes partial `i`: the state arrays, then those of one identity, for what is not valid."""
+    parts = len(kind._fields)
+
+    def lift_events(at, value, valid, *arrays):
+        into = kind(*arrays[:parts])
+        nothing = kind(*arrays[parts:])
+        for i in range(len(value)):
+            put(into, i, take(nothing, 0))
+            if valid[i]:
+                put(into, i, lift(into, value[i], at[i]))
+
+    return lift_events
+
+
+# Into cells of slices: event `i` goes to cell `cell[i] - origin`. The components that most aggregates are made of are
+# folded in one loop. A component at a time would read the events and their cells again for each: four of them together
+# cost half as much (5 ns an event against 11, at 10,000 keys). What is not wanted is given as arrays that are never
+# touched.
 
 
 @kernel
-def fold_count(lo, hi, width, key, at, value, valid, count):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                count[base + k] += 1
+def count_cells(cell, origin, count):
+    """Count events, whatever they hold."""
+    for i in range(len(cell)):
+        count[cell[i] - origin] += 1
 
 
-@kernel
-def fold_sum_int(lo, hi, width, key, at, value, valid, total, shadow):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                total[base + k] += value[i]
-                shadow[base + k] += value[i]
+@kernel_per_kind
+def fold_together(kind):
+    """count, sum (of this kind), min and max of one input."""
 
-
-@kernel
-def fold_sum_float(lo, hi, width, key, at, value, valid, high, low):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                slot = base + k
-                a = high[slot]
-                b = value[i]
-                s = a + b
-                high[slot] = s
-                # what the addition rounded away (two-sum); meaningless once infinite
-                c = s - a
-                lost = (a - (s - c)) + (b - c)
-                if np.isfinite(lost):
-                    low[slot] += lost
-
-
-@kernel
-def fold_min(lo, hi, width, key, at, value, valid, least):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                slot = base + k
+    def fold_together(cell, origin, value, valid, is_all_valid, counts, sums, finds_min, finds_max,
+                      count, total, rest, least, greatest):  # fmt: skip
+        counted = Counts(count)
+        summed = kind(total, rest)
+        leasts = Leasts(least)
+        greatests = Greatests(greatest)
+        for i in range(len(cell)):
+            if is_all_valid or valid[i]:
+                c = cell[i] - origin
                 v = value[i]
-                # NaN is greatest: it yields to anything and replaces nothing
-                if v < least[slot] or least[slot] != least[slot]:
-                    least[slot] = v
+                if counts:
+                    put(counted, c, fold(counted, take(counted, c), v, 0))
+                if sums:
+                    put(summed, c, fold(summed, take(summed, c), v, 0))
+                if finds_min:
+                    put(leasts, c, fold(leasts, take(leasts, c), v, 0))
+                if finds_max:
+                    put(greatests, c, fold(greatests, take(greatests, c), v, 0))
+
+    return fold_together
 
 
-@kernel
-def fold_max(lo, hi, width, key, at, value, valid, greatest):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                slot = base + k
-                v = value[i]
-                if v > greatest[slot] or v != v:
-                    greatest[slot] = v
-
-
-@kernel
-def fold_first(lo, hi, width, key, at, value, valid, first, first_at):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                slot = base + k
-                if at[i] < first_at[slot]:
-                    first[slot] = value[i]
-                    first_at[slot] = at[i]
-
-
-@kernel
-def fold_last(lo, hi, width, key, at, value, valid, last, last_at):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                slot = base + k
-                # equal times: the later arrival wins
-                if at[i] >= last_at[slot]:
-                    last[slot] = value[i]
-                    last_at[slot] = at[i]
-
-
-@kernel
-def fold_m2(lo, hi, width, key, at, value, valid, count, mean, m2):
-    for r in range(len(lo)):
-        base = r * width
-        for i in range(lo[r], hi[r]):
-            k = key[i]
-            if k >= 0 and valid[i]:
-                slot = base + k
-                count[slot] += 1
-                v = value[i]
-                step = v - mean[slot]
-                mean[slot] += step / count[slot]
-                m2[slot] += step * (v - mean[slot])
+fold_ints = fold_together(IntSums)
+fold_floats = fold_together(FloatSums)

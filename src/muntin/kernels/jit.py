@@ -3,9 +3,10 @@
 * `nogil`: shards run on threads. Serial kernels only; parallelism comes from shards.
 * no fastmath: answers must be bit-equal between runtimes, and NaN and infinities are values.
 * `cache`: compiled code is kept in a directory of our own, keyed by a hash of the sources of all
-  kernels (Numba itself does not notice when a function called from another file changed) and by
+  kernels and rules (Numba itself does not notice when a function called from another file changed) and by
   Numba's version. `MUNTIN_CACHE_DIR` moves it; `MUNTIN_CACHE_DIR=off` turns it off. A file that cannot be
-  read is compiled and written anew.
+  read is compiled and written anew. What is compiled for a component that is defined elsewhere is not kept,
+  since the hash does not cover its rules.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.types import BaseNamedTuple
 
 # Kernels are not annotated: Numba finds their types, and callers see this one.
 Kernel = Callable[..., Any]
@@ -40,7 +43,8 @@ def _cache_directory() -> Path | None:
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for source in sorted([*here.glob("*.py"), *(here.parent / "component").glob("*.py")]):
         digest.update(source.read_bytes())
     directory = Path(chosen or os.path.join(home, "muntin")) / "kernels" / digest.hexdigest()[:16]
     try:
@@ -66,11 +70,20 @@ class _Rebuilt(FunctionCache):  # type: ignore[misc]
             self.flush()
             return None
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        kinds = (each.instance_class for each in sig if isinstance(each, BaseNamedTuple))
+        if all(_is_ours(kind) for kind in kinds):
+            super().save_overload(sig, data)
 
-def kernel(function: Kernel) -> Kernel:
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("muntin.")
+
+
+def kernel(function: Kernel, is_kept: bool = True) -> Kernel:
     """Compile `function` on first use for the types it is called with."""
     compiled: Any = numba.njit(**_OPTIONS)(function)
-    if CACHE is not None:
+    if CACHE is not None and is_kept:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(CACHE)  # read by Numba when a cache is made; others keep their setting
         try:
@@ -86,3 +99,19 @@ def inner(function: Kernel) -> Kernel:
     out with locked instructions, which costs more than a short loop does."""
     made: Kernel = numba.njit(inline="always", **_OPTIONS)(function)
     return made
+
+
+def kernel_per_kind(make: Callable[[Any], Kernel]) -> Callable[[Any], Kernel]:
+    """A kernel for each kind of cells that is asked for. Arrays go in as they are and become cells there.
+
+    To take cells, a NamedTuple, out of Python costs as much as a short kernel does.
+    """
+
+    @cache
+    def kernel_for(kind: Any) -> Kernel:
+        function = make(kind)
+        function.__qualname__ = f"{function.__name__}_{kind.__name__}"  # by which its compiled code is kept
+        return kernel(function, _is_ours(kind))
+
+    kernel_for.__doc__ = make.__doc__
+    return kernel_for

@@ -6,28 +6,38 @@ new. Window j is the last `size[j]` elements, as far as they are remembered; siz
 
 from __future__ import annotations
 
-from muntin.kernels.jit import kernel
+from muntin.component.extremes import exceeds, undercuts
+from muntin.kernels.combine import combine, put, subtract, take
+from muntin.kernels.jit import kernel, kernel_per_kind
 
 
-@kernel
-def advance_totals(value, start, size, total):
-    """Add the newest element to each window's total and subtract the one that leaves."""
-    full = 0
-    for i in range(start, len(value)):
-        while full < len(size) and size[full] <= i:
-            full += 1
-        for j in range(full):
-            total[j] += value[i] - value[i - size[j]]
-        for j in range(full, len(size)):
-            total[j] += value[i]
+@kernel_per_kind
+def advance_totals(kind):
+    """Add the newest element to each window's total and subtract the one that leaves. The state arrays of the elements
+    come first, then those of the totals."""
+    parts = len(kind._fields)
+
+    def advance_totals(start, size, *arrays):
+        elements = kind(*arrays[:parts])
+        totals = kind(*arrays[parts:])
+        full = 0
+        for i in range(start, len(arrays[0])):
+            while full < len(size) and size[full] <= i:
+                full += 1
+            new = take(elements, i)
+            for j in range(full):
+                step = subtract(totals, new, take(elements, i - size[j]))
+                put(totals, j, combine(totals, take(totals, j), step))
+            for j in range(full, len(size)):
+                put(totals, j, combine(totals, take(totals, j), new))
+
+    return advance_totals
 
 
 @kernel
 def is_beaten(old, new, is_max):
-    """Whether `old` can be no answer any more once `new` has come; NaN is greatest."""
-    if is_max:
-        return old < new or new != new
-    return old > new or (old != old and new == new)
+    """Whether `old` can be no answer any more once `new` has come."""
+    return exceeds(new, old) if is_max else undercuts(new, old)
 
 
 @kernel

@@ -1,19 +1,18 @@
 """Find and search suffix extremes: the loops of the monotone deque.
 
 `value` holds the remembered elements in a row, the first of them number `first`; `number` the
-numbers of those that beat every later one. NaN is the greatest number.
+numbers of those that beat every later one.
 """
 
 from __future__ import annotations
 
+from muntin.component.extremes import exceeds, undercuts
 from muntin.kernels.jit import kernel
 
 
 @kernel
 def _beats(one, other, is_max):
-    if is_max:
-        return one > other or (one != one and other == other)
-    return one < other or (other != other and one == one)
+    return one != other and not (exceeds(other, one) if is_max else undercuts(other, one))
 
 
 @kernel

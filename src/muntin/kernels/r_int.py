@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.jit import kernel
+from muntin.component.ends import LONG_AGO, NEVER
+from muntin.component.sum import LAP, has_overflown
+from muntin.kernels.combine import combine, put, subtract, take
+from muntin.kernels.jit import kernel, kernel_per_kind
 
 CHUNK = 1024  # elements looked at together, small enough to stay in the nearest cache
-_FAR = float(2**62)
-_WRAP = float(2**64)
-_LONG_AGO = np.iinfo(np.int64).min
-_NEVER = np.iinfo(np.int64).max
 
 
-@kernel
-def extend_count(prefix, end, count):
+@kernel_per_kind
+def extend_prefix(kind):
     """Append elements, the first with number `end`: the prefix `end` is there, later ones are written."""
-    mask = len(prefix) - 1
-    running = prefix[end & mask]
-    for i in range(len(count)):
-        running += count[i]
-        prefix[(end + 1 + i) & mask] = running
+
+    def extend_prefix(prefix, end, lifted):
+        prefixes = kind(prefix)
+        elements = kind(lifted)
+        mask = len(prefix) - 1
+        running = take(prefixes, end & mask)
+        for i in range(len(lifted)):
+            running = combine(prefixes, running, take(elements, i))
+            put(prefixes, (end + 1 + i) & mask, running)
+
+    return extend_prefix
 
 
 @kernel
@@ -44,7 +49,7 @@ def extend_sum(prefix, end, total, shadow):
 def _has_wrapped(total, shadow):
     has_wrapped = False
     for i in range(len(total)):
-        has_wrapped |= abs(shadow[i] - total[i]) > _FAR
+        has_wrapped |= has_overflown(total[i], shadow[i])
     return has_wrapped
 
 
@@ -69,20 +74,27 @@ def _add_own_wraps(prefix, end, total, shadow):
     mask = len(prefix) - 1
     wraps = np.int64(0)
     for i in range(len(total)):
-        wraps += np.int64(np.rint((shadow[i] - total[i]) / _WRAP))
+        wraps += np.int64(np.rint((shadow[i] - total[i]) / LAP))
         prefix[(end + 1 + i) & mask, 1] += wraps
 
 
-@kernel
-def query_count(prefix, first, end, lo, hi, count):
+@kernel_per_kind
+def query_prefix(kind):
     """Subtract; returns 0, or `~r` if elements of run `r` are not remembered."""
-    mask = len(prefix) - 1
-    for r in range(len(lo)):
-        if lo[r] < hi[r]:
-            if lo[r] < first or hi[r] > end:
-                return ~r
-            count[r] = prefix[hi[r] & mask] - prefix[lo[r] & mask]
-    return 0
+
+    def query_prefix(prefix, first, end, lo, hi, out):
+        prefixes = kind(prefix)
+        answers = kind(out)
+        mask = len(prefix) - 1
+        for r in range(len(lo)):
+            if lo[r] < hi[r]:
+                if lo[r] < first or hi[r] > end:
+                    return ~r
+                above = take(prefixes, hi[r] & mask)
+                put(answers, r, subtract(prefixes, above, take(prefixes, lo[r] & mask)))
+        return 0
+
+    return query_prefix
 
 
 @kernel
@@ -99,7 +111,7 @@ def query_sum(prefix, first, end, lo, hi, total, shadow):
             is_over = ((above ^ below) & (above ^ run)) >> 63
             wraps = prefix[hi[r] & mask, 1] - prefix[lo[r] & mask, 1] + (is_over & (1 | above >> 63))
             total[r] = run
-            shadow[r] = run + wraps * _WRAP
+            shadow[r] = run + wraps * LAP
     return 0
 
 
@@ -114,7 +126,7 @@ def extend_ends(prefix, kept_value, kept_at, end, value, at):
     for i in range(len(value)):
         kept_value[running & mask] = value[i]  # if it is none, the next will overwrite it
         kept_at[running & mask] = at[i]
-        running += _LONG_AGO < at[i] < _NEVER
+        running += LONG_AGO < at[i] < NEVER
         prefix[(end + 1 + i) & mask] = running
 
 

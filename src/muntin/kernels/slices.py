@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from muntin.kernels.combine import (
-    Counts,
-    Firsts,
-    FloatSums,
-    Greatests,
-    IntSums,
-    Lasts,
-    Leasts,
-    Moments,
-    combine,
-    put,
-    take,
-)
-from muntin.kernels.jit import kernel
+from muntin.kernels.combine import combine, put, take
+from muntin.kernels.jit import kernel, kernel_per_kind
 
 
 @kernel
@@ -126,67 +114,22 @@ def merge_chains(cells, prior, dropped, last, ids, lo, hi, into):
             put(into, slot, merged)
 
 
-@kernel
-def follow_chain(cells, prior, dropped, newest, lo, hi):
+@kernel_per_kind
+def follow_chain(kind):
     """The partial of a key's cells numbered `lo .. hi - 1`, and how many there are; its newest is given."""
-    c = newest
-    while c >= hi:
-        c = prior[c - dropped]
-    merged = take(cells, 0)
-    count = 0
-    while c >= lo:
-        cell = take(cells, c - dropped)
-        merged = combine(cells, cell, merged) if count else cell
-        count += 1
-        c = prior[c - dropped]
-    return merged, count
 
+    def follow_chain(prior, dropped, newest, lo, hi, *arrays):
+        cells = kind(*arrays)
+        c = newest
+        while c >= hi:
+            c = prior[c - dropped]
+        merged = take(cells, 0)
+        count = 0
+        while c >= lo:
+            cell = take(cells, c - dropped)
+            merged = combine(cells, cell, merged) if count else cell
+            count += 1
+            c = prior[c - dropped]
+        return merged, count
 
-# For a single key: to take a NamedTuple out of Python costs as much as all the rest, so these take the
-# arrays, and say by their name of which component they are.
-
-
-@kernel
-def follow_counts(prior, dropped, newest, lo, hi, count):
-    return follow_chain(Counts(count), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_int_sums(prior, dropped, newest, lo, hi, total, shadow):
-    return follow_chain(IntSums(total, shadow), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_float_sums(prior, dropped, newest, lo, hi, high, low):
-    return follow_chain(FloatSums(high, low), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_leasts(prior, dropped, newest, lo, hi, value):
-    return follow_chain(Leasts(value), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_greatests(prior, dropped, newest, lo, hi, value):
-    return follow_chain(Greatests(value), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_firsts(prior, dropped, newest, lo, hi, value, at):
-    return follow_chain(Firsts(value, at), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_lasts(prior, dropped, newest, lo, hi, value, at):
-    return follow_chain(Lasts(value, at), prior, dropped, newest, lo, hi)
-
-
-@kernel
-def follow_moments(prior, dropped, newest, lo, hi, count, mean, m2):
-    return follow_chain(Moments(count, mean, m2), prior, dropped, newest, lo, hi)
-
-
-FOLLOWS = {
-    Counts: follow_counts, IntSums: follow_int_sums, FloatSums: follow_float_sums, Leasts: follow_leasts,
-    Greatests: follow_greatests, Firsts: follow_firsts, Lasts: follow_lasts, Moments: follow_moments,
-}  # fmt: skip
+    return follow_chain

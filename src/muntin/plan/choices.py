@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from muntin.aggregate.component import APPROXIMATE
+from muntin.aggregate.component import APPROXIMATE, INEXACT
 from muntin.errors import MuntinError, nearest
 from muntin.expression import Expression
 from muntin.plan.cost import UNIT_COSTS
@@ -344,9 +344,6 @@ def stores_for_stairs(groups: Iterable[WindowGroup], filled: Container[StoreId])
 
 # Candidates: the structures that could take the place of the one that serves a window group.
 
-# Variances are merged in plain floats, so their last digits depend on how a window is split. All else agrees.
-_INEXACT = frozenset({"m2"})
-
 
 def candidates(group: WindowGroup) -> tuple[str, ...]:
     """Structures that answer all a group asks for, alike; only the current one if it must stay. O(windows)."""
@@ -363,7 +360,7 @@ def still_possible(group: WindowGroup, demand: Demand, names: tuple[str, ...]) -
     """Those among the candidates of a group that serve one more demand as well."""
     if len(names) < 2:
         return names
-    if demand.need.component in _INEXACT or demand.hint == group.planned:
+    if demand.need.component in INEXACT or demand.hint == group.planned:
         return (group.planned,)
     return tuple(name for name in names if _serves(name, demand))
 

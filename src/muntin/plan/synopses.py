@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Set
 from functools import lru_cache, partial
 from typing import Any
 
-from muntin.aggregate.component import APPROXIMATE, COMPONENTS, HOLISTIC
+from muntin.aggregate.component import APPROXIMATE, COMPARING, COMPONENTS, HOLISTIC
 from muntin.aggregate.contract import is_text
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
@@ -41,18 +43,18 @@ INTERVALS: dict[str, type[Intervals]] = {
     each.name: each for each in (RInt, BInt, LInt, MonotoneDeque, PSoup, MaterializeAll, MaterializeNone)
 }
 # Every algorithm by the name the plan, EXPLAIN and hints know it by, with the components it serves.
-EVERY = frozenset(COMPONENTS) | HOLISTIC
-SYNOPSES: dict[str, frozenset[str]] = {
+EVERY = ChainMap[str, Any](COMPONENTS, dict.fromkeys(HOLISTIC)).keys()
+SYNOPSES: dict[str, Set[str]] = {
     Rescan.name: EVERY,
     RescanRows.name: EVERY,
-    Slices.name: frozenset(COMPONENTS),
-    Stairs.name: frozenset(COMPONENTS),
+    Slices.name: COMPONENTS.keys(),
+    Stairs.name: COMPONENTS.keys(),
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
     RangeTree.name: RangeTree.components,
-    Panes.name: frozenset(COMPONENTS),
-    PairedWindows.name: frozenset(COMPONENTS),
+    Panes.name: COMPONENTS.keys(),
+    PairedWindows.name: COMPONENTS.keys(),
     **SKETCHES,
 }
 # Those that read single events even where folded slices would do.
@@ -118,7 +120,7 @@ def subtracts(demand: Demand) -> bool:
 
 def orders_text(need: Need) -> bool:
     argument = need.input.argument
-    return need.component in ("min", "max") and argument is not None and is_text(argument.type)
+    return need.component in COMPARING and argument is not None and is_text(argument.type)
 
 
 def _is_holistic(need: Need) -> bool:

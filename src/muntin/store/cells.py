@@ -15,7 +15,7 @@ from muntin.aggregate.component import COMPONENTS, read_only
 from muntin.aggregate.contract import Array, Partial
 from muntin.arrays import Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.kernels.fold_cells import count_cells, fold_floats, fold_ints
+from muntin.kernels.fold import count_cells, fold_floats, fold_ints
 from muntin.kernels.slices import assign_cells
 from muntin.query import Input
 from muntin.store.batch import Batch
@@ -172,7 +172,7 @@ def saved_cells(
         for name in arrays:
             cells[name] = saved.array(f"cell {name}", like[name].dtype, len(key))
         # only these hold values as they came, which are codes if they are texts
-        if need.component in ("first", "last") and saved.is_text(need.input.argument):
+        if COMPONENTS[need.component].keeps_a_value and saved.is_text(need.input.argument):
             saved.codes(f"cell {arrays[0]}", need.input.argument, len(key))
     return cells
 

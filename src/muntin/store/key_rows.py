@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
-from muntin.kernels.combine import cells_of
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
 from muntin.store.needs import Need, dtype_of
 from muntin.store.slice_store import SliceStore

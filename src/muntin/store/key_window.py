@@ -13,7 +13,7 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.combine import combine_plain
-from muntin.kernels.slices import FOLLOWS
+from muntin.kernels.slices import follow_chain
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need, dtype_of
 from muntin.store.slice_store import SliceStore
@@ -41,7 +41,7 @@ class KeyWindow:
         self._needs = [
             (
                 youngest.names_of(need),
-                FOLLOWS[type(youngest.typed_cells(need))],
+                follow_chain(type(youngest.typed_cells(need))),
                 tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need))),
                 type(youngest.typed_cells(need)),
             )

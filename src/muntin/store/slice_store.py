@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.kernels.combine import cells_of
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
 from muntin.store.cells import fold_cells, fold_runs, identities_of, lay_out, saved_cells, saved_slices
@@ -285,7 +284,7 @@ class SliceStore(Sequence):
         return [
             self._cells[names[0]]
             for need, names in self._names.items()
-            if need.input.argument == argument and need.component in ("first", "last")
+            if need.input.argument == argument and COMPONENTS[need.component].keeps_a_value
         ]
 
     def release(self, readers: Many[Reader], settled: int) -> None:

@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component
+from muntin.aggregate.component import COMPONENTS, Component, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import b_int as kernels
-from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
+from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.structure.intervals import Intervals, check_rewind, not_remembered
 
 
@@ -48,7 +48,7 @@ class BInt(Intervals):
     """
 
     name = "b_int"
-    components = frozenset(COMPONENTS)
+    components = COMPONENTS.keys()
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         super().__init__(component, dtype, first)
@@ -57,7 +57,7 @@ class BInt(Intervals):
         # level j is a ring of capacity >> j cells; all lie one after the other in one set of arrays
         self._capacity = SMALLEST
         self._cells = self._new_cells(SMALLEST)
-        self._point = kernels.POINTS[type(self._cells)]
+        self._point = kernels.query_point(type(self._cells))
 
     def extend(self, lifted: Partial) -> None:
         """O(1) amortised per element; O(log n) for one that completes many levels."""

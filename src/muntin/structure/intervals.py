@@ -8,7 +8,7 @@ keeps whatever lets it answer any run `[lo, hi)` of numbers that is still rememb
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,7 +52,7 @@ class Intervals(ABC):
     """
 
     name: ClassVar[str]
-    components: ClassVar[frozenset[str]]  # names of the components it can serve
+    components: ClassVar[Set[str]]  # names of the components it can serve
     takes_widths: ClassVar[bool] = False  # whether it is made for windows of given widths
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):

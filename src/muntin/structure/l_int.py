@@ -41,11 +41,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component
+from muntin.aggregate.component import COMPONENTS, Component, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import l_int as kernels
-from muntin.kernels.combine import SMALLEST, cells_of, move, ring_capacity
+from muntin.kernels.combine import SMALLEST, move, ring_capacity
 from muntin.kernels.l_int import BASE, CAPACITY, DEPTH, HORIZON, KEPT, LONGEST, ORIGIN, WIDTH
 from muntin.structure.intervals import Intervals, check_rewind, not_remembered
 
@@ -84,7 +84,7 @@ class LInt(Intervals):
     """
 
     name = "l_int"
-    components = frozenset(COMPONENTS)
+    components = COMPONENTS.keys()
     takes_widths = True
 
     def __init__(

@@ -34,15 +34,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from muntin.aggregate.component import Component
+from muntin.aggregate.component import COMPONENTS, Component, Those
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import r_int as kernels
-from muntin.kernels.combine import SMALLEST, ring_capacity
+from muntin.kernels.combine import SMALLEST, ring_capacity, wrapped
 from muntin.structure.intervals import Intervals, check_rewind, not_remembered
 
+# Sums need more bits than their partials have, and ends go by position. All else goes by its rule for subtraction.
 _KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "count": (kernels.extend_count, kernels.query_count),
     "sum": (kernels.extend_sum, kernels.query_sum),
     "first": (kernels.extend_ends, kernels.query_first),
     "last": (kernels.extend_ends, kernels.query_last),
@@ -52,7 +52,6 @@ _WRAPS = 2**63  # a total beyond has wrapped
 
 class RInt(Intervals):
     """
-    >>> from muntin.aggregate.component import COMPONENTS
     >>> sums = RInt(COMPONENTS["sum"], np.dtype(np.int64))
     >>> sums.extend((np.array([3, 1, 4, 1, 5]), np.array([3.0, 1.0, 4.0, 1.0, 5.0])))
     >>> sums.query(np.array([1, 0, 2]), np.array([4, 5, 2]))
@@ -60,7 +59,7 @@ class RInt(Intervals):
     """
 
     name = "r_int"
-    components = frozenset(_KERNELS)
+    components = Those(lambda each: each.name in _KERNELS or _is_plain(each))
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         super().__init__(component, dtype, first)
@@ -68,19 +67,28 @@ class RInt(Intervals):
             raise ValueError(
                 f"R-INT cannot serve {component.name} of {dtype}: subtraction would not be exact"
             )
-        self._extend, self._query = _KERNELS[component.name]
+        kind = component.kind(dtype)
+        self._extend, self._query = _KERNELS.get(component.name) or (
+            kernels.extend_prefix(kind),
+            kernels.query_prefix(kind),
+        )
         self._is_sum, self._is_last = component.name == "sum", component.name == "last"
         # The prefix of number i lies at i % capacity: for sums its total and wraps, for FIRST and LAST
         # how many elements below i hold a value. That of `first`, over nothing, is there at the start.
-        self._hold(np.zeros((SMALLEST, 2) if self._is_sum else SMALLEST, np.int64))
+        if component.name in _KERNELS:
+            self._hold(np.zeros((SMALLEST, 2) if self._is_sum else SMALLEST, np.int64))
+        else:
+            self._hold(component.start(dtype, SMALLEST)[0])
+            self._subtract = kind.subtract
         # FIRST and LAST: the list of values and their times; value number v lies at v % capacity
-        is_end = component.name in ("first", "last")
-        self._values: Partial = component.start(dtype, SMALLEST) if is_end else ()
+        self._values: Partial = component.start(dtype, SMALLEST) if component.keeps_a_value else ()
 
     @classmethod
     def serves(cls, component: str, dtype: np.dtype) -> bool:
         """Whether subtraction is exact for a component of values of `dtype`."""
-        return component in cls.components and not (component == "sum" and dtype == np.float64)
+        return component in cls.components and (
+            COMPONENTS[component].keeps_a_value or COMPONENTS[component].subtracts(dtype)
+        )
 
     def extend(self, lifted: Partial) -> None:
         """O(1) per element: one addition."""
@@ -122,7 +130,7 @@ class RInt(Intervals):
             return (total, float(total)) if -_WRAPS <= total < _WRAPS else super().point(lo, hi)
         before, after = prefix[lo & mask], prefix[hi & mask]
         if not self._values:
-            return (after - before,)
+            return wrapped(self._subtract((after,), (before,)))
         if before == after:
             return super().point(lo, hi)  # the identity
         v = (after - 1 if self._is_last else before) & mask
@@ -163,6 +171,12 @@ class RInt(Intervals):
             counted = self.prefixes()
             self._hold(_moved(self._prefix, self.first, min(end, self.end) + 1, capacity))
             self._values = tuple(_moved(each, counted[0], counted[-1], capacity) for each in self._values)
+
+
+def _is_plain(component: Component) -> bool:
+    """Whether a prefix is a partial of one number, from which another can be subtracted."""
+    dtype = np.dtype(np.int64)
+    return component.subtracts(dtype) and len(component.identity(dtype)) == 1
 
 
 def _slots(first: int, end: int, capacity: int) -> Ints:

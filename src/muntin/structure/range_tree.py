@@ -33,13 +33,13 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Array, Partial
 from muntin.arrays import Bools, Ints
 from muntin.band import sort_keys
 from muntin.expression import Expression
 from muntin.kernels import range_tree as kernels
-from muntin.kernels.combine import cells_of, ring_capacity
+from muntin.kernels.combine import ring_capacity
 from muntin.kernels.range_tree import BLOCK_BITS, LEAF, LEAF_BITS
 from muntin.query import Input
 from muntin.store.needs import Need, Needs, band_of, dtype_of, ends_of, place_of
@@ -68,7 +68,7 @@ class RangeTree:
     """
 
     name = "range_tree"
-    components = frozenset(COMPONENTS)
+    components = COMPONENTS.keys()
 
     def __init__(self, components: Iterable[str], dtype: np.dtype[Any], first: int = 0):
         """Of arguments of `dtype` (float64 or int64); the first element to come has number `first`."""

@@ -71,7 +71,7 @@ class RingSynopsis(Synopsis[EventRing]):
             return pick_quantile(values, offset, need.parameters[0])
         component = COMPONENTS[need.component]
         argument = need.input.argument
-        if argument is not None and need.component in ("min", "max") and is_text(argument.type):
+        if argument is not None and component.compares_values and is_text(argument.type):
             rank, by_rank = self._text_order(argument)
             state = component.start(np.dtype(np.int64), slots)
             component.fold(lo, hi, width, key, at, rank[value] if len(rank) else value, valid, state)

@@ -187,7 +187,7 @@ class Unkept(Intervals):
     """Knows how far the elements go, and no answer."""
 
     name = "materialize_none"
-    components = frozenset(COMPONENTS)
+    components = COMPONENTS.keys()
 
     def extend(self, lifted: Partial) -> None:
         self.end += len(lifted[0])

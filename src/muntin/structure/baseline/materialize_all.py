@@ -91,8 +91,8 @@ class MaterializeAll(Intervals):
         if self._is_extreme:
             self._advance(start, self.sizes, self._head, self._answer[0])
             return
-        for name, total in zip(self._elements.names(), self._answer, strict=True):
-            advance_totals(self._elements[name], start, self.sizes, total)
+        elements = (self._elements[name] for name in self._elements.names())
+        advance_totals(self.component.kind(self.dtype))(start, self.sizes, *elements, *self._answer)
 
     def rewind(self, end: int) -> None:
         """O(widest + windows): answers are made anew."""

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component
+from muntin.aggregate.component import COMPONENTS, Component, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
-from muntin.kernels.combine import cells_of
 from muntin.kernels.materialize_none import scan_runs
 from muntin.store.columns import Columns
 from muntin.structure.intervals import Intervals, check_rewind, known_runs
@@ -40,7 +39,7 @@ class MaterializeNone(Intervals):
     """
 
     name = "materialize_none"
-    components = frozenset(COMPONENTS)
+    components = COMPONENTS.keys()
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         super().__init__(component, dtype, first)

@@ -32,10 +32,10 @@ from math import log2
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component
+from muntin.aggregate.component import COMPONENTS, Component, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
-from muntin.kernels.combine import SMALLEST, cells_of, ring_capacity
+from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.kernels.psoup import (
     COLUMNS,
     FREE,
@@ -66,7 +66,7 @@ class PSoup(Intervals):
     """
 
     name = "psoup"
-    components = frozenset(COMPONENTS)
+    components = COMPONENTS.keys()
 
     def __init__(self, component: Component, dtype: np.dtype, first: int = 0):
         super().__init__(component, dtype, first)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
 
 
-class _Spread(Aggregate):
+class _Variance(Aggregate):
     components = ("count", "m2")
     spare = 0  # degrees of freedom taken off the count
     is_root = False
@@ -25,27 +25,27 @@ class _Spread(Aggregate):
         return Lowered(np.sqrt(variance) if self.is_root else variance, count > self.spare)
 
 
-class VarPop(_Spread):
+class VarPop(_Variance):
     """Population variance; NULL for an empty window."""
 
     name = "var_pop"
 
 
-class VarSamp(_Spread):
+class VarSamp(_Variance):
     """Sample variance; NULL for fewer than two values."""
 
     name = "var_samp"
     spare = 1
 
 
-class StddevPop(_Spread):
+class StddevPop(_Variance):
     """Population standard deviation."""
 
     name = "stddev_pop"
     is_root = True
 
 
-class StddevSamp(_Spread):
+class StddevSamp(_Variance):
     """Sample standard deviation; NULL for fewer than two values."""
 
     name = "stddev_samp"
