@@ -42,5 +42,9 @@ class Lasts(NamedTuple):
         return right if right[1] >= left[1] else left
 
 
-FIRST = Rules("first", Firsts, Firsts, lambda kind: ((kind, 0), (INT, NEVER)), keeps_a_value=True)
-LAST = Rules("last", Lasts, Lasts, lambda kind: ((kind, 0), (INT, LONG_AGO)), keeps_a_value=True)
+FIRST = Rules(
+    "first", Firsts, Firsts, lambda kind: ((kind, 0), (INT, NEVER)), keeps_a_value=True, lifts_columns=True
+)
+LAST = Rules(
+    "last", Lasts, Lasts, lambda kind: ((kind, 0), (INT, LONG_AGO)), keeps_a_value=True, lifts_columns=True
+)

@@ -53,6 +53,7 @@ MIN = Rules(
     Leasts,
     lambda kind: ((kind, _INT.max if kind == INT else np.nan),),
     compares_values=True,
+    lifts_columns=True,
 )
 MAX = Rules(
     "max",
@@ -60,4 +61,5 @@ MAX = Rules(
     Greatests,
     lambda kind: ((kind, _INT.min if kind == INT else -np.inf),),
     compares_values=True,
+    lifts_columns=True,
 )

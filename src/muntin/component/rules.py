@@ -3,7 +3,7 @@
 Partials of a component lie in *cells*: a NamedTuple of parallel arrays, one element per partial. Its class, the *kind*
 of cells, has the rules as static methods on the numbers of one partial:
 
-    lift(value, at)            the partial of one event; `at` is its time. Also given whole columns: it has no branch
+    lift(value, at)            the partial of one event; `at` is its time
     combine(left, right)       the partial of two neighbouring runs, from theirs
     fold(state, value, at)     optional: what `combine(state, lift(value, at))` would give, in fewer steps
     subtract(whole, part)      optional: what is left of a run without its beginning, with no trace of it
@@ -56,6 +56,7 @@ class Rules:
     identity: Callable[[np.dtype], Identity]
     compares_values: bool = False  # texts are then compared by their order, not by their codes
     keeps_a_value: bool = False  # the first array holds values as they came: codes if they are texts
+    lifts_columns: bool = False  # `lift` does with whole columns what it does with numbers
     is_exact: bool = True  # answers agree however a window is split, but for the last digit of a float
 
     def __post_init__(self) -> None:
@@ -67,7 +68,7 @@ class Rules:
 
     def kind(self, dtype: np.dtype) -> Any:
         """The class of cells for values of a dtype."""
-        return self.ints if dtype == INT else self.floats
+        return self.floats if dtype.kind == "f" else self.ints
 
     def start(self, dtype: np.dtype, slots: int) -> tuple[npt.NDArray[Any], ...]:
         """State for `slots` answers, each over nothing."""

@@ -75,4 +75,4 @@ def whole_sum(high: Any, low: Any) -> Any:
     return high + low if isfinite(high) else high
 
 
-SUM = Rules("sum", IntSums, FloatSums, lambda kind: ((kind, 0), (FLOAT, 0.0)))
+SUM = Rules("sum", IntSums, FloatSums, lambda kind: ((kind, 0), (FLOAT, 0.0)), lifts_columns=True)

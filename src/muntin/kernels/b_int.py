@@ -96,10 +96,17 @@ def _widest(capacity, at, stop):
 def query_point(kind):
     """A single run that is not empty."""
 
-    def query_point(capacity, lo, hi, *arrays):
-        return _combine_run(kind(*arrays), capacity, lo, hi)
+    def query_one(capacity, lo, hi, one):
+        return _combine_run(kind(one), capacity, lo, hi)
 
-    return query_point
+    def query_two(capacity, lo, hi, one, two):
+        return _combine_run(kind(one, two), capacity, lo, hi)
+
+    def query_three(capacity, lo, hi, one, two, three):
+        return _combine_run(kind(one, two, three), capacity, lo, hi)
+
+    # `*arrays` would cost as much as a third of the call
+    return (query_one, query_two, query_three)[len(kind._fields) - 1]
 
 
 @kernel

@@ -114,22 +114,33 @@ def merge_chains(cells, prior, dropped, last, ids, lo, hi, into):
             put(into, slot, merged)
 
 
+@kernel
+def _follow(cells, prior, dropped, newest, lo, hi):
+    c = newest
+    while c >= hi:
+        c = prior[c - dropped]
+    merged = take(cells, 0)
+    count = 0
+    while c >= lo:
+        cell = take(cells, c - dropped)
+        merged = combine(cells, cell, merged) if count else cell
+        count += 1
+        c = prior[c - dropped]
+    return merged, count
+
+
 @kernel_per_kind
 def follow_chain(kind):
     """The partial of a key's cells numbered `lo .. hi - 1`, and how many there are; its newest is given."""
 
-    def follow_chain(prior, dropped, newest, lo, hi, *arrays):
-        cells = kind(*arrays)
-        c = newest
-        while c >= hi:
-            c = prior[c - dropped]
-        merged = take(cells, 0)
-        count = 0
-        while c >= lo:
-            cell = take(cells, c - dropped)
-            merged = combine(cells, cell, merged) if count else cell
-            count += 1
-            c = prior[c - dropped]
-        return merged, count
+    def follow_one(prior, dropped, newest, lo, hi, one):
+        return _follow(kind(one), prior, dropped, newest, lo, hi)
 
-    return follow_chain
+    def follow_two(prior, dropped, newest, lo, hi, one, two):
+        return _follow(kind(one, two), prior, dropped, newest, lo, hi)
+
+    def follow_three(prior, dropped, newest, lo, hi, one, two, three):
+        return _follow(kind(one, two, three), prior, dropped, newest, lo, hi)
+
+    # `*arrays` would cost as much as a third of the call
+    return (follow_one, follow_two, follow_three)[len(kind._fields) - 1]

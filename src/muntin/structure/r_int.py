@@ -38,7 +38,7 @@ from muntin.aggregate.component import COMPONENTS, Component, Those
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import r_int as kernels
-from muntin.kernels.combine import SMALLEST, ring_capacity, wrapped
+from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.structure.intervals import Intervals, check_rewind, not_remembered
 
 # Sums need more bits than their partials have, and ends go by position. All else goes by its rule for subtraction.
@@ -130,7 +130,8 @@ class RInt(Intervals):
             return (total, float(total)) if -_WRAPS <= total < _WRAPS else super().point(lo, hi)
         before, after = prefix[lo & mask], prefix[hi & mask]
         if not self._values:
-            return wrapped(self._subtract((after,), (before,)))
+            (left,) = self._subtract((after,), (before,))
+            return (left,) if -_WRAPS <= left < _WRAPS else super().point(lo, hi)
         if before == after:
             return super().point(lo, hi)  # the identity
         v = (after - 1 if self._is_last else before) & mask
