@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
+from muntin.component.count import Counts
 from muntin.kernels import jit
 
 # LLVM turns the inner loop into a 128-bit division; without libgcc_s the child dies of a
@@ -107,3 +109,23 @@ def test_damaged_files_of_compiled_code_are_written_anew(
     later: Any = jit.kernel(plus_one)
     assert later(1) == 2
     assert later.stats.cache_hits
+
+
+class Foreign(NamedTuple):
+    count: Any
+
+
+def first_of(cells):  # type: ignore[no-untyped-def]
+    return cells[0][0]
+
+
+@pytest.mark.parametrize(("kind", "files"), [(Counts, 2), (Foreign, 0)])
+def test_compiled_code_of_foreign_components_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, files: int
+) -> None:
+    """Its rules may change without a change of our sources, and others could not even read its class."""
+    monkeypatch.setattr(jit, "CACHE", tmp_path)
+    assert jit.kernel(first_of)(kind(np.arange(3) + 7)) == 7
+    made: Any = jit.kernel_per_kind(lambda kind: lambda array: kind(array)[0][0])(kind)
+    assert made(np.arange(3) + 7) == 7
+    assert len(list(tmp_path.rglob("*.nbc"))) == files

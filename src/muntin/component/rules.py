@@ -8,10 +8,12 @@ of cells, has the rules as static methods on the numbers of one partial:
     fold(state, value, at)     optional: what `combine(state, lift(value, at))` would give, in fewer steps
     subtract(whole, part)      optional: what is left of a run without its beginning, with no trace of it
 
-`combine` is associative, up to rounding for sums of floats and m2. It is never assumed to be commutative. A rule is
-written once: Numba compiles it into every loop of `muntin.kernels` that meets cells of the kind, and plain Python
-numbers go through it as it stands. So a rule is made of what both understand; a function that it calls is marked with
-`rule`.
+`combine` is associative, up to rounding for sums of floats and m2. Most structures combine in order of time, but not
+all: a component that depends on the order of events holds their times, as first and last do.
+
+A rule is written once. Numba compiles it into every loop of `muntin.kernels` that meets cells of the kind, and plain
+Python numbers go through it as it stands. So a rule is made of what both understand; a function that it calls is marked
+with `rule`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.place import misfit
 from muntin.sql.type_name import type_name
-from muntin.sql.vocabulary import AGGREGATE_NAMES, SYNONYMS, unknown_function
+from muntin.sql.vocabulary import SYNONYMS, is_aggregate, unknown_function
 from muntin.window import Window
 
 # The item that APPROX_COUNT(x = v, eps) counts: a constant of the type of x, as state keeps it.
@@ -58,9 +58,7 @@ def _kept(value: pa.Scalar) -> float | str:
 
 def is_call(node: exp.Expr) -> bool:
     """Whether a node is an aggregate call (or has FILTER or OVER, which only those may have)."""
-    return isinstance(node, Over) or (
-        isinstance(node, exp.Anonymous) and node.name.upper() in AGGREGATE_NAMES
-    )
+    return isinstance(node, Over) or (isinstance(node, exp.Anonymous) and is_aggregate(node.name))
 
 
 def calls_in(tree: exp.Expr) -> Iterator[exp.Expr]:

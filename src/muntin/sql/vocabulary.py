@@ -21,11 +21,22 @@ SYNONYMS: dict[str, tuple[str, tuple[float, ...]]] = {
     "variance": ("var_samp", ()),
     "stddev": ("stddev_samp", ()),
 }
-AGGREGATE_NAMES = frozenset(
-    name.upper()
-    for name in (*AGGREGATES, *SYNONYMS)
-    if name != "count_distinct"  # is written COUNT(DISTINCT x)
-)
+_DISTINCT = "count_distinct"  # is written COUNT(DISTINCT x)
+
+
+def aggregate_names() -> list[str]:
+    """The names by which aggregates are called."""
+    return sorted(name.upper() for name in {*AGGREGATES, *SYNONYMS} - {_DISTINCT})
+
+
+def is_aggregate(written: str) -> bool:
+    """Whether a name in a query is that of an aggregate.
+
+    >>> is_aggregate("Median"), is_aggregate("ABS")
+    (True, False)
+    """
+    name = written.lower()
+    return (name in AGGREGATES or name in SYNONYMS) and name != _DISTINCT
 
 
 def aggregate_name(written: str) -> str:
@@ -128,7 +139,7 @@ def unknown_function(node: exp.Anonymous) -> Misfit:
         return misfit(node, f"unknown function '{name}'; use {_ELSEWHERE[name]}")
     if name in _NOWHERE:
         return misfit(node, f"there is no function '{name}': {_NOWHERE[name]}")
-    names = [*sorted(AGGREGATE_NAMES), *PLAIN_FUNCTIONS, *SPECIAL_FUNCTIONS]
+    names = [*aggregate_names(), *PLAIN_FUNCTIONS, *SPECIAL_FUNCTIONS]
     return misfit(node, f"unknown function '{name}'{nearest(name, names)}")
 
 
