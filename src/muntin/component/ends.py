@@ -26,7 +26,8 @@ class Firsts(NamedTuple):
 
     @staticmethod
     def combine(left: Numbers, right: Numbers) -> Numbers:
-        return right if right[1] < left[1] else left
+        # number by number: `right if … else left` would be a branch
+        return (right[0] if right[1] < left[1] else left[0]), min(right[1], left[1])
 
 
 class Lasts(NamedTuple):
@@ -39,7 +40,7 @@ class Lasts(NamedTuple):
 
     @staticmethod
     def combine(left: Numbers, right: Numbers) -> Numbers:
-        return right if right[1] >= left[1] else left
+        return (right[0] if right[1] >= left[1] else left[0]), max(right[1], left[1])
 
 
 FIRST = Rules(
