@@ -248,6 +248,8 @@ class WindowManager:
         self.columns.count_group(group.where, group.keys, -1)
 
     def _join(self, name: str, group: WindowGroup, demand: Demand, changes: Changes) -> None:
+        if group.store.kind == "stairs" and demand.window not in group.needs.windows:
+            self.stores[group.store].add_window(demand.window)
         is_new = group.add(name, demand)
         if is_new:
             self._count_component(group, demand.need, 1)
@@ -258,6 +260,8 @@ class WindowManager:
         is_gone = group.remove(name, demand)
         if is_gone:
             self._count_component(group, demand.need, -1)
+        if group.store.kind == "stairs" and demand.window not in group.needs.windows:
+            self.stores[group.store].remove_window(demand.window)
         self._count(demand, -1)
         changes.leave(group, demand, is_gone)
         if not group.queries:
@@ -353,9 +357,9 @@ def _is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:
 def _are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
     shape = shape_of(demand.window)
     assert shape is not None
-    if any(demand.window.size <= group.needs.longest_of(shape) for group in asked.groups.values()):
-        return True
     longest = asked.longest
+    if demand.window.size <= longest.get(shape, 0):
+        return True
     return granules(levels_for({**longest, shape: demand.window.size})) <= MOST_SLICES
 
 

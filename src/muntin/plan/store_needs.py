@@ -8,8 +8,9 @@ from typing import Any
 
 from muntin.counting import count
 from muntin.expression import Expression
-from muntin.plan.group import WindowGroup, longest_of
-from muntin.store.needs import Need, Shape
+from muntin.plan.group import WindowGroup
+from muntin.store.needs import Greatest, Need, Shape, shape_of
+from muntin.window import Window
 
 # Columns read: what some groups read of each event, counted, so that it is known when nobody does any more.
 
@@ -58,6 +59,7 @@ class StoreNeeds:
         self.groups: dict[int, WindowGroup] = {}
         self.components: dict[Need, int] = {}  # by how many groups need them
         self.columns = ColumnsRead()
+        self._sizes: dict[Shape, Greatest] = {}  # of the windows of each shape, for stairs
 
     @property
     def step(self) -> int:
@@ -71,8 +73,22 @@ class StoreNeeds:
 
     @property
     def longest(self) -> dict[Shape, int]:
-        """The size of the longest window of each shape; O(groups)."""
-        return longest_of(group.needs.longest() for group in self.groups.values())
+        """On stairs, the size of the longest window of each shape; O(shapes)."""
+        return {shape: size for shape, sizes in self._sizes.items() if (size := sizes.value)}
+
+    def add_window(self, window: Window) -> None:
+        """A group on stairs has one window more; O(log windows)."""
+        if shape := shape_of(window):
+            if shape not in self._sizes:
+                self._sizes[shape] = Greatest()
+            self._sizes[shape].add(window.size)
+
+    def remove_window(self, window: Window) -> None:
+        """A group on stairs has one window less."""
+        if shape := shape_of(window):
+            self._sizes[shape].remove(window.size)
+            if self._sizes[shape].value is None:
+                del self._sizes[shape]
 
     def add_group(self, group: WindowGroup) -> None:
         self.groups[group.number] = group
@@ -88,8 +104,12 @@ class StoreNeeds:
         self.columns.count_component(group, need, step)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StoreNeeds) and (self.groups, self.components, self.columns) == (
-            other.groups, other.components, other.columns
+        return isinstance(other, StoreNeeds) and all(
+            mine == theirs
+            for mine, theirs in (
+                (self.groups, other.groups), (self.components, other.components), (self.columns, other.columns),
+                (self.longest, other.longest),
+            )
         )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]
