@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import muntin
 from muntin import Engine
 from muntin.plan import CHOICES
 from muntin.plan.choices import MANY_BANDS, Precedents
 
+SOURCE = Path(muntin.__file__).parent
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 LONG_AND_SHORT = [
     f"SELECT k, SUM(n) AS v FROM s [RANGE {window}] GROUP BY k"
@@ -53,6 +57,12 @@ def push(engine: Engine, *seconds: int) -> None:
         "s",
         {"ts": [at * 1_000_000 for at in seconds], "k": ["a"] * count, "n": [1] * count, "x": [0.5] * count},
     )
+
+
+def test_nobody_else_chooses() -> None:
+    """What was chosen is made in `plan/choices.py` alone."""
+    makers = [path.name for path in SOURCE.rglob("*.py") if "Chosen(" in path.read_text()]
+    assert makers == ["choices.py"]
 
 
 def test_every_choice_has_a_query() -> None:

@@ -1,8 +1,8 @@
 """Adaptation: tells the choice of each window group what is about to happen, and changes structures.
 
-Before stores are followed, and before windows are looked up, the cost of that step in every structure that
-could serve the group is counted (`shard/adapt/adaptation.py`). If it is time to change, the new structure is built
-from the store, where all elements are, and the step is made with it. Answers do not change.
+Before stores are followed, and before windows are looked up, `AdaptiveChoice` counts the cost of that step in every
+structure that could serve the group (`candidates` in `plan/choices.py`). If it is time to change, the new structure is
+built from the store, where all elements are, and the step is made with it. Answers do not change.
 """
 
 from __future__ import annotations
