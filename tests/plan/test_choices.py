@@ -8,6 +8,7 @@ import pytest
 
 import muntin
 from muntin import Engine
+from muntin.errors import MuntinError
 from muntin.plan import CHOICES
 from muntin.plan.choices import MANY_BANDS, Precedents
 
@@ -78,6 +79,18 @@ def test_explain_prints_which_choice_spoke(number: int) -> None:
     assert f"  because  {choice.because}\n" in text
     if choice.synopsis:
         assert f": {choice.synopsis}" in text
+
+
+@pytest.mark.parametrize(
+    "hint", ["", "/*+ SYNOPSIS(collective_index) */", "/*+ SYNOPSIS(sliding_quantiles) */"]
+)
+def test_no_hint_makes_a_sketch_serve_what_it_cannot(hint: str) -> None:
+    """A sketch per key over ROWS would never be given up."""
+    query = (
+        f"SELECT {hint} k, APPROX_QUANTILE(n, 0.5, 0.1) AS v FROM s [ROWS 9] GROUP BY k HAVING COUNT(*) > 3"
+    )
+    with pytest.raises(MuntinError, match="is not supported: the last events of a silent key never leave"):
+        engine_with(query)
 
 
 def test_a_precedent_has_the_reason_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

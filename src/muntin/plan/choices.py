@@ -75,7 +75,10 @@ def _is_asked_for(demand: Demand) -> bool:
     """Whether a hint names another synopsis than would be chosen without the hint. A hint is about the components
     that its synopsis knows: all others go their usual way. An error if the synopsis cannot serve the demand."""
     hint = demand.hint
-    if hint is None or hint in INDEXES or hint == choose_synopsis(demand._replace(hint=None)).synopsis:
+    if hint is None:
+        return False
+    unhinted = choose_synopsis(demand._replace(hint=None))  # an error even if the hint is about HAVING
+    if hint in INDEXES or hint == unhinted.synopsis:
         return False
     if hint not in SYNOPSES:
         raise MuntinError(f"there is no synopsis '{hint}'{nearest(hint, [*SYNOPSES, *INDEXES])}")
