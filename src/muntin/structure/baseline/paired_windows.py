@@ -8,7 +8,7 @@
 | Lookup | O(log n + fragments in the window) |
 | Space | O(edges within the widest window), at most one fragment for each event, beside the ring of events |
 | Shares | fragments, among all windows |
-| Reference | Krishnamurthy et al., SIGMOD 2006; Patroumpas & Sellis, SSDBM 2010, section 2.2 |
+| Reference | Krishnamurthy et al., SIGMOD 2006; Patroumpas & Sellis, ADBIS 2011, section 2.2 |
 
 A baseline. A window (size w, slide b) ends at multiples of b and begins w earlier. So its stream falls into
 pairs of fragments, b - (w mod b) and w mod b long, where panes need b / gcd(w, b) of them:

@@ -8,7 +8,7 @@
 | Lookup | O(log n + size / gcd(size, slide)) |
 | Space | O(size / gcd(size, slide)) for the widest window of each pane size, beside the ring of events |
 | Shares | panes, among windows with the same pane size |
-| Reference | Li et al., SIGMOD Record 2005; Patroumpas & Sellis, SSDBM 2010, section 2.2 |
+| Reference | Li et al., SIGMOD Record 2005; Patroumpas & Sellis, ADBIS 2011, section 2.2 |
 
 A baseline. A pane is as long as the greatest common divisor of size and slide (and TO), so that every
 window of the query is a whole number of them, and windows that overlap share them:
