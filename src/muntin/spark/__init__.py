@@ -1,4 +1,4 @@
-"""The runtime on Spark: the same queries, operators and answers, in one Structured Streaming query."""
+"""The runtime on Spark: the same queries, shards and answers, in one Structured Streaming query."""
 
 from muntin.errors import MissingPackage
 
