@@ -56,13 +56,13 @@ def run(quick: bool) -> Result:
 def _measure(turns: int, count: int) -> dict[str, float]:
     from muntin.spark.job import plan_job
     from muntin.spark.pack import pack_events
-    from muntin.spark.shard import ShardOperator
+    from muntin.spark.shard import SparkShard
     from muntin.stream import Stream
 
     schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.float64())])
     job = plan_job(Stream("t", schema, "ts", 1_000_000), queries(count), shards=SHARDS)
     (route,) = job.routes
-    shards = {each: ShardOperator(job, route) for each in route.ids}
+    shards = {each: SparkShard(job, route) for each in route.ids}
     for shard in shards.values():
         shard.register(route.queries)
     spent: dict[str, list[float]] = {"pack": [], "merge": [], "answer": []}
@@ -88,7 +88,7 @@ def _measure(turns: int, count: int) -> dict[str, float]:
                 spent["answer"].append(time.process_time() - began)
             cells += _cells(data)
     snapshot = next(iter(shards.values())).snapshot()
-    fresh = ShardOperator(job, route)
+    fresh = SparkShard(job, route)
     began = time.process_time()
     fresh.restore(snapshot)
     late = turns // 3

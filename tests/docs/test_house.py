@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -49,5 +50,22 @@ def test_nobody_outside_its_folder_reaches_into_a_shard() -> None:
         for file in outside
         for line in file.read_text(encoding="utf-8").splitlines()
         if reaching.search(line) and "org.apache.spark" not in line
+    }
+    assert not found
+
+
+def test_words_that_were_given_up_are_not_used() -> None:
+    glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    table = glossary.partition("## Words that were given up")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    retired = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+    assert len(retired) > 8
+    found = {
+        f"{file.relative_to(ROOT)}:{token.start[0]}: {token.string}"
+        for file in SOURCE.rglob("*.py")
+        for token in tokenize.generate_tokens(
+            iter(file.read_text("utf-8").splitlines(keepends=True)).__next__
+        )
+        if token.type == tokenize.NAME and token.string in retired
     }
     assert not found

@@ -21,7 +21,7 @@ from muntin.spark.job import Job, plan_job
 from muntin.spark.ledger import Head, parse_head
 from muntin.spark.pack import PACKED, pack_events
 from muntin.spark.processor import CACHE, ShardProcessor
-from muntin.spark.shard import ShardOperator
+from muntin.spark.shard import SparkShard
 from muntin.stream import Stream
 
 
@@ -110,7 +110,7 @@ class Shards:
         found = self.tester.peekValueState("head", shard)
         return None if found is None else parse_head(found[0])
 
-    def operators(self, route: str) -> list[ShardOperator]:
+    def operators(self, route: str) -> list[SparkShard]:
         """Every shard of a route, rebuilt from its state."""
         found = []
         processor = ShardProcessor(self.job)

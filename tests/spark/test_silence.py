@@ -31,14 +31,14 @@ def test_portions_of_a_shard_are_the_whole(fold: bool, monkeypatch: Any) -> None
     engine.register_many(QUERIES)
     shards = Shards(STREAM, QUERIES, fold=fold)
     sizes: list[int] = []
-    advance = operator.ShardOperator.advance
+    advance = operator.SparkShard.advance
 
     def counted(self: Any, greatest: int) -> Any:
         for portion in advance(self, greatest):
             sizes.append(sum(table.num_rows for table in portion.values()))
             yield portion
 
-    monkeypatch.setattr(operator.ShardOperator, "advance", counted)
+    monkeypatch.setattr(operator.SparkShard, "advance", counted)
     for number, at in enumerate((0, 2_000, 2_003, 5_000)):
         batch = pa.record_batch({"ts": [at * SECOND, (at + 7) * SECOND], "k": ["a", "b"], "v": [1, 2]})
         batch = batch.cast(STREAM.schema)

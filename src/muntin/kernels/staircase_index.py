@@ -1,4 +1,4 @@
-"""Staircases and their dyadic index, kept in step.
+"""SuffixMaxima and their dyadic index, kept in step.
 
 `at` is a position here: instants are numbered one by one. The step at position p of a key answers for the
 segment [q + 1, p + 1), where q is the position of the step before it.

@@ -40,7 +40,7 @@ from muntin.aggregate.contract import Array
 from muntin.arrays import Bools, Ints
 from muntin.kernels import staircase_index as kernels
 from muntin.key_index.dyadic import DyadicIndex
-from muntin.key_index.suffix_maxima import Staircases
+from muntin.key_index.suffix_maxima import SuffixMaxima
 from muntin.store.codes import Kind, OrderCode
 from muntin.store.columns import Columns
 
@@ -53,7 +53,7 @@ from muntin.store.columns import Columns
 
 
 class IndexedStaircases:
-    """The same answers as `Staircases`.
+    """The same answers as `SuffixMaxima`.
 
     >>> stairs = IndexedStaircases()
     >>> stairs.insert(np.array([0, 1, 0, 2, 1, 0]), np.array([1, 2, 4, 5, 6, 8]), np.array([5, 9, 3, 7, 2, 4]))
@@ -65,7 +65,7 @@ class IndexedStaircases:
 
     def __init__(self) -> None:
         self.index = DyadicIndex()
-        self._stairs = Staircases()
+        self._stairs = SuffixMaxima()
         self._instants = Columns({"at": np.dtype(np.int64)})  # by position
         self._last = 0  # the newest instant so far
         self._waiting = np.empty(0, np.int64)  # keys that have steps to be indexed
@@ -190,9 +190,9 @@ class IndexedStaircases:
 
 
 Form = Literal["tree", "dense"]
-FORMS: dict[Form, type[IndexedStaircases] | type[Staircases]] = {
+FORMS: dict[Form, type[IndexedStaircases] | type[SuffixMaxima]] = {
     "tree": IndexedStaircases,
-    "dense": Staircases,
+    "dense": SuffixMaxima,
 }
 _FIRST, _LAST = -(2**63), 2**63 - 1  # instants
 

@@ -1,4 +1,4 @@
-"""Staircases: the suffix maxima of many keys, in one pool.
+"""SuffixMaxima: the suffix maxima of many keys, in one pool.
 
 An event matters for the MAX of windows that end now only until its key has a greater or equal one. What
 is left of a key descends like a staircase, and the first step at or after a window's start is its MAX:
@@ -27,8 +27,8 @@ _SMALLEST = 1024
 _LARGEST_BLOCK = 31
 
 
-class Stairs(NamedTuple):
-    """The arrays of staircases."""
+class MaximaArrays(NamedTuple):
+    """The arrays of the suffix maxima of all keys."""
 
     key: npt.NDArray[Any]  # a record for each key: its block and its steps; see kernels/suffix_maxima.py
     at: Ints  # of each step in the pool
@@ -37,9 +37,9 @@ class Stairs(NamedTuple):
     work: Ints  # steps held; steps pushed since the last sweep
 
 
-class Staircases:
+class SuffixMaxima:
     """
-    >>> stairs = Staircases()
+    >>> stairs = SuffixMaxima()
     >>> stairs.insert(np.array([0, 1, 0, 2, 1, 0]), np.array([1, 2, 4, 5, 6, 8]), np.array([5, 9, 3, 7, 2, 4]))
     >>> stairs.steps(0)
     (array([1, 8]), array([5, 4]))
@@ -150,6 +150,6 @@ def _no_keys(capacity: int) -> npt.NDArray[Any]:
     return records
 
 
-def _no_steps(records: npt.NDArray[Any], capacity: int) -> Stairs:
+def _no_steps(records: npt.NDArray[Any], capacity: int) -> MaximaArrays:
     at, code = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    return Stairs(records, at, code, no_blocks(_LARGEST_BLOCK), np.zeros(2, np.int64))
+    return MaximaArrays(records, at, code, no_blocks(_LARGEST_BLOCK), np.zeros(2, np.int64))

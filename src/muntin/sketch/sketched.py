@@ -23,7 +23,7 @@ from muntin.store.saved import Saved
 from muntin.structure.synopsis import Asked, Found, Moves, Synopsis, TextOrder
 from muntin.window import Unit, Window
 
-Place = tuple[Input, Unit, int]  # the last: how far in the past windows end
+SketchedInput = tuple[Input, Unit, int]  # the last: how far in the past windows end
 
 
 class Sketched(Synopsis[EventRing]):
@@ -42,14 +42,14 @@ class Sketched(Synopsis[EventRing]):
     ):
         super().__init__(store, where, keys, text_order)
         self.name = name  # type: ignore[misc]  # of the algorithm; this class serves several
-        self._tracks: dict[Place, list[SketchTrack]] = {}
+        self._tracks: dict[SketchedInput, list[SketchTrack]] = {}
         self._times = RowTimes()  # of events that the ring has no more
         self._timed = store.dropped  # number of the next event for it
 
     def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
         """A sketch for every input that has none that is fine enough; O(events in the ring) each."""
         super().fit(needs, changed)
-        asked: dict[Place, dict[Promise, Need]] = {}
+        asked: dict[SketchedInput, dict[Promise, Need]] = {}
         for window, some in needs.windows.items():
             for need in some:
                 if need.input.argument is not None:
@@ -61,7 +61,7 @@ class Sketched(Synopsis[EventRing]):
         )
         return before != self._tracks
 
-    def _fitted(self, place: Place, promises: Mapping[Promise, Need]) -> list[SketchTrack]:
+    def _fitted(self, place: SketchedInput, promises: Mapping[Promise, Need]) -> list[SketchTrack]:
         tracks = list(self._tracks.get(place, ()))
         finest = tightest(list(promises))
         if all(track.fed == track.first and not len(self.store) for track in tracks):

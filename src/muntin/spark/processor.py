@@ -18,7 +18,7 @@ from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.control import Roster, Step, in_order
 from muntin.spark.job import Job, Route
 from muntin.spark.ledger import Head, Ledger, begin_head, bind, check_identity, columns_in
-from muntin.spark.shard import ShardOperator
+from muntin.spark.shard import SparkShard
 from muntin.store.saved import pack, unpack
 
 # Shards that live on in a Python worker between micro-batches, so that state is seldom read back.
@@ -34,7 +34,7 @@ _MOST = 64  # shards that a worker keeps
 class Copy:
     """A shard as of one entry of its ledger, which it knows by token."""
 
-    operator: ShardOperator
+    operator: SparkShard
     job: str  # the fingerprint of the job that it was made for: another one may read other columns
     entries: int
     token: str
@@ -54,7 +54,7 @@ class ShardCache:
             return None
         return copy
 
-    def put(self, head: Head, job: str, operator: ShardOperator) -> None:
+    def put(self, head: Head, job: str, operator: SparkShard) -> None:
         self._copies[head.ledger] = Copy(operator, job, head.entries, head.tokens[head.entries])
         while len(self._copies) > _MOST:
             self._copies.popitem(last=False)
@@ -122,13 +122,13 @@ class ShardProcessor(StatefulProcessor):
             bind(head, self._job, None)
             self._ledger.write_head(head)
 
-    def _find(self, head: Head, route: Route) -> ShardOperator:
+    def _find(self, head: Head, route: Route) -> SparkShard:
         """The shard as of the last entry: from memory, brought up to date, or from the state."""
         copy = CACHE.take(head, self._job.fingerprint)
         if copy is not None:
             operator, done = copy.operator, copy.entries
         else:
-            operator, done = ShardOperator(self._job, route, columns_in(head, self._job, route)), head.base
+            operator, done = SparkShard(self._job, route, columns_in(head, self._job, route)), head.base
             if head.pieces:
                 operator.restore(self._ledger.read_base(head))
         replayed = Head(head.route, head.bucket, head.shards, head.routes)
@@ -137,7 +137,7 @@ class ShardProcessor(StatefulProcessor):
         return operator
 
     def _entry(
-        self, head: Head, operator: ShardOperator, route: Route, rows: Iterable[dict[str, Any]]
+        self, head: Head, operator: SparkShard, route: Route, rows: Iterable[dict[str, Any]]
     ) -> tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]:
         """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
         statements that cannot be carried out, with the reason."""
@@ -176,7 +176,7 @@ class ShardProcessor(StatefulProcessor):
         """As the micro-batches before have left it; the same in all shards."""
         return None if head.greatest is None else head.greatest - self._job.stream.delay
 
-    def _reconfigure(self, head: Head, operator: ShardOperator, route: Route) -> list[Step]:
+    def _reconfigure(self, head: Head, operator: SparkShard, route: Route) -> list[Step]:
         """What to do since the job's own queries are not those of the last run."""
         if self._job.configured == head.configured:
             return []
@@ -192,7 +192,7 @@ class ShardProcessor(StatefulProcessor):
 
 
 def apply(
-    operator: ShardOperator,
+    operator: SparkShard,
     head: Head,
     description: dict[str, Any],
     arrays: dict[str, Any],

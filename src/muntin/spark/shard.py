@@ -24,7 +24,7 @@ from muntin.store.saved import pack, refusing, unpack
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
 
 
-class ShardOperator:
+class SparkShard:
     """One shard of a route."""
 
     def __init__(self, job: Job, route: Route, columns: pa.Schema | None = None):

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.job import Job
-from muntin.spark.shard import ShardOperator
+from muntin.spark.shard import SparkShard
 
 # bytes of rows taken in together: a thousand queries are cheaper to answer at several instants at once
 _HELD = 1 << 23
@@ -27,7 +27,7 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         if shard == Job.ID:
             continue  # a table has no state
         route, _ = job.route_of(shard)
-        operator = ShardOperator(job, route)
+        operator = SparkShard(job, route)
         operator.register(route.queries)
         told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
         for answers in _run_shard(job, operator, some, told):
@@ -38,7 +38,7 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _run_shard(
-    job: Job, operator: ShardOperator, rows: Iterable[dict[str, Any]], told: dict[str, Any]
+    job: Job, operator: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
 ) -> Iterator[dict[str, pa.Table]]:
     """Rows that only tell the time come first, so that the end is known before the beginning."""
     # a query without SLIDE answers once, as of the end: there must be no instant in between
