@@ -1,6 +1,6 @@
 """What an aggregate is: which components it needs, and how their partials become an answer.
 
-Following lift / combine / lower: *components* (`component.py`) lift events into partials and
+Following lift / combine / lower: *components* (`muntin.component`) lift events into partials and
 combine partials; an aggregate only names the components it reads and lowers their arrays to
 answers. So SUM, COUNT and AVG of one column share two components, and a new aggregate never
 touches a synopsis.
@@ -55,6 +55,30 @@ class Aggregate(ABC):
 
     def check_parameters(self, parameters: tuple[Any, ...]) -> None:
         """ValueError if a constant argument is out of range."""
+
+
+class Picked(Aggregate):
+    """One value of the window, as the component of the same name holds it first; NULL if there is none."""
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        if argument is None:
+            raise TypeError("takes a column or expression")
+        return argument
+
+    def lower(self, partials: Partials) -> Lowered:
+        (count,) = partials["count"]
+        value, *_ = partials[self.name]
+        return Lowered(value, count > 0)
+
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        return partials[1][0] if partials[0][0] else None
+
+
+def real_type(argument: pa.DataType | None) -> pa.DataType:
+    """The type of an answer that is a real number, computed from numbers."""
+    if argument is None or not is_number(argument):
+        raise TypeError("takes a number")
+    return pa.float64()
 
 
 def is_text(kind: pa.DataType) -> bool:

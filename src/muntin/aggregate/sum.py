@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number
+from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number, real_type
 from muntin.component.sum import LAP, has_overflown, whole_sum
 from muntin.errors import NoValue
 from muntin.kernels.sum import add_rests, any_overflown
@@ -55,9 +55,7 @@ class Avg(Aggregate):
     components = ("count", "sum")
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None or not is_number(argument):
-            raise TypeError("takes a number")
-        return pa.float64()
+        return real_type(argument)
 
     def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
+from muntin.aggregate.contract import Aggregate, Lowered, Partials, real_type
 
 
 class _Variance(Aggregate):
@@ -14,9 +14,7 @@ class _Variance(Aggregate):
     is_root = False
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None or not is_number(argument):
-            raise TypeError("takes a number")
-        return pa.float64()
+        return real_type(argument)
 
     def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]

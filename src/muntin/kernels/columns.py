@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muntin.kernels.jit import kernel
+from muntin.kernels.sorted_runs import first_not_below
 
 
 @kernel
@@ -12,22 +13,7 @@ def find_run(column, head, tail, start, end):
     One call for both: calling costs as much as the search. Most windows end now, which is seen without
     a search.
     """
-    lo = head
-    high = tail
-    while lo < high:
-        middle = (lo + high) >> 1
-        if column[middle] < start:
-            lo = middle + 1
-        else:
-            high = middle
+    lo = first_not_below(column, head, tail, start)
     if lo == tail or column[tail - 1] < end:
         return lo, tail
-    hi = lo
-    high = tail - 1
-    while hi < high:
-        middle = (hi + high) >> 1
-        if column[middle] < end:
-            hi = middle + 1
-        else:
-            high = middle
-    return lo, hi
+    return lo, first_not_below(column, lo, tail - 1, end)

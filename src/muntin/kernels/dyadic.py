@@ -20,6 +20,16 @@ def _set_of(nodes, level, number):
 
 
 @kernel
+def _level_at(level, start, stop):
+    """The level of the widest node that begins at `start` and lies in [start, stop), from that of the one before."""
+    while start & ((2 << level) - 1) == 0 and start + (2 << level) <= stop:
+        level += 1
+    while start + (1 << level) > stop:
+        level -= 1
+    return level
+
+
+@kernel
 def insert_segment(nodes, first, start, stop, code, key):
     """Put a pair at the nodes that make up [start, stop), but those that lie before `first`.
 
@@ -28,10 +38,7 @@ def insert_segment(nodes, first, start, stop, code, key):
     root, pair, state = nodes.root, nodes.pair, nodes.state
     level = 0
     while start < stop:
-        while start & ((2 << level) - 1) == 0 and start + (2 << level) <= stop:
-            level += 1
-        while start + (1 << level) > stop:
-            level -= 1
+        level = _level_at(level, start, stop)
         start += 1 << level
         if start > first:
             insert_pair(root, pair, state, _set_of(nodes, level, (start - 1) >> level), code, key)
@@ -43,10 +50,7 @@ def delete_segment(nodes, first, start, stop, code, key):
     root, pair, state = nodes.root, nodes.pair, nodes.state
     level = 0
     while start < stop:
-        while start & ((2 << level) - 1) == 0 and start + (2 << level) <= stop:
-            level += 1
-        while start + (1 << level) > stop:
-            level -= 1
+        level = _level_at(level, start, stop)
         start += 1 << level
         if start > first:
             delete_pair(root, pair, state, _set_of(nodes, level, (start - 1) >> level), code, key)

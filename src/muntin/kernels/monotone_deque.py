@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from muntin.component.extremes import exceeds, undercuts
 from muntin.kernels.jit import kernel
+from muntin.kernels.sorted_runs import first_not_below
 
 
 @kernel
@@ -58,13 +59,5 @@ def query(value, first, end, number, lo, hi, out):
         if lo[r] < hi[r]:
             if lo[r] < first or hi[r] != end:
                 return ~r
-            low = 0
-            high = len(number)
-            while low < high:
-                middle = (low + high) >> 1
-                if number[middle] < lo[r]:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[r] = value[number[low] - first]
+            out[r] = value[number[first_not_below(number, 0, len(number), lo[r])] - first]
     return 0

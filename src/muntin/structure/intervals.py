@@ -113,7 +113,7 @@ class Positions(Intervals):
     """
 
     name = "positions"
-    components = frozenset({"count"})
+    components: ClassVar[Set[str]] = frozenset({"count"})
 
     def extend(self, lifted: Partial) -> None:
         self.end += len(lifted[0])
