@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from muntin.component.extremes import exceeds, undercuts
 from muntin.kernels.jit import kernel
-from muntin.kernels.sorted_runs import first_not_below
 
 
 @kernel
 def _beats(one, other, is_max):
-    return one != other and not (exceeds(other, one) if is_max else undercuts(other, one))
+    if is_max:
+        return exceeds(one, other) and not exceeds(other, one)
+    return undercuts(one, other) and not undercuts(other, one)
 
 
 @kernel
@@ -59,5 +60,13 @@ def query(value, first, end, number, lo, hi, out):
         if lo[r] < hi[r]:
             if lo[r] < first or hi[r] != end:
                 return ~r
-            out[r] = value[number[first_not_below(number, 0, len(number), lo[r])] - first]
+            low = 0
+            high = len(number)
+            while low < high:
+                middle = (low + high) >> 1
+                if number[middle] < lo[r]:
+                    low = middle + 1
+                else:
+                    high = middle
+            out[r] = value[number[low] - first]
     return 0
