@@ -79,7 +79,10 @@ class RingSynopsis(Synopsis[EventRing]):
             state[0][found] = by_rank[state[0][found]]
             return state
         state = component.start(value.dtype, slots)
-        component.fold(lo, hi, width, key, at, value, valid, state)
+        if self.keys or width != 1:
+            component.fold(lo, hi, width, key, at, value, valid, state)
+        else:
+            component.fold_runs(lo, hi, at, value, valid, state)
         return state
 
 
