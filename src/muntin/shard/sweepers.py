@@ -1,4 +1,4 @@
-"""The sweepers of a state: one for each of its dictionaries, which know who refers to keys and texts."""
+"""The sweepers of a shard: one for each of its dictionaries, which know who refers to keys and texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Keys = tuple[Expression, ...]
 
 
 class Sweepers:
-    """Keeps the dictionaries of a state at the size of its state."""
+    """Keeps the dictionaries of a shard at the size of its state."""
 
     def __init__(self, state: State):
         self._state = state

@@ -72,7 +72,7 @@ class _Adapting:
 
 
 class Adaptation:
-    """Of all groups of a state; O(groups) per insertion, O(1) per look-up."""
+    """Of all groups of a shard; O(groups) per insertion, O(1) per look-up."""
 
     def __init__(self, state: State):
         self._state = state

@@ -64,7 +64,7 @@ _SOON = 8  # the same after an insertion: the load may have turned
 
 
 class Meter:
-    """Counters of one state."""
+    """Counters of one shard."""
 
     def __init__(self) -> None:
         self.groups: dict[int, Observed] = {}

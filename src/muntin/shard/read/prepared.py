@@ -13,7 +13,7 @@ _SPARE = 1024  # numbers that may be in use by no query
 
 
 class Prepared:
-    """Of one state, by query."""
+    """Of one shard, by query."""
 
     def __init__(self) -> None:
         self.readers: dict[str, Any] = {}  # of single answers; see point.py
