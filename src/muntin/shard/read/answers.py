@@ -50,7 +50,7 @@ def answer_all(state: State, questions: Sequence[Question]) -> list[Outcome]:
             among_all.append((number, question))
         else:
             outcomes[number] = _outcome(state, question, SharedReads(state, is_alone=True))
-    for portion in _portions(state, among_all):
+    for portion in _portions(state, among_all) if among_all else ():
         outcomes.update(_answer_portion(state, portion))
     return [outcomes[number] for number in range(len(questions))]
 
@@ -58,6 +58,10 @@ def answer_all(state: State, questions: Sequence[Question]) -> list[Outcome]:
 def _answer_portion(state: State, asked: list[tuple[int, Question]]) -> dict[int, Outcome]:
     """Answers about all keys, whose windows are looked up together."""
     questions = [question for _, question in asked]
+    if len(asked) == 1:
+        windows = _windows(state, questions[0])
+        if len({number for number, *_ in windows}) == len(windows):  # no two of one group: nothing to share
+            return {asked[0][0]: _outcome(state, questions[0], SharedReads(state, is_alone=True))}
     shared = SharedReads(state, is_alone=len(asked) == 1)
     try:
         shared.prefetch(questions)
@@ -97,7 +101,7 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
     """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
     width = max((len(keys) for keys in state.keys.values()), default=1)
     # most of the time; who asks for several instants at once sees to it that they are not too many
-    if asked and width * sum(len(_windows(state, each)) for _, each in asked) <= _MOST_SLOTS:
+    if width * sum(len(_windows(state, each)) for _, each in asked) <= _MOST_SLOTS:
         yield asked
         return
     portion: list[tuple[int, Question]] = []

@@ -67,11 +67,10 @@ class SharedReads:
     def slots(self, question: Question) -> tuple[Rows, Finder]:
         """The slots of a question, and how to find what is in them."""
         reading = reading_of(self._state, question.name)
-        width, ids, moves = reading.width, question.ids, question.moves
+        ids, moves = question.ids, question.moves
+        width = reading.width if ids is None or reading.keys is None else len(ids)
         if moves is not None:
             return Rows(1, moves.seen, moves.slot), lambda wanted: self.find(wanted, question, width)
-        if ids is not None and reading.keys is not None:
-            width = len(ids)
         key = None if ids is None else np.tile(ids, len(question.instants))
         rows = Rows(width, question.instants, key, question.is_started)
         return rows, lambda wanted: self.find(wanted, question, width)
