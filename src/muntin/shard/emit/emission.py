@@ -16,7 +16,7 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.emit.silence import Silence, Spans
-from muntin.shard.read.answers import Outcome, answer_all
+from muntin.shard.read.answers import Outcome, answer_all, widest
 from muntin.shard.read.changes import Changes
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import NONE, LeftOut, tell
@@ -196,7 +196,7 @@ def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
     }
     looked_up = np.searchsorted(everything, np.concatenate(list(asked.values())))
     how_many = np.bincount(looked_up, minlength=len(everything))
-    begin, width, slots = 0, _width(state), min(rows, _SLOTS)
+    begin, width, slots = 0, widest(state), min(rows, _SLOTS)
     while begin < len(everything):
         windows = np.cumsum(how_many[begin : begin + slots])
         end = begin + max(1, int(np.searchsorted(windows * max(width, 1), slots, "right")))
@@ -228,11 +228,6 @@ def _answer_stretch(state: State, dues: list[_Due], first: int, last: int) -> No
             questions.append(due.question(parts.setdefault(part.tobytes(), part)))
     for due, question, outcome in zip(due_now, questions, answer_all(state, questions), strict=True):
         due.take(state, question, outcome)
-
-
-def _width(state: State) -> int:
-    """Slots that an instant of a window takes at most."""
-    return max((len(keys) for keys in state.keys.values()), default=1)
 
 
 def _due_by_count(state: State, name: str, registration: Registration, until: int) -> _Due:

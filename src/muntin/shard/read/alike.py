@@ -53,7 +53,7 @@ def answers_of_alike(state: State, questions: Iterable[Question], shared: Shared
     families: dict[int, list[_Member]] = {}  # of many
     for question in questions:
         each = _Member(question, reading_of(state, question.name))
-        if each.reading.same_but_band is not None and question.inside is None and question.is_filtered:
+        if each.reading.same_but_band is not None and question.inside is None:
             crowds.setdefault((each.reading.same_but_band, id(question.instants)), []).append(each)
     answers: dict[str, pa.Table] = {}
     for some in crowds.values():

@@ -91,15 +91,15 @@ def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
     rows, find = shared.slots(question)
     if not rows.width:
         return Answered(reading.schema.empty_table())
-    if question.ids is not None or question.moves is not None or not question.is_filtered:
-        return answer(reading, rows, find, state.texts, is_filtered=question.is_filtered, band=question.band)
+    if question.ids is not None or question.moves is not None:
+        return answer(reading, rows, find, state.texts, band=question.band)
     same = ("answers", reading.same_answers, id(question.instants))
     return shared.once(same, lambda: answer(reading, rows, find, state.texts, shared.once))
 
 
 def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[tuple[int, Question]]]:
     """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
-    width = max((len(keys) for keys in state.keys.values()), default=1)
+    width = widest(state)
     # most of the time; who asks for several instants at once sees to it that they are not too many
     if width * sum(len(_windows(state, each)) for _, each in asked) <= _MOST_SLOTS:
         yield asked
@@ -119,6 +119,11 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
         portion.append(each)
     if portion:
         yield portion
+
+
+def widest(state: State) -> int:
+    """Slots that an instant of a window takes at most."""
+    return max((len(keys) for keys in state.keys.values()), default=1)
 
 
 def _windows(state: State, question: Question) -> tuple[GroupWindow, ...]:

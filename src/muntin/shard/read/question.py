@@ -28,7 +28,6 @@ class Question(NamedTuple):
     name: str
     instants: Ints
     ids: Ints | None = None  # of keys, ascending; None: all
-    is_filtered: bool = True  # whether a key must have events in the window, and pass HAVING
     is_started: bool = True  # whether there has been an event; otherwise there is no instant yet
     band: Band | None = None  # what HAVING lets pass, if not what its text says
     inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the instant before the first
