@@ -74,8 +74,8 @@ def _mutable_children(node: ast.AST) -> Iterator[ast.AST]:
         return  # about types
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return  # `zip` says that both are as long, which no input can change
-    if isinstance(node, ast.BinOp) and _is_number(node.left) and _is_number(node.right):
-        return  # a limit, such as 2**62
+    if isinstance(node, ast.BinOp) and _is_number(node):
+        return  # a limit
     # A patch gives a function new code; its defaults were evaluated when its module was imported.
     skipped = {"annotation", "returns", "decorator_list", "defaults", "kw_defaults"}
     for name, value in ast.iter_fields(node):
@@ -101,7 +101,7 @@ def _changes(node: ast.AST, function: str) -> Iterator[Change]:
     elif (
         isinstance(node, ast.BinOp)
         and type(node.op) in _COMPUTED
-        and not (_is_text(node.left) or _is_text(node.right))
+        and not (_is_number(node) or _is_text(node.left) or _is_text(node.right))
     ):
         made = ast.BinOp(node.left, _COMPUTED[type(node.op)](), node.right)
         yield node, "arithmetic", f"({ast.unparse(made)})"
@@ -169,6 +169,9 @@ def _name(node: ast.expr) -> str:
 
 
 def _is_number(node: ast.expr) -> bool:
+    """Whether it is a number whatever happens, such as 2**63 - 1."""
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
     return isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes)
 
 

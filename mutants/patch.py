@@ -16,10 +16,17 @@ from numba.core.caching import NullCache
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
+from muntin.component import RULES
+from muntin.kernels import jit
+from mutants.memory import Memory
 from mutants.mutation import Mutation
 from mutants.project import PROJECT, read
 
 _KERNELS, _RULES = "src/muntin/kernels/", "src/muntin/component/"
+# the code of all functions that make a kernel for a kind of cells
+_MAKES_ONE = next(
+    each for each in jit.kernel_per_kind.__code__.co_consts if getattr(each, "co_name", "") == "kernel_for"
+)
 _CALLS_RULES = "muntin.kernels.combine"  # Numba puts the rules of a component in place of its functions
 
 
@@ -29,6 +36,7 @@ class Patcher:
     def __init__(self) -> None:
         # by type(), since isinstance() asks a dead weak reference for its class, which raises
         within = str(PROJECT / "src")
+        _make_kernels()
         everything = gc.get_objects()
         self._functions = [
             each
@@ -36,6 +44,7 @@ class Patcher:
             if type(each) is FunctionType and each.__code__.co_filename.startswith(within)
         ]
         self._kernels: list[Any] = [each for each in everything if issubclass(type(each), CPUDispatcher)]
+        self._memory = Memory(everything)
 
     def patch(self, mutation: Mutation) -> bool:
         """Have the mutation take effect; False if there is no function that holds it."""
@@ -44,8 +53,10 @@ class Patcher:
         concerned = [each for each in self._functions if _identity(each.__code__) in new]
         for function in concerned:
             function.__code__ = new[_identity(function.__code__)]
+        self._memory.forget()
         if kernels:
             _forget_overloads()
+            jit.CACHE = None  # what is compiled from now on, for kinds of cells that tests define
         for kernel in kernels:
             kernel._make_finalizer()()
             kernel._reset_overloads()
@@ -71,10 +82,25 @@ class Patcher:
         return [kernel for kernel in self._kernels if id(kernel) in concerned]
 
 
+def _make_kernels() -> None:
+    """Have the kernels that are made when they are asked for, one for each kind of cells. Made after a patch, they
+    would be those on disk, which know nothing of it."""
+    kinds = {kind for each in RULES for kind in (each.ints, each.floats)}
+    for module in _modules_of_kernels().values():
+        for make in vars(module).values():
+            if getattr(make, "__wrapped__", None) is not None and make.__wrapped__.__code__ is _MAKES_ONE:
+                for kind in kinds:
+                    make(kind)
+
+
 def _is_named(kernel: Any) -> bool:
-    """Whether a kernel is what its module has under its name: others are Numba's own."""
-    module = sys.modules.get(kernel.py_func.__module__)
-    return module is not None and vars(module).get(kernel.py_func.__name__) is kernel
+    """Whether a kernel, or what makes it, is what its module has under its name: others are Numba's own."""
+    found = vars(sys.modules.get(kernel.py_func.__module__, sys)).get(kernel.py_func.__name__)
+    return found is kernel or getattr(getattr(found, "__wrapped__", None), "__code__", None) is _MAKES_ONE
+
+
+def _modules_of_kernels() -> dict[str, Any]:
+    return {name: module for name, module in sys.modules.items() if name.startswith("muntin.kernels.")}
 
 
 def _forget_overloads() -> None:
@@ -88,7 +114,7 @@ def _forget_overloads() -> None:
 
 def _users_of(path: str) -> set[str]:
     """The module of a file of kernels or rules, and all modules of kernels that import something from it."""
-    modules = {name: module for name, module in sys.modules.items() if name.startswith("muntin.kernels.")}
+    modules = _modules_of_kernels()
     users = {path.removeprefix("src/").removesuffix(".py").replace("/", ".")}
     if path.startswith(_RULES):
         users.add(_CALLS_RULES)

@@ -69,8 +69,8 @@ def _record_portion(number: int, files: list[str]) -> None:
 
 
 def _folder() -> Path:
-    """Records by other probes have other blocks: the two cannot be read together."""
-    return SCRATCH / "reach" / digest([*sources(), "mutants/probes.py"])
+    """Records by other probes have other blocks: the two cannot be read together. Other recorders take other notes."""
+    return SCRATCH / "reach" / digest([*sources(), "mutants/probes.py", "mutants/recorder.py"])
 
 
 def _records() -> list[Path]:

@@ -2,7 +2,8 @@
 
     python -m pytest -p mutants.recorder --reach FILE
 
-A test that fails is left out: it could not tell a mutant from the code as it is.
+A test that fails is left out: it could not tell a mutant from the code as it is. What the process remembers of queries
+is forgotten before each test, so that the blocks of a test do not depend on the tests before it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mutants.memory import Memory
 from mutants.probes import BLOCKS, HITS, install
 
 
@@ -38,9 +40,15 @@ class _Recorder:
         self._seconds: list[float] = []
         self._hits: list[Any] = []
         self._failed: set[str] = set()
+        self._memory: Memory | None = None
+
+    def pytest_collection_finish(self) -> None:
+        self._memory = Memory()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if self._memory is not None:
+            self._memory.forget()
         HITS[:] = bytes(len(HITS))
         start = time.process_time()
         result: Any = yield

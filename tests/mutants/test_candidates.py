@@ -42,6 +42,7 @@ def made(code: str) -> set[str]:
         ("return max(a, b)", set()),
         ("return isinstance(a, b | c)", set()),
         ("return 2**62", set()),
+        ("return a - (2**63 - 1)", {"return (a + (2 ** 63 - 1))"}),
         ("assert a < b", set()),
         ("return g(a, a)", set()),
         ("return g(a, np.int64)", set()),

@@ -12,9 +12,12 @@ from numba.core.caching import NullCache
 
 import muntin
 from muntin.archive.indexing import slot_of
+from muntin.component import RULES
 from muntin.component.extremes import Leasts
+from muntin.kernels.fold import merge_runs
 from muntin.kernels.match import first_later, sort_matches
 from muntin.kernels.slices import follow_chain
+from muntin.plan.synopses import is_sliced
 from muntin.window import Window
 from mutants.mutation import Mutation
 from mutants.patch import Patcher
@@ -71,6 +74,17 @@ def test_a_method() -> None:
     assert Window("time", 1, 0, 0).to == 0
 
 
+def test_a_function_that_remembers() -> None:
+    """What it answered before the fork was made does not hide the mistake."""
+    window = Window("time", 60, 0, 20)
+    assert is_sliced(window)
+    made = mutation(
+        "src/muntin/plan/synopses.py", "window.is_time and window.slide > 0", "not window.is_time"
+    )
+    assert with_mistake(made, lambda: is_sliced(window)) == "False"
+    assert is_sliced(window)
+
+
 def test_a_kernel_that_is_compiled_and_its_callers() -> None:
     """The mistake is in a helper of a helper; the kernel that Python calls was compiled with the right one."""
     columns = [np.array([2, 1, 0]) for _ in range(4)]
@@ -110,6 +124,24 @@ def test_a_function_that_numba_puts_in_place_of_another(monkeypatch) -> None:
         follow_leasts._reset_overloads()
         assert follow_leasts(alone, *chain, value)[0] == (1,)
         assert with_mistake(made, lambda: follow_leasts(alone, *chain, value)[0]) == "(3,)"
+
+
+def test_a_kernel_that_is_made_when_it_is_asked_for() -> None:
+    """One for each kind of cells: those that are on disk know nothing of the mistake, and none with it goes there."""
+
+    def merged() -> list[int]:
+        lo, hi, key, into = np.array([0]), np.array([3]), np.zeros(3, np.int64), np.array([2**62])
+        merge_runs(Leasts)(lo, hi, key, np.array([3, 1, 2]), into)
+        return into.tolist()
+
+    made = mutation("src/muntin/kernels/fold.py", "state = combine(into, state, take(cells, c))", "return")
+    for _ in range(2):
+        assert merged() == [1]
+        merge_runs.cache_clear()  # as in a process that has not asked for it
+        assert with_mistake(made, merged) == f"[{2**62}]"
+    assert len(Patcher().kernels_of(made)) == len(
+        {kind for each in RULES for kind in (each.ints, each.floats)}
+    )
 
 
 def test_a_helper_that_is_inlined() -> None:
