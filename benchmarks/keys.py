@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.measure import RUNS, Column, Result, measure_side_by_side
-from muntin.keys.dictionary import Dictionary
+from muntin.keys.key_dictionary import Dictionary
 
 COLUMNS = [
     Column("values", "values"), Column("distinct", "distinct", ",d"), Column("first", "first sight", ".1f"),

@@ -7,6 +7,7 @@ MUNTIN_THOROUGH=30 pytest tests/test_machine.py
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +32,13 @@ settings.register_profile(
 settings.load_profile("further" if THOROUGH > 1 else "ci")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that need a session of Spark come first: several processes that share the tests begin in different places
+    and take from each other only in the end, so that one of them starts a session, and the others need not."""
+    with_session = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in with_session)
+
+
 @pytest.fixture(scope="module")
 def no_flushing() -> Iterator[None]:
     """Archives in tests need not survive a loss of power: flushing is what would take the time."""
@@ -46,3 +54,14 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(geometry, "SMALLEST_BASE", 1)
         patch.setattr(geometry, "SMALLEST_UNIT", 1)
         yield
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One session for all tests of a process."""
+    pytest.importorskip("pyspark")
+    import muntin.spark
+
+    session = muntin.spark.local_session(cores=2, memory="1g")
+    yield session
+    session.stop()

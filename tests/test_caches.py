@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 import sys
+import weakref
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,14 @@ from typing import Any
 import pytest
 
 import muntin
+from muntin.engine.catalog import bulk
+from muntin.sql import template
 
 ROUNDS = 100  # of three queries each
 CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
 # caches that may grow, each with the constant that bounds it
 BOUNDED = {
     "muntin.plan.choices._BY_TRAITS": "muntin.plan.choices._MOST_TRAITS",
-    "muntin.sql.statement._TEMPLATES._by_values": "muntin.sql.template._MOST",
-    "muntin.sql.statement._TEMPLATES._pinned": "muntin.sql.template._MOST",
     "muntin.spark.pack._MAKERS": "muntin.spark.pack._MOST_MAKERS",
     "muntin.spark.processor.CACHE._copies": "muntin.spark.processor._MOST",
     "muntin.spark.shard._PARSED": "muntin.spark.processor._MOST",  # gone with the shards that own them
@@ -129,3 +131,33 @@ def test_no_cache_grows_with_queries_that_come_and_go() -> None:
         )
         module, _, bound = BOUNDED[name].rpartition(".")
         assert size <= getattr(importlib.import_module(module), bound)
+
+
+def test_templates_go_with_their_engine() -> None:
+    """What is remembered of texts is bounded, and nothing of it outlives the engine that read them."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts")
+    for i in range(5):
+        engine.register_many(texts(i))
+    templates = engine._catalog.templates
+    assert 0 < len(templates._by_values) <= template._MOST
+    left = weakref.ref(templates)
+    del engine, templates
+    gc.collect()
+    assert left() is None
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_search_for_garbage_is_put_off_for_one_call(is_on: bool) -> None:
+    """It is on again after a bulk of queries, also after one that failed; and stays off for those who want it so."""
+    before = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        with bulk(10**6):
+            assert not gc.isenabled()
+        assert gc.isenabled() == is_on
+        with pytest.raises(ValueError, match="no query"), bulk(10**6):
+            raise ValueError("no query")
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if before else gc.disable)()

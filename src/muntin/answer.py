@@ -1,6 +1,8 @@
-"""Answers: what look-ups return, as Arrow tables."""
+"""Answers: what look-ups return, as Arrow tables; and whether the state covered them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,3 +34,26 @@ def to_arrow(value: np.ndarray, valid: npt.NDArray[np.bool_], kind: pa.DataType)
         return pa.array(value, pa.int64(), mask=mask).view(kind)
     array = pa.array(value, mask=mask)
     return array if array.type == kind else array.cast(kind)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What `complete` is in the answers of a query, also if it has no row to say so.
+
+    >>> print(Coverage(False, np.datetime64("2026-01-05T14:00"), np.datetime64("2026-01-05T15:00")))
+    not complete before 2026-01-05T15:00: known since 2026-01-05T14:00
+    """
+
+    complete: bool  # of an answer as of now
+    # all that it reads has been kept from here on; None: all of the stream
+    known_since: np.datetime64 | None = None
+    # answers as of this instant and later ones are complete; None: all are, or, of windows by count, nobody can tell
+    complete_from: np.datetime64 | None = None
+
+    def __str__(self) -> str:
+        known = "" if self.known_since is None else f": known since {self.known_since}"
+        if self.complete:
+            return f"complete{known}"
+        if self.complete_from is not None:
+            return f"not complete before {self.complete_from}{known}"
+        return f"not complete until enough events have come{known}"

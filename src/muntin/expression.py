@@ -65,6 +65,9 @@ class Deferred(Expression):
     ):  # what is not set here is not there: see `_made`
         self.__dict__.update(sql=sql, type=type, columns=columns, make=make)
 
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Deferred", "Expression", 1)  # to which it is equal
+
     @cached_property
     def _made(self) -> Expression:
         made: Expression = self.__dict__["make"]()

@@ -99,7 +99,7 @@ def ticker(rank: int) -> str:
     >>> ticker(0), ticker(1)
     ('CQAA', 'OPHZ')
     """
-    number = (45_968 + rank * 210_443) % 26**4  # the factor is coprime to 26: no name comes twice
+    number = 45_968 + rank * 210_443  # the factor is coprime to 26: of 26**4 names none comes twice
     return "".join(chr(ord("A") + number // 26**place % 26) for place in (3, 2, 1, 0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.archive.choose import RULES, Load, choose_indexing
+from muntin.archive.indexing import LESSONS, Load, choose_indexing
 from tests.archive.naive import definition
 
 SMALL, LARGE = 500_000_000, 5_000_000_000
@@ -30,7 +30,7 @@ def test_recommendations(size, probes, label):
 @pytest.mark.parametrize("by_count", [False, True])
 def test_what_is_chosen_can_be_made(updates, by_count):
     made = definition(window=updates, every=1) if not by_count else None
-    for rule in RULES:
+    for rule in LESSONS:
         load = Load(SMALL if rule.is_small else LARGE, 1000 if rule.has_many else 1, by_count, updates)
         indexing = choose_indexing(load).indexing
         if made:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from muntin.archive import Archive, View
-from muntin.archive.removal import remove_archive
+from muntin.archive.lock import remove_archive
 from muntin.errors import ArchiveError
 from tests.archive.naive import bag, definition, result, table
 
@@ -41,7 +41,7 @@ WRITES: dict[str, Callable[[Archive], object]] = {
 
 
 def _planned(archive: Archive):
-    from muntin.archive.remote import RemoteUpdate
+    from muntin.archive.update import RemoteUpdate
 
     return RemoteUpdate.plan(archive._folder, archive.view.epoch, 4)
 

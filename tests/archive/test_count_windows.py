@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.archive import Archive, Definition
-from muntin.archive.arrivals import Arrivals
+from muntin.archive.liveness import Arrivals
 from tests.archive.naive import COLUMNS, Oracle, assert_agrees, table
 
 SIZES = (12, 9)
@@ -197,3 +197,45 @@ def test_bad_counts_change_nothing(tmp_path, arguments, message):
         with pytest.raises(Exception, match=message):
             archive.update(2, **arguments)
         assert archive.view.now == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_streams_that_come_evenly_the_guess_is_right(seed):
+    """A result dies at the update by which as many events have come after one of its own as the window holds: told a
+    step before it at most, and never after it."""
+    random = np.random.default_rng(seed)
+    every, sizes = int(random.integers(1, 50)), tuple(random.integers(5, 60, 2).tolist())
+    rates = random.integers(0 if seed % 3 else 1, 6, 2)
+    made, arrivals, seen = by_count(every, 20 * every, sizes), Arrivals(), np.array([100, 200])
+    for step in range(5):
+        arrivals = arrivals.observe(step * every, tuple((seen + step * rates).tolist()), made)
+    now, seen = 4 * every, seen + 4 * rates
+    places = [
+        random.integers(count - size + 1, count + 1, 30) for count, size in zip(seen, sizes, strict=True)
+    ]
+    guess = arrivals.guess(pa.table(dict(zip("ab", places, strict=True))), now, made)
+    for told, *own in zip(guess.tolist(), *places, strict=True):
+        steps = next(
+            (
+                steps
+                for steps in range(1, 8 * 20 + 1)
+                if (own + np.array(sizes) <= seen + steps * rates).any()
+            ),
+            None,
+        )
+        if steps is None:  # never, or so late that it is guessed anew before
+            assert told == now + 20 * every * (8 if rates.any() else 1)
+        else:
+            assert now + (steps - 1) * every < told <= now + steps * every
+
+
+def test_how_far_around_now_is_looked_depends_on_how_evenly_events_came():
+    """At least a slot, if they came evenly; at most half of a window, if nobody could have told."""
+    made = by_count(every=2, window=40)  # 20 slots
+    reach = [
+        Arrivals(0, (9, 9), (rate, rate), (0.0, 0.0), (variance, 0.0)).reach(made)
+        for rate, variance in ((5.0, 0.0), (5.0, 5.0), (5.0, 20.0), (5.0, 1e9), (0.0, 1e9))
+    ]
+    assert reach == [1, 4, 8, 10, 1]  # two deviations of 20 steps: 2 * sqrt(20 * 5) / 5
+    assert Arrivals(0, (9, 9), (5.0, 5.0), (0.0, 0.0), (1e9, 0.0)).reach(by_count(every=16, window=16)) == 1
+    assert Arrivals(0, (9, 9), (5.0, 5.0), (0.0, 0.0), (1e9, 0.0)).reach(by_count(reach=3)) == 3

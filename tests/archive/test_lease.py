@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.archive import Archive, View, lease
-from muntin.archive.lease import Lease
+from muntin.archive import Archive, View, lock
+from muntin.archive.lock import Lease
 from muntin.archive.stored import Stored
 from muntin.errors import ArchiveError, NotFound
 from tests.archive.naive import bag
@@ -71,7 +71,7 @@ def test_an_update_that_comes_between(tmp_path, monkeypatch):
             step(archive, oracle, now, random)
         return epoch
 
-    monkeypatch.setattr(lease, "read_epoch", read_late)
+    monkeypatch.setattr(lock, "read_epoch", read_late)
     taken = Lease.take(tmp_path)
     assert taken.epoch.now == 18
     assert read(taken) == bag(oracle.alive())
@@ -81,7 +81,7 @@ def test_an_update_that_comes_between(tmp_path, monkeypatch):
 def test_the_lease_of_a_process_that_was_killed(tmp_path):
     filled(tmp_path)[0].close()
     code = (
-        "import os, signal; from muntin.archive.lease import Lease; "
+        "import os, signal; from muntin.archive.lock import Lease; "
         f"taken = Lease.take({str(tmp_path)!r}); os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
@@ -98,7 +98,7 @@ def test_what_cannot_be_leased(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(lease.os, "link", refuse)
+    monkeypatch.setattr(lock.os, "link", refuse)
     with pytest.raises(ArchiveError, match="cannot be leased: Operation not permitted"):
         Lease.take(tmp_path)
     assert leases(tmp_path) == []

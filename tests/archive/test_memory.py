@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from muntin.archive import Archive, Definition, View, merge
+from muntin.archive import Archive, Definition, View, rewrite
 from muntin.archive.disk import MappedFile
 
 MIB = 1 << 20
@@ -21,7 +21,7 @@ ROWS, WIDTH = 48_000, 1_000  # 46 MiB
 @pytest.fixture
 def pool(monkeypatch):
     """Counts what Arrow allocates; pieces are small, so that there are many of them."""
-    monkeypatch.setattr(merge, "PIECE_BYTES", MIB)
+    monkeypatch.setattr(rewrite, "PIECE_BYTES", MIB)
     before = pa.default_memory_pool()
     counted = pa.proxy_memory_pool(before)
     pa.set_memory_pool(counted)

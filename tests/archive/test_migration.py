@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muntin.archive import VARIANTS, Archive
 from tests.archive.naive import Oracle, bag, definition, result, table
-from tests.archive.test_count_windows import LABELS, by_count, stream
+from tests.archive.test_count_windows import LABELS, by_count, match, stream
 from tests.archive.test_variants import BY_TIME
 
 PAIRS = [(old, new) for old in BY_TIME for new in BY_TIME if old != new]
@@ -101,6 +101,25 @@ def test_windows_by_count(tmp_path, new, how):
             if now % 6 == 0:
                 assert bag(archive.view.read_all()) == bag(oracle.alive())
         assert len(archive.view.epoch.indexes) == 1
+
+
+@pytest.mark.parametrize("alive", range(1, 6))
+def test_windows_by_count_of_streams_that_fell_silent(tmp_path, alive):
+    """Results live on for as long as nothing comes, however long ago their index was retired: even if few are left."""
+    made = by_count(every=1, window=16, sizes=(20, 20))
+    names = [name for name in made.schema.names if name != "expires_at"]
+    oracle = Oracle(sizes=(20, 20))
+    with Archive.create(tmp_path, made, "count_no_rebuild 2x2") as archive:
+        for now in range(1, 90):
+            seen = min(30, 6 * now) if now < 10 else 30 + 20 - alive  # then they are silent for ever
+            rows = [match(n % 3, n, n, now) for n in range(seen - 5, seen + 1)] if now < 6 else []
+            archive.update(now, table(rows, names), counts=(seen, seen))
+            oracle.results += rows
+            oracle.now, oracle.counts = now, (seen, seen)
+            if now == 8:
+                archive.migrate("count_rebuild 2x2", "parallel")
+            assert bag(archive.view.read_all()) == bag(oracle.alive())
+        assert len(oracle.alive()) == alive
 
 
 def test_auto_stops_for_what_is_small(tmp_path):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from muntin.archive import Archive, View
-from muntin.archive.remote import RemoteUpdate
+from muntin.archive.update import RemoteUpdate
 from muntin.errors import ArchiveError
 from tests.archive.naive import Oracle, assert_agrees, definition, result, table
 

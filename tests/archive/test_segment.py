@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import zlib
 from decimal import Decimal
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.archive import Archive, Definition, merge, segment
-from muntin.archive.merge import MemoryRun, merge_runs
+from muntin.archive import Archive, Definition, rewrite, segment
+from muntin.archive.disk import SUFFIX
+from muntin.archive.rewrite import MemoryRun, merge_runs
+from muntin.archive.segment import _TAIL as TAIL
 from muntin.archive.segment import Segment, write_segment
 from muntin.archive.sorted_columns import SortedColumns, sort_rows, sought
+from muntin.errors import ArchiveError
 
 NAN = float("nan")
 KEYS = {
@@ -36,7 +40,7 @@ def small_blocks(monkeypatch):
     """Blocks of two rows and pieces of a few, so that small tables have many."""
     monkeypatch.setattr(segment, "FEWEST_BLOCK_ROWS", 2)
     monkeypatch.setattr(segment, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(merge, "PIECE_BYTES", 200)
+    monkeypatch.setattr(rewrite, "PIECE_BYTES", 200)
 
 
 def same(one, two) -> bool:
@@ -69,7 +73,7 @@ def small_blocks_session():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "FEWEST_BLOCK_ROWS", 2)
         patch.setattr(segment, "BLOCK_BYTES", 1)
-        patch.setattr(merge, "PIECE_BYTES", 200)
+        patch.setattr(rewrite, "PIECE_BYTES", 200)
         yield
 
 
@@ -179,3 +183,38 @@ def test_what_is_sought_fits_the_column():
     assert sought(datetime.datetime(1970, 1, 1, 0, 0, 1), pa.field("k", pa.timestamp("us"))) == 1_000_000
     with pytest.raises(Exception, match="70000 is not a value of key 'k'"):
         sought(70_000, pa.field("k", pa.int16()))
+
+
+def test_a_trailer_that_leaves_something_out_is_damage(tmp_path):
+    """Of which blocks there are, or of any fact of one of them."""
+    rows = pa.table(
+        {"k": np.arange(9) % 3, "n": np.arange(9), "generated_at": [1] * 9, "expires_at": [5] * 9}
+    )
+    made = Definition(pa.schema([("k", pa.int64()), ("n", pa.int64())]), ("k",), 10, 1)
+    with Archive.create(tmp_path, made, "no_rebuild 2x2") as archive:
+        archive.update(1, rows)
+    file = next(each for each in tmp_path.iterdir() if each.suffix == SUFFIX)
+    content = file.read_bytes()
+    length, _, version = TAIL.unpack(content[-TAIL.size :])
+    body, trailer = content[: -TAIL.size - length], content[-TAIL.size - length : -TAIL.size]
+    with pa.ipc.open_stream(trailer) as reader:
+        blocks = reader.read_next_batch()
+
+    def read_with(told: pa.RecordBatch) -> pa.Table:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, told.schema) as writer:
+            writer.write_batch(told)
+        written = sink.getvalue().to_pybytes()
+        file.write_bytes(body + written + TAIL.pack(len(written), zlib.crc32(written), version))
+        with Archive.open(tmp_path) as archive:
+            return archive.view.read_all()
+
+    assert read_with(blocks).num_rows == 9
+    unknown = pa.nulls(len(blocks), pa.int64())
+    wrong = [blocks.slice(0, 0)] + [
+        blocks.set_column(blocks.schema.get_field_index(fact), fact, unknown)
+        for fact in ("offset", "length", "rows", "checksum")
+    ]
+    for told in wrong:
+        with pytest.raises(ArchiveError, match="leaves out what a block is"):
+            read_with(told)

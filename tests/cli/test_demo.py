@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 
+import pandas
+import pyarrow as pa
 import pytest
 
 from muntin.demo import open_display, open_source, play
-from muntin.demo.display import PlainDisplay
-from muntin.demo.flights import flight_queries
+from muntin.demo.display import Alert, AlertWatch, PlainDisplay, Progress
+from muntin.demo.flights import flight_queries, flight_table
 from muntin.demo.trades import trade_queries
 from muntin.engine import Engine
+from muntin.errors import MuntinError
 from muntin.sql import parse_query, parse_statements
 from muntin.testing import BLOCK, TradeStream
 
@@ -128,10 +135,109 @@ def test_query_sets_are_seeded_and_all_valid():
 
 
 def test_plain_display_keeps_quiet_between_lines():
-    from muntin.demo.progress import Progress
-
     out = io.StringIO()
     display = PlainDisplay(out)
     for _ in range(100):
         display.show(Progress(events=1, elapsed=1.0), [])
     assert len(out.getvalue().splitlines()) == 1
+
+
+class Told(PlainDisplay):
+    """What is shown, and something that happens whenever it is."""
+
+    def __init__(self, happens: Callable[[Progress], None]) -> None:
+        super().__init__(io.StringIO())
+        self.happens = happens
+
+    def show(self, progress: Progress, alerts: list[Alert]) -> None:
+        super().show(progress, alerts)
+        self.happens(progress)
+
+
+def test_an_interrupt_waits_for_the_batch_and_a_second_one_does_not():
+    """After the first Ctrl-C all of its batch is in the summary; of two in one batch the second one is raised."""
+    before = signal.getsignal(signal.SIGINT)
+    for count in (1, 2):
+        left = [signal.SIGINT] * count
+        display = Told(lambda _, left=left: [signal.raise_signal(left.pop()) for _ in range(len(left))])
+        source = open_source("trades", queries=3, seed=5, events=4 * BLOCK)
+        if count == 2:
+            with pytest.raises(KeyboardInterrupt):
+                play(source, display, seconds=60, started=time.perf_counter())
+        else:
+            progress = play(source, display, seconds=60, started=time.perf_counter())
+            assert progress.events == BLOCK
+            assert "summary (interrupted)" in display.out.getvalue()
+        assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_fails_in_the_source_is_raised():
+    """After the batches that came before it, and not in a thread where nobody hears it."""
+    source = open_source("trades", queries=3, seed=5, events=2 * BLOCK)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from source.batches
+        raise MuntinError("no more trades")
+
+    events = []
+    display = Told(lambda progress: events.append(progress.events))
+    with pytest.raises(MuntinError, match="no more trades"):
+        play(replace(source, batches=batches()), display, seconds=60, started=time.perf_counter())
+    assert events == [BLOCK, 2 * BLOCK]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_alerts_are_keys_that_qualify_after_a_minute_without(seed):
+    """Of each watched query and key on its own, however its answers are cut into calls."""
+    dice = random.Random(seed)
+    start = datetime(2025, 1, 1)
+    rows = [
+        (query, start + timedelta(seconds=second), dice.choice("abc"), dice.randrange(100))
+        for second in range(0, 2400, 10)
+        for query in ("one", "two", "unwatched")
+        if dice.random() < 0.3
+    ]
+    expected = []
+    for number, (query, at, key, value) in enumerate(rows):
+        quiet = [each for each in rows[:number] if each[0] == query and each[2] == key]
+        if query != "unwatched" and all(at - before > timedelta(minutes=1) for _, before, _, _ in quiet):
+            expected.append(Alert(at, query, key, {"n": value}))
+    watch, found = AlertWatch(("one", "two", "silent")), []
+    while rows:
+        count = dice.randrange(1, 9)
+        part, rows = rows[:count], rows[count:]
+        columns = ("k", "n", "window_start", "window_end", "complete")
+        answers = {
+            query: pa.Table.from_pylist(
+                [
+                    dict(zip(columns, (key, value, at, at, True), strict=True))
+                    for one, at, key, value in part
+                    if one == query
+                ]
+            )
+            for query in {each[0] for each in part}
+        }
+        found += watch.notice(answers)
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert 10 < watch.count == len(found)
+
+
+def test_flights_are_those_of_the_package_in_order():
+    """Every column of a made-up year, by the minute at which each flight was to leave; unknown delays are NULL."""
+    dice, names = random.Random(1), ("carrier", "origin", "dest", "dep_delay", "arr_delay", "distance")
+    stamps = [datetime(2013, 1, 1) + timedelta(minutes=dice.randrange(525_600)) for _ in range(200)]
+    rows = [
+        {
+            **{part: getattr(stamp, part) for part in ("year", "month", "day", "hour", "minute")},
+            "carrier": dice.choice(["UA", "B6"]), "origin": dice.choice(["JFK", "EWR"]), "dest": dice.choice("XYZ"),
+            "dep_delay": dice.choice([None, -3.0, 12.5]), "arr_delay": dice.choice([None, 0.0, 99.0]),
+            "distance": dice.randrange(3_000), "tailnum": "N1",
+        }
+        for stamp in stamps
+    ]  # fmt: skip
+    table = flight_table(pandas.DataFrame(rows))
+    found = [tuple(row.values()) for row in table.to_pylist()]
+    expected = [(stamp, *(row[name] for name in names)) for stamp, row in zip(stamps, rows, strict=True)]
+    assert table.column_names == ["ts", *names]
+    assert [row[0] for row in found] == sorted(stamps)
+    assert sorted(found, key=str) == sorted(expected, key=str)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from muntin.engine import event_file
+from muntin.run.pipeline import BarProgress, PlainProgress
 from muntin.run.script import parse_script
 from muntin.stream import Stream
 from tests.cli.conftest import EVENTS, SCRIPT
@@ -146,8 +149,25 @@ def test_other_streams_are_left_out(muntin, script, inputs, tmp_path):
     ambiguous = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "out")
     assert ambiguous.exit_code == 2
     assert "--stream: trades, quotes" in ambiguous.output
+    unknown = muntin("run", script, "--input", inputs["csv"], "--out", tmp_path / "out", "--stream", "trade")
+    assert unknown.exit_code == 2
+    assert "the script has no stream 'trade'; did you mean 'trades'?" in unknown.output
     done = run(muntin, script, inputs["csv"], tmp_path / "out", "--stream", "trades")
     assert "1 queries read other streams" in done.output
+
+
+def test_notes_are_shown_as_they_are(capsys):
+    """Beside a bar as without one: names in brackets, numbers and colons are not markup."""
+    told = "query '[bold]q[/bold]' left out 12 rows :warning: [1]"
+    out = io.StringIO()
+    PlainProgress(out).note(told)
+    bar = BarProgress()
+    bar.show(1_000, 2, 0.5)
+    bar.note(told)
+    bar.close()
+    assert out.getvalue().strip() == told
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\n", "", capsys.readouterr().err)
+    assert told in shown
 
 
 def test_a_long_table_has_answers_without_values(muntin, tmp_path):

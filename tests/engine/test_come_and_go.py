@@ -263,3 +263,30 @@ def test_ten_thousand_windows_take_at_most_twice_the_widest() -> None:
         held[many] = engine.stats()["streams"]["s"]["bytes"]
     assert held[1] > 16 * reach
     assert held[10_000] <= 2 * held[1]
+
+
+@pytest.mark.parametrize("by", ["", "k"])
+@pytest.mark.parametrize("call", ["SUM(n)", "MAX(x)", "MEDIAN(n)", "LAST(n)", "VAR_POP(x)"])
+def test_who_comes_later_is_answered_now(call: str, by: str) -> None:
+    """The default instant can be answered, also if the slide of a new query has it stand further back than others."""
+    for seed in range(6):
+        random, now, engine = Random(seed), 0, make_engine()
+        item, keys = (f"{by}, {call}", f"GROUP BY {by}") if by else (call, "")
+        first = random.choice(["ROWS 3", "RANGE 4 SECONDS", "RANGE 3 SECONDS SLIDE 1 SECOND"])
+        engine.register(f"SELECT {item} AS v FROM s [{first}] {keys}", "0")
+        for number in range(1, 5):
+            for _ in range(random.randint(1, 4)):
+                now = push(engine, random, now, 8)
+            if random.random() < 0.5:
+                engine.advance()
+            slide = random.randint(2, 9)
+            window = f"[RANGE {random.randint(slide, 20)} SECONDS SLIDE {slide} SECONDS]"
+            engine.register(f"SELECT {item} AS v FROM s {window} {keys}", str(number))
+            instant = engine._operators["s"].state.clock.now
+            for name, each in engine.queries.items():
+                found = engine.lookup(name)
+                if each.window.is_time:
+                    ends = set(found["window_end"].cast("int64").to_pylist())
+                    assert ends <= {each.window.settle(instant)}
+                assert found.num_rows or by
+        engine.check()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import muntin
 from muntin.shard.emit import silence
 from muntin.shard.emit.portion import portions
+from muntin.sketch.kinds import SKETCHES
 
 YEAR = 365 * 86_400 * 10**6
 SECOND = 10**6
@@ -144,6 +146,30 @@ def test_portions_go_on_after_restore(tmp_path: Any) -> None:
         name: len(each) for name, each in whole.items()
     }
     assert rows == whole
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_which_windows_are_said_to_hold_events(seed: int) -> None:
+    """All that do; and of those that lie in silence from edge to edge none, unless a sketch is asked."""
+    engine = _engine(KEYED | UNKEYED)
+    times = []
+    for stream, batch in _bursts(seed, 60 * SECOND):
+        engine.push(stream, batch)
+        times += batch["ts"] if stream == "s" else []
+    state, at, silent = engine._operators["s"].state, np.array(times), 0
+    for number, group in state.manager.groups.items():
+        for window in (
+            each for each in group.needs.windows if each.is_time and each.slide and not group.where
+        ):
+            last = window.settle(times[-1]) + window.size
+            instants = np.arange(window.settle(times[0]), last + 90 * SECOND, window.slide)
+            held = state.synopses[number].holds_events(window, instants)
+            holds = np.array([((at >= t - window.size) & (at < t - window.to)).any() for t in instants])
+            assert held[holds].all()
+            if group.synopsis not in SKETCHES:
+                assert not held[~holds].any(), group.synopsis
+                silent += int((~holds).sum())
+    assert silent > 100
 
 
 @pytest.mark.parametrize("years", [1, 200])

@@ -268,3 +268,29 @@ def test_a_history_out_of_order_is_refused() -> None:
         engine.register(text, "q", backfill=pa.RecordBatchReader.from_batches(batches[0].schema, batches))
     assert not engine.queries
     engine.check()
+
+
+@pytest.mark.usefixtures("eager")
+def test_rows_of_a_component_go_with_its_last_query() -> None:
+    """What is kept of others stays: it is not made again because a query went."""
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+    for name, call in (("sums", "SUM(n)"), ("most", "MAX(n)")):
+        for size, slide in ((5, 1), (60, 10)):
+            window = f"[RANGE {size} SECONDS SLIDE {slide} SECONDS]"
+            engine.register(f"SELECT k, {call} AS v FROM s {window} GROUP BY k", f"{name} {size}")
+    rng = np.random.default_rng(0)
+    for second in range(90):
+        at = np.sort(rng.integers(second * SECOND, (second + 1) * SECOND, 20))
+        engine.push("s", {"ts": at, "k": rng.integers(0, 3, 20), "n": rng.integers(0, 9, 20)})
+        for name in engine.queries:
+            engine.lookup(name)
+    (store,) = (
+        each for each in engine._operators["s"].state.stores.values() if isinstance(each, AgingSlices)
+    )
+    before = dict(store._rows)
+    assert {need.component for _, need in before} == {"count", "sum", "max"}
+    engine.drop("most 5")
+    engine.drop("most 60")
+    assert store._rows == {place: rows for place, rows in before.items() if place[1].component != "max"}
+    engine.check()

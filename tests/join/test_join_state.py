@@ -13,6 +13,8 @@ import pytest
 
 from muntin import Engine
 from muntin.errors import MuntinError, WindowTooLarge
+from muntin.join import group
+from muntin.keys import key_dictionary
 
 SECOND = 1_000_000
 STREAMS = (
@@ -192,6 +194,84 @@ def test_backlog_is_bounded() -> None:
     assert missed + len(set(answers["window_end"].to_pylist())) >= 195
     with pytest.raises(WindowTooLarge, match="can be looked up from"):
         engine.lookup("q", at=5 * SECOND)
+
+
+def test_what_windows_need_is_no_backlog(recwarn: pytest.WarningsRecorder) -> None:
+    """Whatever windows hold: with room for some seconds of backlog nothing is lost that is asked for in time."""
+    text = f"SELECT x, y {JOIN.format(40, 40)}"
+    answers = []
+    for backlog_bytes in (256 * 2**20, 200_000):
+        engine = Engine(backlog_bytes=backlog_bytes)
+        engine.execute(STREAMS)
+        engine.register(text, "q")
+        counted = []
+        left, right = events(1, 6_000, 60, 3_000, "x"), events(2, 6_000, 60, 3_000, "y")
+        for second, (one, other) in enumerate(zip(pieces(left, 60), pieces(right, 60), strict=True), 1):
+            engine.push("a", one)
+            engine.push("b", other)
+            if second % 5 == 0:
+                counted += [table.num_rows for table in engine.advance().values()]
+        assert engine.stats()["joins"][0]["bytes"] > 300_000
+        assert engine.stats()["queries"]["q"]["missed"] == 0
+        answers.append(counted)
+    assert answers[0] == answers[1]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_keys_that_no_window_holds_are_forgotten(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many are known as the windows hold, however many have passed by; and no answer changes."""
+    rng = np.random.default_rng(seed)
+    text, answers = f"SELECT a.k, x, y {JOIN.format(3, 2)}", []
+    batches = [
+        {
+            stream: {
+                "ts": np.sort(rng.integers(turn * SECOND, (turn + 1) * SECOND, 60)),
+                "k": rng.integers(30 * turn, 30 * turn + 60, 60),
+                value: rng.integers(0, 9, 60),
+            }
+            for stream, value in (("a", "x"), ("b", "y"))
+        }
+        for turn in range(40)
+    ]
+    for few in (2**62, 0):
+        monkeypatch.setattr(key_dictionary, "_FEW", few)
+        engine, known = an_engine(q=text), []
+        emitted = []
+        for batch in batches:
+            for stream, columns in batch.items():
+                engine.push(stream, columns | ({"w": [None] * 60} if stream == "a" else {}))
+            emitted += engine.advance().get("q", pa.table({})).to_pylist()
+            (joined,) = engine._joins.groups.values()
+            known.append(len(joined.keys))
+        engine.check()
+        answers.append(emitted)
+        if few:
+            assert known[-1] > 1_000
+        else:
+            assert (
+                max(known) < 500
+            )  # some 150 are in the windows; twice as many at the next sweep, and a batch
+    assert answers[0] == answers[1]
+    assert len(answers[0]) > 1_000
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 7, 50])
+def test_matches_are_found_in_any_room(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event with more matches than there is room for goes on where it was: no pair is lost, and all are in order."""
+    monkeypatch.setattr(group, "_ROOM", room)
+    engine, seconds = an_engine(q=f"SELECT x, y {JOIN.format(20, 30)}"), 12
+    left, right = events(room, 60, seconds, 2, "x"), events(99, 60, seconds, 2, "y")
+    left["x"], right["y"] = np.arange(60), np.arange(60)
+    for at in range(0, 60, 4):  # a few at a time, so that room is all there is
+        engine.push("a", {name: values[at : at + 4] for name, values in left.items()})
+        engine.push("b", {name: values[at : at + 4] for name, values in right.items()})
+        engine.check()
+    found = [(row["x"], row["y"]) for row in engine.lookup("q", at=seconds * SECOND).to_pylist()]
+    expected = [(i, j) for i in range(60) for j in range(60) if left["k"][i] == right["k"][j]]
+    expected.sort(key=lambda pair: (max(left["ts"][pair[0]], right["ts"][pair[1]]), *pair))
+    assert found == expected
+    assert len(found) > 1_000
 
 
 def test_what_joins_have_no_answer_for() -> None:

@@ -46,7 +46,7 @@ def test_loop_over_edges_survives() -> None:
 
 def run_fold(cache: Path) -> str:
     code = (
-        "import numpy as np; from muntin.kernels.merge import merge_partials; "
+        "import numpy as np; from muntin.kernels.fold import merge_partials; "
         "from muntin.component.count import Counts; m = merge_partials(Counts); z = np.zeros(1, np.int64); "
         "m(z, z + 1, 1, z, z + 7, z); print(z[0], sum(m.stats.cache_hits.values()))"
     )

@@ -72,7 +72,7 @@ def test_segments_of_the_small_example() -> None:
     """Each step answers for the starts after the step before it, up to itself."""
     names = [
         (start, stop, value, "abc"[key])
-        for start, stop, value, key in vector_index("max", "tree").stairs.segments()
+        for start, stop, value, key in vector_index("max", "tree").maxima.segments()
     ]
     assert names == [(0, 1, 5, "a"), (1, 6, 4, "a"), (0, 2, 9, "b"), (2, 5, 2, "b"), (0, 4, 7, "c")]
 
@@ -235,7 +235,7 @@ def test_batches_do_not_matter(form: Any) -> None:
         np.testing.assert_array_equal(
             whole.value_of(np.arange(20), since), single.value_of(np.arange(20), since)
         )
-    assert len(whole.stairs) == len(single.stairs)
+    assert len(whole.maxima) == len(single.maxima)
 
 
 @BOTH
@@ -248,7 +248,7 @@ def test_a_key_that_only_rises_for_long(form: Any) -> None:
         index.forget(start + 50)
         assert index.keys_in(start + 50, start + 99, None).tolist() == [1]
     index.check()
-    assert len(index.stairs) == 2
+    assert len(index.maxima) == 2
     assert index.nbytes() < 500_000
 
 
@@ -268,7 +268,7 @@ def test_pools_shrink_after_a_burst() -> None:
 
 
 def counted(index: StaircaseIndex) -> np.ndarray:
-    return np.array(index.stairs.index.operations())
+    return np.array(index.maxima.index.operations())
 
 
 @pytest.mark.parametrize("order", ["random", "descending"])
@@ -287,9 +287,9 @@ def test_inserts_cost_log_squared(order: str) -> None:
     pairs, looked = counted(index) / n
     assert pairs < 15
     assert looked / pairs < 12
-    steps = len(index.stairs)
+    steps = len(index.maxima)
     assert steps < 200 * 6 if order == "random" else steps == n
-    assert index.stairs.index.pairs() < 12 * steps
+    assert index.maxima.index.pairs() < 12 * steps
 
 
 @pytest.mark.parametrize("keys", [1_000, 16_000])
@@ -370,5 +370,5 @@ def test_events_before_what_is_remembered_leave_no_trace(form: Any) -> None:
     index.forget(10)
     index.add(np.array([0, 1, 2]), np.array([8, 9, 10]), np.array([7, 7, 7]))
     assert index.keys_in(10, None, None).tolist() == [2]
-    assert len(index.stairs) == 1
+    assert len(index.maxima) == 1
     index.check()

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine
-from muntin.errors import MuntinError
+from muntin.errors import CheckpointError, MuntinError
 from muntin.keys import text_table
-from muntin.keys.dictionary import Dictionary
-from muntin.keys.key_dictionary import KeyDictionary
+from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.keys.table_room import ALL_VALID
 from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable
@@ -314,3 +313,35 @@ def test_zeros_are_one_key_and_so_are_nans() -> None:
     assert engine.lookup("q").column("c").to_pylist() == [3, 2, 1]
     assert engine.value("q", key=0.0) == 3
     assert engine.value("q", key=math.nan) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_of_values_that_are_not_there_are_damage(seed: int) -> None:
+    """A key of three columns is a pair of a pair and a value: of a snapshot, each half must be one that there is."""
+    rng = np.random.default_rng(seed)
+    columns = [pa.array(rng.integers(0, 3, 20)) for _ in range(3)]
+    keys = KeyDictionary([pa.int64()] * 3)
+    ids = keys.encode(columns)
+    saved = {str(number): part for number, part in enumerate(keys.snapshot())}
+    sizes = [len(saved[str(number)]) for number in range(5)]
+    again = KeyDictionary([pa.int64()] * 3)
+    again.restore(Saved(saved))
+    assert again.encode(columns).tolist() == ids.tolist()
+    for name, lefts, rights in (("3", sizes[0], sizes[1]), ("4", sizes[3], sizes[2])):
+        words = np.asarray(saved[name])
+        for left, right in (
+            (lefts, 0),
+            (0, rights),
+            (-1, 0),
+            (lefts, rights),
+            (2**31 - 1, 0),
+            (0, 2**32 - 1),
+        ):
+            for place in (0, len(words) - 1):
+                wrong = words.copy()
+                wrong[place] = (left << 32) + right
+                with pytest.raises(CheckpointError, match="pairs of values that are not there"):
+                    KeyDictionary([pa.int64()] * 3).restore(Saved(saved | {name: pa.array(wrong)}))
+        missing = pa.array(words, mask=np.arange(len(words)) == 0)
+        with pytest.raises(CheckpointError, match="pairs of values that are not there"):
+            KeyDictionary([pa.int64()] * 3).restore(Saved(saved | {name: missing}))

@@ -6,9 +6,18 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from muntin.plan.nesting import Nesting
 from muntin.plan.window_chain import Spec, WindowChain
 
 Plain = list[tuple[Spec, set[int]]]  # hosts in order, each with the slides of the windows on it
+
+
+def nesting_of(*specs: Spec) -> Nesting:
+    nesting = Nesting()
+    for spec in specs:
+        nesting.register(*spec)
+    nesting.check()
+    return nesting
 
 
 def plain(chain: WindowChain) -> Plain:

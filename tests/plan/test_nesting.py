@@ -12,15 +12,7 @@ from muntin.plan.chain_cover import chain_cover
 from muntin.plan.nesting import Nesting, nests
 from muntin.plan.window_chain import Spec
 from muntin.window import Window
-from tests.plan.chains import is_chain, members, plain, random_specs
-
-
-def nesting_of(*specs: Spec) -> Nesting:
-    nesting = Nesting()
-    for spec in specs:
-        nesting.register(*spec)
-    nesting.check()
-    return nesting
+from tests.plan.chains import is_chain, members, nesting_of, plain, random_specs
 
 
 def shown(nesting: Nesting) -> list[list[tuple[Spec, set[int]]]]:

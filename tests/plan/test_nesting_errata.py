@@ -11,10 +11,9 @@ from math import gcd
 import pytest
 
 from casefile import Advance, Case, Lookup, Push, Register
-from muntin.plan.nesting import Nesting
 from muntin.plan.window_chain import Spec, WindowChain
 from replay import Pair
-from tests.plan.chains import is_chain, members, random_specs
+from tests.plan.chains import is_chain, members, nesting_of, random_specs
 
 SECOND = 1_000_000
 
@@ -52,14 +51,6 @@ class Printed:
                 self.windows.sort(key=lambda window: window[0])
                 return True
         return False
-
-
-def nesting_of(*specs: Spec) -> Nesting:
-    nesting = Nesting()
-    for spec in specs:
-        nesting.register(*spec)
-    nesting.check()
-    return nesting
 
 
 def chains_of(*specs: Spec) -> list[list[Spec]]:

@@ -97,12 +97,17 @@ def wander(dice: random.Random, engine: Engine, queries: dict[str, str], is_runn
             there |= new
 
 
+def wandered(seed: int, is_running: bool) -> tuple[random.Random, dict[str, str], Engine]:
+    """Random queries, and an engine that has come to them by a way of its own."""
+    dice = random.Random(seed)
+    queries, engine = random_queries(dice), empty()
+    wander(dice, engine, queries, is_running)
+    return dice, queries, engine
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_before_the_first_event_the_plan_depends_on_the_queries_alone(seed: int) -> None:
-    dice = random.Random(seed)
-    queries = random_queries(dice)
-    engine = empty()
-    wander(dice, engine, queries, is_running=False)
+    dice, queries, engine = wandered(seed, is_running=False)
     engine.check()
     assert "a new plan would have" not in engine.explain()
     assert plan_of(engine) == planned_together(queries)
@@ -121,10 +126,7 @@ def test_before_the_first_event_the_plan_depends_on_the_queries_alone(seed: int)
 
 @pytest.mark.parametrize("seed", range(30))
 def test_in_a_running_stream_explain_names_every_group_that_a_new_plan_would_not_have(seed: int) -> None:
-    dice = random.Random(seed)
-    queries = random_queries(dice)
-    engine = empty()
-    wander(dice, engine, queries, is_running=True)
+    _, queries, engine = wandered(seed, is_running=True)
     begun(engine, at=10**12)
     engine.check()
     wanted, manager = planned_together(queries), engine._operators["s"].state.manager

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
+from hypothesis import strategies as st
 
 Random = np.random.Generator
 
@@ -36,6 +38,25 @@ KINDS: dict[str, Callable[[Random, int], np.ndarray]] = {
 
 def make(kind: str, seed: int, count: int) -> np.ndarray:
     return KINDS[kind](np.random.default_rng(seed), count).astype(np.int64)
+
+
+class Sketching(NamedTuple):
+    """A stream, the error that is allowed, and windows of it."""
+
+    stream: np.ndarray
+    eps: float
+    shares: list[float]
+
+    def rows(self, longest: int) -> set[int]:
+        """Windows of some lengths, up to the longest."""
+        return {longest, *(max(1, int(share * longest)) for share in self.shares)}
+
+
+def sketchings(most: int, eps: Sequence[float]) -> st.SearchStrategy[Sketching]:
+    """Streams of up to so many elements."""
+    stream = st.builds(make, st.sampled_from(sorted(KINDS)), st.integers(0, 99), st.integers(1, most))
+    shares = st.lists(st.floats(0.001, 1), min_size=1, max_size=4)
+    return st.builds(Sketching, stream, st.sampled_from(eps), shares)
 
 
 def rank_error(window: np.ndarray, phi: float, found: float) -> int:

@@ -112,6 +112,18 @@ def test_windows_shrink_and_grow(name: str, kind: str, seed: int, eps: float, st
 
 
 @each_sketch
+@pytest.mark.parametrize("window", [10, 100, 3_000, 20_000])
+def test_there_is_room_for_no_more_than_told(name: str, window: int) -> None:
+    """Whether a window is kept as it is or in blocks: there are never more entries than were said to be at most."""
+    sketch, stream = MAKERS[name](0.1, window=window, is_auto=False), make("drifting", 4, 30_000)
+    told = []
+    for part in np.array_split(stream, 23):
+        sketch.extend(part)
+        told.append(sketch.most_entries())
+        assert 0 < sketch.entries() <= min(told)
+
+
+@each_sketch
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 50), eps=st.sampled_from([0.5, 0.25, 0.1]), tie=st.integers(1, 400),

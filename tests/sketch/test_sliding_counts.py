@@ -13,7 +13,7 @@ from muntin.kernels.ladder import find_block
 from muntin.kernels.sliding_counts import feed
 from muntin.sketch.count_summary import CountSummary
 from muntin.sketch.sliding_counts import SlidingCounts
-from tests.sketch.streams import KINDS, counts, make
+from tests.sketch.streams import KINDS, Sketching, counts, make, sketchings
 
 
 def letters(text: str) -> np.ndarray:
@@ -116,35 +116,26 @@ def assert_single_counts(sketch: SlidingCounts, stream: np.ndarray, rows: int) -
 
 
 @settings(max_examples=60)
-@given(
-    kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), count=st.integers(1, 9000),
-    eps=st.sampled_from([0.5, 0.3, 0.125, 0.05]), share=st.lists(st.floats(0.001, 1), min_size=1, max_size=4),
-)  # fmt: skip
-def test_windows_of_any_length(kind: str, seed: int, count: int, eps: float, share: list[float]) -> None:
-    stream = make(kind, seed, count)
+@given(sketchings(9000, [0.5, 0.3, 0.125, 0.05]))
+def test_windows_of_any_length(given: Sketching) -> None:
+    stream, eps, count = given.stream, given.eps, len(given.stream)
     sketch = SlidingCounts(eps)
     sketch.extend(stream)
     sketch.check()
-    for rows in {count, *(max(1, int(part * count)) for part in share)}:
+    for rows in given.rows(count):
         assert_kept(sketch, sketch.summary(rows=rows), stream[count - rows :], eps * rows)
         assert_single_counts(sketch, stream, rows)
 
 
 @settings(max_examples=60)
-@given(
-    kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), count=st.integers(1, 6000),
-    window=st.integers(1, 5000), eps=st.sampled_from([0.5, 0.25, 0.1]), auto=st.booleans(),
-    shares=st.lists(st.floats(0.001, 1), min_size=1, max_size=3),
-)  # fmt: skip
-def test_windows_up_to_a_length(
-    kind: str, seed: int, count: int, window: int, eps: float, auto: bool, shares: list[float]
-) -> None:
-    stream = make(kind, seed, count)
+@given(sketchings(6000, [0.5, 0.25, 0.1]), st.integers(1, 5000), st.booleans())
+def test_windows_up_to_a_length(given: Sketching, window: int, auto: bool) -> None:
+    stream, eps, count = given.stream, given.eps, len(given.stream)
     sketch = SlidingCounts(eps, window, is_auto=auto)
     sketch.extend(stream)
     sketch.check()
     longest = min(count, window)
-    for rows in {longest, *(max(1, int(part * longest)) for part in shares)}:
+    for rows in given.rows(longest):
         summary = sketch.summary(rows=rows)
         assert_kept(sketch, summary, stream[count - rows :], 0 if sketch.geometry.is_exact else eps * window)
 

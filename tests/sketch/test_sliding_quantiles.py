@@ -14,7 +14,7 @@ from muntin.kernels.sliding_quantiles import cut_block
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.sketch.sliding_quantiles import SlidingQuantiles
 from muntin.store.codes import OrderCode
-from tests.sketch.streams import KINDS, make, rank_error
+from tests.sketch.streams import KINDS, Sketching, make, rank_error, sketchings
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 PHIS = [1e-9, 0.01, 0.1, 0.25, 0.5, 0.77, 0.99, 1.0]
@@ -66,34 +66,25 @@ def test_m3_the_printed_grid_is_wrong_by_half_as_much_again() -> None:
 
 
 @settings(max_examples=60)
-@given(
-    kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), count=st.integers(1, 9000),
-    eps=st.sampled_from([0.5, 0.3, 0.125, 0.05]), share=st.lists(st.floats(0.001, 1), min_size=1, max_size=4),
-)  # fmt: skip
-def test_windows_of_any_length(kind: str, seed: int, count: int, eps: float, share: list[float]) -> None:
-    stream = make(kind, seed, count)
+@given(sketchings(9000, [0.5, 0.3, 0.125, 0.05]))
+def test_windows_of_any_length(given: Sketching) -> None:
+    stream, eps, count = given.stream, given.eps, len(given.stream)
     sketch = SlidingQuantiles(INT, eps)
     sketch.extend(stream)
     sketch.check()
-    for rows in {count, *(max(1, int(part * count)) for part in share)}:
+    for rows in given.rows(count):
         assert_kept(sketch.summary(rows=rows), stream[count - rows :], eps * rows)
 
 
 @settings(max_examples=60)
-@given(
-    kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), count=st.integers(1, 6000),
-    window=st.integers(1, 5000), eps=st.sampled_from([0.5, 0.25, 0.1]), auto=st.booleans(),
-    shares=st.lists(st.floats(0.001, 1), min_size=1, max_size=3),
-)  # fmt: skip
-def test_windows_up_to_a_length(
-    kind: str, seed: int, count: int, window: int, eps: float, auto: bool, shares: list[float]
-) -> None:
-    stream = make(kind, seed, count)
+@given(sketchings(6000, [0.5, 0.25, 0.1]), st.integers(1, 5000), st.booleans())
+def test_windows_up_to_a_length(given: Sketching, window: int, auto: bool) -> None:
+    stream, eps, count = given.stream, given.eps, len(given.stream)
     sketch = SlidingQuantiles(INT, eps, window, is_auto=auto)
     sketch.extend(stream)
     sketch.check()
     longest = min(count, window)
-    for rows in {longest, *(max(1, int(part * longest)) for part in shares)}:
+    for rows in given.rows(longest):
         allowed = 0 if sketch.geometry.is_exact else eps * window
         assert_kept(sketch.summary(rows=rows), stream[count - rows :], allowed)
 

@@ -87,7 +87,7 @@ class Shards:
         self.ahead += sum(row["ahead"] for row in emitted)
         batch = pa.RecordBatch.from_pylist([row.asDict() for row in emitted], schema=EMITTED_SCHEMA)
         answers = [pa.Table.from_batches([each]) for each in unpack_answers(self.job, [batch])]
-        table = pa.concat_tables(answers) if answers else self.job.layout.schema.empty_table()
+        table = pa.concat_tables(answers) if answers else self.job.answer_table.schema.empty_table()
         self.refused += [
             json.loads(row["rest"])["refused"] for row in table.to_pylist() if row["query"] is None
         ]
@@ -127,7 +127,7 @@ class Shards:
 def split(job: Job, answers: pa.Table) -> dict[str, pa.Table]:
     """The table of all answers, by query, with the columns that each has embedded."""
     tables = {}
-    for name, places in job.layout.places.items():
+    for name, places in job.answer_table.places.items():
         mine = answers.filter(pa.compute.equal(answers["query"], name))
         if mine.num_rows:
             tables[name] = mine.select(list(places.values())).rename_columns(list(places))

@@ -26,13 +26,6 @@ FILES, KILLS = 4, 2
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
-@pytest.fixture(scope="module")
-def spark():
-    session = muntin.spark.local_session(cores=2, memory="1g")
-    yield session
-    session.stop()
-
-
 def test_holds_the_pairs_while_spark_writes(spark, tmp_path):
     made, seen, scans = tables(), [], []
     folder = str(tmp_path / "views" / "v")

@@ -13,13 +13,11 @@ pytest.importorskip("pyspark")
 
 from muntin.archive import Archive
 from muntin.errors import ArchiveError, MuntinError, NameTaken
-from muntin.spark.archive_join import _Keeper
-from muntin.spark.archive_tasks import Told
+from muntin.spark.archive_join import Told, _Keeper
 from muntin.sql import parse_view
 from muntin.stream import Stream
 from muntin.view.materialized_view import KEPT_BY, MaterializedView, definition_of
 
-pytestmark = pytest.mark.spark
 TEXT = """CREATE MATERIALIZED VIEW v AS SELECT a.k, x, y FROM a [RANGE 5 SECONDS] JOIN b [RANGE 3 SECONDS]
 ON a.k = b.k EVERY 1 SECOND INDEX 'rebuild 2x2'"""
 STREAMS = {

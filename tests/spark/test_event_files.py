@@ -19,7 +19,6 @@ from muntin.spark.event_folder import EventFolder, files_of, parts_of, read_part
 from muntin.spark.job import read_query
 from muntin.stream import Stream
 
-pytestmark = pytest.mark.spark
 EVENTS = pa.table({"ts": pa.array(np.arange(500) * 1000, pa.timestamp("us")), "k": [f"k{i % 7}" for i in range(500)],
                    "v": np.arange(500)})  # fmt: skip
 STREAM = Stream("s", EVENTS.schema, "ts")

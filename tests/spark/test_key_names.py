@@ -11,7 +11,6 @@ from shards import Shards
 
 from muntin.stream import Stream
 
-pytestmark = pytest.mark.spark
 NAMES = [
     "a.b",
     "a`b",

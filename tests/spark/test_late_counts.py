@@ -13,7 +13,6 @@ from shards import Shards
 import muntin
 from muntin.stream import Stream
 
-pytestmark = pytest.mark.spark
 SECOND = 1_000_000
 DELAY = 3 * SECOND
 STREAM = Stream(

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from shards import Shards
 from test_restarts import events
-from test_shards import CREATE, FOLDED, STREAM, WHOLE, _steady, same, tasks_of
+from test_shards import CREATE, FOLDED, STREAM, WHOLE, _steady, same, shards_and_engine, tasks_of
 
 import muntin
 from effort import some_of
@@ -35,10 +35,7 @@ def test_empty_micro_batches_change_nothing(seed: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(ledger, "_FEW", 5)
     pool = FOLDED if dice.random() < 0.5 else FOLDED | WHOLE
     queries = dict(dice.sample(list(pool.items()), 3))
-    shards = Shards(STREAM, queries, shards=dice.randrange(1, 4))
-    engine = muntin.Engine()
-    engine.execute(CREATE)
-    engine.register_many(queries)
+    shards, engine = shards_and_engine(queries, dice.randrange(1, 4))
     at = 0
     for _ in range(15):
         if dice.random() < 0.3:

@@ -9,14 +9,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError
-from muntin.spark.fold import Folder, FoldPlan
+from muntin.spark.fold import FoldPlan, TaskFold
 from muntin.spark.job import MOST_SHARDS, plan_job, read_query
 from muntin.spark.pack import EventSorter, read_events
 from muntin.spark.shard_of import shard_of_keys
 from muntin.store.saved import unpack
 from muntin.stream import Stream
 
-pytestmark = pytest.mark.spark
 STREAM = Stream("s", pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())]), "ts")
 TEXT = "SELECT k, COUNT(*) AS n FROM s [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY k"
 ROWS = 5_000
@@ -39,7 +38,7 @@ def test_each_event_goes_to_the_shard_of_its_key(shards: int) -> None:
     assert seen == ROWS
     fold = plan_job(STREAM, {"q": TEXT}, shards=1).routes[0].fold
     assert fold is not None
-    folder = Folder(FoldPlan(STREAM, fold), shards)
+    folder = TaskFold(FoldPlan(STREAM, fold), shards)
     folder.insert(events, at)
     cells = {}
     for bucket, _, data in folder.take(0):

@@ -12,9 +12,9 @@ pytest.importorskip("pyspark")
 from shards import Shards, split
 
 from muntin.spark.answers import unpack_answers
+from muntin.spark.flow import run_table
 from muntin.spark.job import plan_job
 from muntin.spark.pack import pack_events
-from muntin.spark.table import run_table
 from overflows import HUGE, STREAM, random_sql
 from reference import ReferenceEngine, declared
 from scenario import SECOND, SeededDice
@@ -57,15 +57,20 @@ def plain(rows: list[Row]) -> list[str]:
     return sorted(str(sorted(row.items())) for row in shown)
 
 
+def reference_of(queries: dict[str, str]) -> ReferenceEngine:
+    reference = ReferenceEngine()
+    reference.execute(STREAM)
+    for name, sql in queries.items():
+        reference.register(sql, name=name)
+    return reference
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_shards_leave_out_only_the_row_without_a_value(seed: int) -> None:
     """Rows and their number, micro-batch by micro-batch, with a restart in between."""
     dice = SeededDice(seed)
     queries, stream = random_queries(dice), declared(STREAM)
-    reference = ReferenceEngine()
-    reference.execute(STREAM)
-    for name, sql in queries.items():
-        reference.register(sql, name=name)
+    reference = reference_of(queries)
     shards = Shards(stream, queries, shards=2, fold=dice.chance(50))
     left_out = 0
     for batch in random_batches(dice):
@@ -89,10 +94,7 @@ def test_a_table_leaves_out_only_the_row_without_a_value() -> None:
     for seed in range(100, 106):
         dice = SeededDice(seed)
         queries, stream = random_queries(dice), declared(STREAM)
-        reference = ReferenceEngine()
-        reference.execute(STREAM)
-        for name, sql in queries.items():
-            reference.register(sql, name=name)
+        reference = reference_of(queries)
         batches = random_batches(dice)
         for batch in batches:
             reference.push("s", batch)

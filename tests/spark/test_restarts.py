@@ -10,10 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from shards import Shards
-from test_shards import CREATE, STREAM, same, tasks_of
+from test_shards import same, shards_and_engine, tasks_of
 
-import muntin
 from effort import some_of
 
 WINDOWS = (
@@ -73,10 +71,7 @@ def test_restarts_with_other_queries_answer_as_the_engine(seed: int, monkeypatch
         monkeypatch.setattr("muntin.spark.ledger._SMALL", 2_000)
     routes = dice.choice([["k"], [""], ["k", ""], ["j, k", "k"]])
     queries = other_queries(dice, {}, routes)
-    shards = Shards(STREAM, queries, shards=dice.randrange(1, 4))
-    engine = muntin.Engine()
-    engine.execute(CREATE)
-    engine.register_many(queries)
+    shards, engine = shards_and_engine(queries, dice.randrange(1, 4))
     at = 0
     for _ in range(12):
         if dice.random() < 0.4:

@@ -87,6 +87,13 @@ def cut(table: pa.Table, places: list[int]) -> list[pa.Table]:
     return [table.slice(lo, hi - lo) for lo, hi in pairwise(edges)]
 
 
+def shards_and_engine(queries: Mapping[str, str], many: int) -> tuple[Shards, muntin.Engine]:
+    engine = muntin.Engine()
+    engine.execute(CREATE)
+    engine.register_many(queries)
+    return Shards(STREAM, queries, shards=many), engine
+
+
 def tasks_of(part: pa.Table, many: int) -> list[list[pa.RecordBatch]]:
     """The same events read by several tasks, each of which has some that follow one another."""
     size = -(-part.num_rows // many) or 1

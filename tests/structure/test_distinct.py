@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.structure.distinct import DistinctCounter
-from tests.structure.told import FLOAT, INT, A, Told, columns, numbers, random_values, stories
+from tests.structure.told import (
+    FLOAT,
+    INT,
+    A,
+    Told,
+    assert_memory_follows,
+    assert_unknown_runs_are_refused,
+    columns,
+    numbers,
+    random_values,
+    stories,
+)
 
 
 def feed(counter: DistinctCounter, values: Sequence[Any]) -> None:
@@ -130,28 +141,10 @@ def test_rewound_occurrences_come_back() -> None:
 
 @pytest.mark.parametrize("historical", [True, False])
 def test_memory_follows_what_is_remembered(historical: bool) -> None:
-    """State after ten times the elements is the same size (spec 1.6 v), and small once forgotten."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(1)
     counter = DistinctCounter(FLOAT, historical=historical)
-    sizes = []
-    for _ in range(400):
-        feed(counter, random.normal(size=int(random.integers(1, 200))).tolist())
-        counter.forget(counter.end - 700)
-        sizes.append(counter.nbytes())
-    counter.check()
-    assert max(sizes[100:]) <= max(sizes[:100])
-    counter.forget(counter.end)
-    counter.check()
-    assert counter.nbytes() <= 32 * 1024
+    assert_memory_follows(counter, lambda count: feed(counter, random.normal(size=count).tolist()), 32 * 1024)
 
 
 def test_unknown_runs_are_refused() -> None:
-    told = Told(DistinctCounter(INT, 10), feed)
-    told.extend([1] * 20)
-    told.forget(5)
-    for lo, hi in ((14, 30), (29, 31)):
-        with pytest.raises(ValueError, match=rf"\[{lo}, {hi}\).*\[15, 30\)"):
-            told.structure.query(np.array([20, lo]), np.array([30, hi]))
-    for end in (14, 31):
-        with pytest.raises(ValueError, match="15 to 30"):
-            told.structure.rewind(end)
+    assert_unknown_runs_are_refused(Told(DistinctCounter(INT, 10), feed))

@@ -10,9 +10,9 @@ import pytest
 from muntin import Engine
 from muntin.aggregate.component import COMPONENTS
 from muntin.plan.synopses import INTERVALS
-from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.distinct import DistinctCounter
 from muntin.structure.l_int import LInt
+from muntin.structure.materialize_all import MaterializeAll
 from muntin.structure.quantile_tree import QuantileTree
 from muntin.structure.r_int import RInt
 from tests.structure.test_contract import GRID, ROWS, SUBJECTS, TIME, UNKEYED, events

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
@@ -98,3 +99,45 @@ def random_values(random: np.random.Generator, dtype: np.dtype[Any], count: int,
     """About `spread` different values, a tenth NULL."""
     values = random.integers(0, spread, count).astype(dtype).tolist()
     return [None if random.random() < 0.1 else value for value in values]
+
+
+def assert_unknown_runs_are_refused(told: Told) -> None:
+    """Of a structure whose first element is number 10."""
+    told.extend([1] * 20)
+    told.forget(5)
+    for lo, hi in ((14, 30), (29, 31)):
+        with pytest.raises(ValueError, match=rf"\[{lo}, {hi}\).*\[15, 30\)"):
+            told.structure.query(np.array([20, lo]), np.array([30, hi]))
+    for end in (14, 31):
+        with pytest.raises(ValueError, match="15 to 30"):
+            told.structure.rewind(end)
+
+
+def assert_vectors(told: Told, name: str) -> None:
+    """Spec 1.6, at m = 13: S[8,0], S[8,3], S[5,4] and nothing."""
+    wanted = {"sum": [47, 25, 5, 0], "count": [8, 5, 1, 0], "max": [9, 9, 5], "min": [2, 2, 5]}[name]
+    told.extend(A[:13])
+    found = told.structure.query(np.array([5, 5, 8, 13]), np.array([13, 10, 9, 5]))[0]
+    assert found[: len(wanted)].tolist() == wanted
+
+
+def assert_memory_follows(structure: Any, add: Callable[[int], None], smallest: int) -> None:
+    """State after ten times the elements is the same size (spec 1.6 v), and small once forgotten."""
+    random = np.random.default_rng(0)
+    sizes = []
+    for _ in range(400):
+        add(int(random.integers(1, 200)))
+        structure.forget(structure.end - 700)
+        sizes.append(structure.nbytes())
+    structure.check()
+    assert max(sizes[100:]) <= max(sizes[:100])
+    structure.forget(structure.end)
+    structure.check()
+    assert structure.nbytes() <= smallest
+
+
+def cuttings(data: st.DataObject, dtype: np.dtype[Any]) -> list[list[list[Any]]]:
+    """The same values in one batch, cut in two, and one by one."""
+    values = data.draw(st.lists(st.one_of(numbers[dtype], st.none()), min_size=1, max_size=100))
+    cut = data.draw(st.integers(0, len(values)))
+    return [[values], [values[:cut], values[cut:]], [[value] for value in values]]

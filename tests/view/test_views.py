@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from muntin import Engine
 from muntin.archive import Archive
-from muntin.errors import ArchiveError, MuntinError
+from muntin.errors import ArchiveError, MuntinError, NameTaken
+from muntin.sql import parse_view
+from muntin.view.folders import folder_of
+from muntin.view.materialized_view import MaterializedView
 
 SECOND = 1_000_000
 STREAMS = """
@@ -211,6 +214,20 @@ def test_a_view_is_read_without_its_streams(tmp_path):
     reader.close()
     with pytest.raises(MuntinError, match="made by another text"):
         Engine(archive=tmp_path).execute(f"{STREAMS}; {VIEW} INDEX 'rebuild 2x2'")
+
+
+def test_a_refused_view_can_be_written_at_once(tmp_path):
+    """Whoever is refused lets go of the archive, also while the error is at hand."""
+    engine_in(tmp_path).close()
+    with pytest.raises(NameTaken, match="made by another text") as another_text:
+        Engine(archive=tmp_path).execute(f"{STREAMS}; {VIEW} INDEX 'rebuild 2x2'")
+    engine_in(tmp_path).close()
+    declared = Engine()
+    declared.execute(STREAMS)
+    with pytest.raises(NameTaken, match="is kept by") as another_keeper:
+        MaterializedView(parse_view(VIEW, declared.streams), folder_of(tmp_path, "v"), kept_by="another")
+    engine_in(tmp_path).close()
+    assert another_text.value is not another_keeper.value
 
 
 def test_drop(tmp_path):

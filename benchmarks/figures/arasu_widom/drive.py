@@ -19,9 +19,9 @@ from benchmarks.figures.arasu_widom.workload import BATCH, CHECKED, Inputs, Ints
 from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.structure.b_int import BInt
-from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.baseline.materialize_none import MaterializeNone
 from muntin.structure.baseline.psoup import PSoup
+from muntin.structure.materialize_all import MaterializeAll
 from muntin.structure.quantile_tree import QuantileTree
 from muntin.structure.r_int import RInt
 

@@ -95,7 +95,7 @@ class Point:
             make(day, minutes * MINUTE, known, mode) for name, make in FILTERS.items() if name in trades
         ]
         self.tree = next(each for each in self.filters if isinstance(each, StaircaseTree))
-        self.before = self.tree.index.stairs.index.operations()[0]
+        self.before = self.tree.index.maxima.index.operations()[0]
 
     def entrants(self) -> list[Entrant]:
         """Each structure, at work on trades and look-ups in turns."""
@@ -113,16 +113,16 @@ class Point:
         for each in self.filters:
             each.check()
         index = self.tree.index
-        changed = index.stairs.index.operations()[0] - self.before
-        before = index.stairs.index.operations()[1]
+        changed = index.maxima.index.operations()[0] - self.before
+        before = index.maxima.index.operations()[1]
         since = int(self.day.at[self.tree.end - 1]) + 1 - self.tree.window
         found = len(index.keys_in(since, int(self.thresholds[0]), None, low_open=True))
         return {
             "selectivity": float(self.tree.sizes.mean()) / self.day.symbols,
-            "steps": len(index.stairs),
-            "pairs": index.stairs.index.pairs(),
+            "steps": len(index.maxima),
+            "pairs": index.maxima.index.pairs(),
             "pairs_changed": changed / self.tree.asked,
-            "pairs_looked_at": index.stairs.index.operations()[1] - before,
+            "pairs_looked_at": index.maxima.index.operations()[1] - before,
             "pairs_found": found,
             "tree_bytes": index.nbytes(),
         }

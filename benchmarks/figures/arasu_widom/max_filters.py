@@ -107,7 +107,7 @@ class StaircaseTree(Indexed):
 
     def take_each(self, start: int, stop: int, thresholds: Ints, sizes: Ints) -> Ints:
         """All that the class does around its kernels is done once a run: numbering, room, forgetting."""
-        stairs, index, part = self.index.stairs, self.index.stairs.index, slice(start, stop)
+        stairs, index, part = self.index.maxima, self.index.maxima.index, slice(start, stop)
         position, since = stairs._number(self.day.at[part]), self.day.at[part] + 1 - self.window
         since_position = stairs._instants.dropped + np.searchsorted(stairs._instants["at"], since)
         while len(stairs._stairs.state.at) < 4 * len(stairs._stairs) + 8 * len(position):
@@ -129,7 +129,7 @@ class StaircaseDense(Indexed):
     name, form = "staircase_dense", "dense"
 
     def take_each(self, start: int, stop: int, thresholds: Ints, sizes: Ints) -> Ints:
-        stairs, part = self.index.stairs, slice(start, stop)
+        stairs, part = self.index.maxima, slice(start, stop)
         since = self.day.at[part] + 1 - self.window
         while len(stairs.state.at) < 4 * len(stairs) + 8 * len(since):
             stairs.grow()

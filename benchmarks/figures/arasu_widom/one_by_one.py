@@ -21,9 +21,8 @@ import numpy as np
 from numba.extending import overload
 
 from muntin.kernels import b_int, psoup, r_int, sorted_runs
-from muntin.kernels.combine import combine, put, take
+from muntin.kernels.combine import combine, put, scan_runs, take
 from muntin.kernels.jit import kernel
-from muntin.kernels.materialize_none import scan_runs
 from muntin.kernels.psoup import LEFT, RIGHT, ROOT, SPLIT
 from muntin.kernels.quantile_tree import select_one
 from muntin.kernels.sorted_runs import LEAF

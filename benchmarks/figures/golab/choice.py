@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.figures.golab.series import NAMES, SQUARE
 from benchmarks.figures.page import Record
 from benchmarks.report import table_text
-from muntin.archive.choose import MANY, SMALL, Load, choose_indexing
+from muntin.archive.indexing import MANY, SMALL, Load, choose_indexing
 
 CANDIDATES = ("reindex", "del", *SQUARE)
 SIZES = {"small": SMALL, "large": SMALL + 1}

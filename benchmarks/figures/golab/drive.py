@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks.figures.golab.results import KEYS, UPDATES, Results
 from muntin.archive import Archive, Touched
-from muntin.archive.merge import compile_gather
+from muntin.archive.rewrite import compile_gather
 
 SCANS = 3  # in a window of updates
 _READ = "read_bytes: "  # what a process has had read from disk, in /proc

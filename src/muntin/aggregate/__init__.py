@@ -1,5 +1,18 @@
 """What is computed over a window: one class per function of the query language."""
 
+from muntin.aggregate.algebraic import (
+    Avg,
+    Count,
+    First,
+    Last,
+    Max,
+    Min,
+    StddevPop,
+    StddevSamp,
+    Sum,
+    VarPop,
+    VarSamp,
+)
 from muntin.aggregate.approximate import (
     ApproxCount,
     ApproxCountError,
@@ -10,12 +23,7 @@ from muntin.aggregate.approximate import (
     ApproxQuantileSummary,
 )
 from muntin.aggregate.contract import Aggregate, Lowered, Partial, Partials
-from muntin.aggregate.count import Count
-from muntin.aggregate.ends import First, Last
-from muntin.aggregate.extremes import Max, Min
 from muntin.aggregate.holistic import CountDistinct, Quantile
-from muntin.aggregate.sum import Avg, Sum
-from muntin.aggregate.variance import StddevPop, StddevSamp, VarPop, VarSamp
 
 AGGREGATES: dict[str, Aggregate] = {
     aggregate.name: aggregate

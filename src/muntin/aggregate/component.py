@@ -13,8 +13,7 @@ import numpy as np
 
 from muntin.aggregate.contract import Array, Partial
 from muntin.component import RULES, Rules
-from muntin.kernels.fold import fold_events, fold_runs, lift_events
-from muntin.kernels.merge import merge_partials, merge_runs
+from muntin.kernels.fold import fold_events, fold_runs, lift_events, merge_partials, merge_runs
 
 
 class Component(Rules):

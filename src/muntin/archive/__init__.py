@@ -5,9 +5,8 @@ another order than they arrive; parts by both let an update touch few of them.
 """
 
 from muntin.archive.archive import Archive
-from muntin.archive.choose import Choice, choose_indexing
 from muntin.archive.definition import EXPIRES, GENERATED, Definition
-from muntin.archive.indexing import VARIANTS, Indexing, Variant
+from muntin.archive.indexing import VARIANTS, Choice, Indexing, Variant, choose_indexing
 from muntin.archive.rewrite import Touched
 from muntin.archive.view import View
 

@@ -18,23 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.archive.arrivals import Arrivals
 from muntin.archive.definition import EXPIRES, GENERATED, Definition
-from muntin.archive.directory import NAME, clean, publish, read_epoch
 from muntin.archive.disk import Drafts, remove
-from muntin.archive.epoch import Epoch, Index
+from muntin.archive.epoch import NAME, Epoch, Index, clean, publish, read_epoch
 from muntin.archive.indexing import Indexing, Number, slot_of
-from muntin.archive.lease import remove_abandoned
-from muntin.archive.liveness import Invalidations
-from muntin.archive.lock import NAME as LOCK
-from muntin.archive.lock import WriterLock
-from muntin.archive.migration import migrate_at_once, migrate_in_parallel, stops_for
-from muntin.archive.remote import RemoteUpdate
-from muntin.archive.removal import check_removal, remove_files
+from muntin.archive.liveness import Arrivals, Invalidations
+from muntin.archive.lock import LOCK, WriterLock, check_removal, remove_abandoned, remove_files
 from muntin.archive.rewrite import Touched
 from muntin.archive.sorted_columns import is_sorted
 from muntin.archive.stored import Extent, Stored
-from muntin.archive.update import Update
+from muntin.archive.update import RemoteUpdate, Update, migrate_at_once, migrate_in_parallel, stops_for
 from muntin.archive.view import View
 from muntin.errors import ArchiveError, NameTaken
 

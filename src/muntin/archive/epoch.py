@@ -1,17 +1,34 @@
-"""Epoch: one published state of an archive; it never changes, and whoever reads it keeps it."""
+"""Epoch: one published state of an archive; it never changes, and whoever reads it keeps it.
+
+The *directory* is one small file that says which segments make which part; replaced, it publishes an epoch.
+
+    8 bytes    format version
+    32 bytes   SHA-256 of what follows
+    the rest   the epoch, as JSON
+
+Segments are written before it and removed after it: a crash at any point leaves the last epoch published,
+and perhaps files that nobody refers to, which the next writer removes.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from muntin.archive.arrivals import Arrivals
-from muntin.archive.definition import Definition
+import pyarrow as pa
+
+from muntin.archive.definition import DEFINITION, Definition
+from muntin.archive.disk import SUFFIX, remove, replace
 from muntin.archive.indexing import Indexing
-from muntin.archive.liveness import Invalidations, Liveness
+from muntin.archive.liveness import ARRIVALS, AT, UPDATE, Arrivals, Invalidations, Liveness
 from muntin.archive.segment import Segment
-from muntin.archive.stored import Part, Stored
+from muntin.archive.stored import RUN, Part, Stored, own_name, refuse_other
+from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
+from muntin.errors import ArchiveError, NotFound
 
 
 @dataclass(frozen=True)
@@ -90,3 +107,121 @@ class Epoch:
                 for index in self.indexes
             ],
         }
+
+
+NAME = "directory"
+_VERSION = b"MUNTAR01"
+_SHAPE = {
+    "number": COUNT,
+    "definition": DEFINITION,
+    "now": Maybe(WHOLE),
+    "batch": Maybe(WHOLE),
+    "about": Each(str),
+    "arrivals": ARRIVALS,
+    "log": Maybe(str),
+    "log_checksum": Absent(Maybe(str)),
+    "indexes": [{"indexing": str, "retired_at": Maybe(WHOLE), "parts": [{"applied": COUNT, "runs": [RUN]}]}],
+}
+_ATTEMPTS = 100  # to read an epoch while updates replace it
+
+
+def publish(folder: Path, epoch: Epoch) -> bool:
+    """Make an epoch the one that is read from now on; True if that survives a loss of power."""
+    body = json.dumps(epoch.describe()).encode()
+    return replace(folder / NAME, _VERSION + hashlib.sha256(body).digest() + body)
+
+
+def read_epoch(folder: Path) -> Epoch:
+    """Open the epoch published last, with all its segments mapped.
+
+    Another process may publish the next one and remove segments meanwhile: then that one is read.
+    """
+    for _ in range(_ATTEMPTS):
+        description = _read_description(folder)
+        try:
+            return _open(folder, description)
+        except NotFound:
+            if _read_description(folder)["number"] == description["number"]:
+                raise
+    raise ArchiveError(f"archive '{folder}' changes faster than it can be opened")
+
+
+def clean(folder: Path, epoch: Epoch) -> list[str]:
+    """Remove what the epoch does not refer to; the names of what was there."""
+    used = epoch.files()
+    left = [path for path in folder.iterdir() if path.suffix in (SUFFIX, ".tmp") and path.name not in used]
+    for path in left:
+        remove(path)
+    return sorted(path.name for path in left)
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / NAME
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no archive in '{folder}'") from None
+    except OSError as error:
+        raise ArchiveError(f"'{path}' cannot be read: {error.strerror or error}") from None
+    if content[:6] != _VERSION[:6]:
+        raise ArchiveError(f"'{path}' is not the directory of an archive")
+    if content[:8] != _VERSION:
+        version = content[6:8].decode(errors="replace")
+        raise ArchiveError(f"archive '{folder}' has format version {version}; this muntin reads 01")
+    if hashlib.sha256(content[40:]).digest() != content[8:40]:
+        raise ArchiveError(f"'{path}' is damaged: its checksum does not match")
+    try:
+        description: dict[str, Any] = json.loads(content[40:])
+        check_shape(description, _SHAPE, "its description")
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"'{path}' is damaged: {error}") from None
+    return description
+
+
+def _open(folder: Path, description: dict[str, Any]) -> Epoch:
+    definition = _read_definition(folder, description["definition"])
+    log, entries = None, None
+    invalidations = Invalidations(definition)
+    if description["log"]:
+        path = folder / own_name(description["log"])
+        log = Segment(path, invalidations.schema, (), (AT, UPDATE))
+        refuse_other(log, description.get("log_checksum"))
+        entries = pa.Table.from_batches(log.between(0, log.rows), invalidations.schema)
+    return Epoch(
+        number=description["number"],
+        definition=definition,
+        now=description["now"],
+        indexes=tuple(_open_index(folder, index, definition) for index in description["indexes"]),
+        invalidations=Invalidations(definition, entries),
+        log=log,
+        arrivals=Arrivals.from_description(description["arrivals"]),
+        batch=description["batch"],
+        about=description["about"],
+        known_from=description.get("known_from"),  # version 0.1 did not say
+    )
+
+
+def _read_definition(folder: Path, description: dict[str, Any]) -> Definition:
+    try:
+        return Definition.from_description(description)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ArchiveError(f"'{folder / NAME}' is damaged: its definition is none: {error}") from None
+
+
+def _open_index(folder: Path, description: dict[str, Any], definition: Definition) -> Index:
+    indexing = Indexing.parse(description["indexing"])
+    indexing.check(definition)
+    if len(description["parts"]) != indexing.parts:
+        raise ArchiveError(
+            f"'{folder / NAME}' is damaged: {indexing.label} has {indexing.parts} parts, "
+            f"not {len(description['parts'])}"
+        )
+    is_sorted = indexing.variant.layout.is_sorted
+    parts = tuple(
+        Part(
+            tuple(Stored.from_description(folder, run, definition, is_sorted) for run in part["runs"]),
+            part["applied"],
+        )
+        for part in description["parts"]
+    )
+    return Index(indexing, parts, description["retired_at"])

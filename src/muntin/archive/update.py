@@ -1,25 +1,31 @@
-"""Update: from one epoch to the next. Parts are rewritten side by side; nothing is published here."""
+"""Update: from one epoch to the next. Parts are rewritten side by side; nothing is published here.
+
+A migration goes from one indexing to another, at once or while the old results expire. In a
+`RemoteUpdate` others rewrite the parts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.archive.arrivals import Arrivals
 from muntin.archive.definition import EXPIRES, GENERATED, Definition
-from muntin.archive.disk import Drafts
+from muntin.archive.disk import SUFFIX, Drafts
 from muntin.archive.epoch import Epoch, Index
-from muntin.archive.indexing import Indexing, Number, slot_of
-from muntin.archive.liveness import Liveness
-from muntin.archive.merge import Keep
-from muntin.archive.migration import is_over
-from muntin.archive.rewrite import Rewriter, Task, Touched, deal_out
-from muntin.archive.segment import write_segment
-from muntin.archive.stored import Part
+from muntin.archive.indexing import Indexing, Ints, Number, slot_of
+from muntin.archive.liveness import Arrivals, Invalidations, Liveness
+from muntin.archive.rewrite import Keep, Rewriter, Task, Touched, chain_runs, deal_out
+from muntin.archive.segment import SegmentWriter, write_segment
+from muntin.archive.sorted_columns import sort_rows
+from muntin.archive.stored import Extent, Part, Stored
+from muntin.archive.view import View
+from muntin.errors import ArchiveError
 
 
 @dataclass(frozen=True)
@@ -138,3 +144,162 @@ def class_mates(rows: pa.Table, indexing: Indexing, definition: Definition) -> s
         for generation in classes
         for expiry in range(indexing.expiries)
     }
+
+
+_SUPPOSED_RATE = 200e6  # bytes a second, before any update was measured
+
+
+def migrate_at_once(view: View, indexing: Indexing, drafts: Drafts) -> tuple[Epoch, Touched]:
+    """An epoch with a new index of all results that are alive; reads each once, holds a few MiB a part."""
+    epoch, definition, layout = view.epoch, view.definition, indexing.variant.layout
+    update = epoch.number + 1
+    order = definition.order if layout.is_sorted else ()
+    runs = [run.segment for run in epoch.runs()]
+    pieces = view.sorted_pieces() if layout.is_sorted else chain_runs(runs, epoch.liveness().is_alive)
+    writers: dict[Number, tuple[SegmentWriter, Extent]] = {}
+    try:
+        for piece in pieces:
+            for number, rows in deal_out(piece, indexing, definition).items():
+                if number not in writers:
+                    writers[number] = (
+                        SegmentWriter(drafts.path(), definition.schema, order),
+                        Extent(definition),
+                    )
+                writer, extent = writers[number]
+                writer.add(extent.see(rows))
+        parts, size = [Part(applied=update)] * indexing.parts, 0
+        for number, (writer, extent) in writers.items():
+            if (segment := writer.finish()) is not None:
+                parts[number] = Part((extent.stored(segment),), update)
+                size += segment.size
+    except BaseException:
+        for writer, _ in writers.values():
+            writer.abandon()
+        raise
+    read = sum(run.size for run in runs)
+    touched = Touched(parts=len(writers), of=indexing.parts, bytes_read=read, bytes_written=size)
+    return replace(epoch, number=update, indexes=(Index(indexing, tuple(parts)),)), touched
+
+
+def migrate_in_parallel(view: View, indexing: Indexing, drafts: Drafts) -> tuple[Epoch, Touched]:
+    """An epoch with a new index for new results; the old ones only lose results, until they are empty."""
+    old = view.epoch
+    retired = (
+        replace(index, retired_at=old.now) if index.retired_at is None else index for index in old.indexes
+    )
+    new = replace(old, number=old.number + 1, indexes=(*retired, Index.empty(indexing)))
+    return new, Touched(of=indexing.parts)
+
+
+def stops_for(epoch: Epoch, rate: float) -> float:
+    """Seconds that building anew would take, at a rate of bytes a second."""
+    return sum(run.size for run in epoch.runs()) / (rate or _SUPPOSED_RATE)
+
+
+def is_over(index: Index, liveness: Liveness, definition: Definition) -> bool:
+    """Whether a retired index holds nothing alive any more.
+
+    Known from the directory; only with windows by count are results read, once their time should be over.
+    """
+    if not definition.by_count:
+        return all(liveness.is_dead(run) for run in index.runs())
+    if index.retired_at is None or liveness.now < index.retired_at + definition.window:
+        return not any(True for _ in index.runs())
+    batches = (batch for run in index.runs() for batch in run.segment.between(0, run.rows))
+    return not any(liveness.is_alive(batch).any() for batch in batches)
+
+
+@dataclass(frozen=True)
+class RemoteUpdate:
+    """All that the rewriting of a part has to know; `describe` makes it plain values."""
+
+    folder: Path
+    definition: Definition
+    indexing: Indexing
+    number: int  # of the update
+    now: int
+    due: frozenset[Number]  # parts in which results expire
+    runs: dict[Number, tuple[dict[str, Any], ...]]  # of each part, as the directory describes them
+
+    @classmethod
+    def plan(cls, folder: Path, epoch: Epoch, now: int) -> RemoteUpdate:
+        """The update of an epoch to an instant."""
+        definition, index = epoch.definition, epoch.index
+        if definition.by_count or len(epoch.invalidations):
+            raise ArchiveError("only results that expire by time can be updated elsewhere")
+        if len(epoch.indexes) > 1:
+            raise ArchiveError("a migration is under way; update here until the old index has expired")
+        if epoch.now is not None and now < epoch.now:
+            raise ArchiveError(f"the archive has been updated at {epoch.now}: it cannot go back to {now}")
+        before = now if epoch.now is None else epoch.now
+        due = frozenset(index.indexing.due(before, now, definition))
+        runs = {number: tuple(run.describe() for run in part.runs) for number, part in enumerate(index.parts)}
+        return cls(folder, definition, index.indexing, epoch.number + 1, now, due, runs)
+
+    def part_of(self, rows: pa.Table | pa.RecordBatch) -> Ints:
+        """The part each result belongs to."""
+        return self.indexing.number_of(rows[GENERATED].to_numpy(), rows[EXPIRES].to_numpy(), self.definition)
+
+    def rewrite(self, number: Number, rows: pa.Table, attempt: str) -> dict[str, Any]:
+        """Rewrite a part with its new results; what `publish` has to be told. `attempt` is like no other."""
+        layout = self.indexing.variant.layout
+        liveness = Liveness(self.definition, self.now, Invalidations(self.definition))
+        stored = tuple(
+            Stored.from_description(self.folder, run, self.definition, layout.is_sorted)
+            for run in self.runs[number]
+        )
+        new = liveness.keep(self.definition.conform(rows, self.now))
+        if layout.is_sorted:
+            new = sort_rows(new, self.definition.order)
+        drafts = Drafts(self.folder, self.number, f"{number:04d}-{attempt}-")
+        rewriter = Rewriter(self.definition, layout, liveness, liveness.is_alive, self.number, drafts)
+        task = Task(Part(stored, self.number), new if new.num_rows else None, number in self.due)
+        part, touched = rewriter.rewrite(task)
+        return {
+            "part": number, "runs": [run.describe() for run in part.runs], "inserted": touched.inserted,
+            "bytes_read": touched.bytes_read, "bytes_written": touched.bytes_written,
+        }  # fmt: skip
+
+    def index_with(self, epoch: Epoch, reports: Iterable[dict[str, Any]]) -> tuple[Index, Touched]:
+        """The index with the parts that were reported, each once."""
+        if epoch.number + 1 != self.number:
+            raise ArchiveError(
+                f"update {self.number} was planned before the archive went on to {epoch.number}"
+            )
+        parts, touched = list(epoch.index.parts), Touched(of=self.indexing.parts)
+        is_sorted = self.indexing.variant.layout.is_sorted
+        for report in {report["part"]: report for report in reports}.values():
+            runs = (
+                Stored.from_description(self.folder, run, self.definition, is_sorted)
+                for run in report["runs"]
+            )
+            parts[report["part"]] = Part(tuple(runs), self.number)
+            counted = (report[name] for name in ("inserted", "bytes_read", "bytes_written"))
+            touched += Touched(1, 0, *counted)
+        return Index(self.indexing, tuple(parts)), touched
+
+    def leftovers(self, epoch: Epoch) -> list[Path]:
+        """Files of this update that an epoch does not refer to."""
+        used = epoch.files()
+        return [path for path in self.folder.glob(f"{self.number:010d}-*{SUFFIX}") if path.name not in used]
+
+    def describe(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "folder": str(self.folder), "definition": self.definition.describe(), "indexing": self.indexing.label,
+            "number": self.number, "now": self.now, "due": sorted(self.due),
+            "runs": [list(self.runs[number]) for number in range(self.indexing.parts)],
+        }  # fmt: skip
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> RemoteUpdate:
+        """What `describe` described."""
+        return cls(
+            Path(description["folder"]),
+            Definition.from_description(description["definition"]),
+            Indexing.parse(description["indexing"]),
+            description["number"],
+            description["now"],
+            frozenset(description["due"]),
+            {number: tuple(runs) for number, runs in enumerate(description["runs"])},
+        )

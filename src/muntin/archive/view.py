@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.archive.definition import EXPIRES, Definition
-from muntin.archive.directory import read_epoch
-from muntin.archive.epoch import Epoch
+from muntin.archive.epoch import Epoch, read_epoch
 from muntin.archive.liveness import Invalidations, Liveness
-from muntin.archive.merge import MemoryRun, chain_runs, merge_runs
+from muntin.archive.rewrite import MemoryRun, chain_runs, merge_runs
 from muntin.archive.sorted_columns import sort_rows, sought
 from muntin.archive.stored import Stored
 from muntin.errors import ArchiveError, WindowTooLarge

@@ -16,7 +16,7 @@ NEVER = np.iinfo(np.int64).max  # the time of first over nothing
 LONG_AGO = np.iinfo(np.int64).min  # the time of last over nothing
 
 
-class Firsts(NamedTuple):
+class _Dated(NamedTuple):
     value: Any
     at: Any
 
@@ -24,20 +24,15 @@ class Firsts(NamedTuple):
     def lift(value: Any, at: Any) -> Numbers:
         return value, at
 
+
+class Firsts(_Dated):
     @staticmethod
     def combine(left: Numbers, right: Numbers) -> Numbers:
         # number by number: `right if … else left` would be a branch
         return (right[0] if right[1] < left[1] else left[0]), min(right[1], left[1])
 
 
-class Lasts(NamedTuple):
-    value: Any
-    at: Any
-
-    @staticmethod
-    def lift(value: Any, at: Any) -> Numbers:
-        return value, at
-
+class Lasts(_Dated):
     @staticmethod
     def combine(left: Numbers, right: Numbers) -> Numbers:
         return (right[0] if right[1] >= left[1] else left[0]), max(right[1], left[1])

@@ -23,25 +23,21 @@ def exceeds(new: Any, old: Any) -> Any:
     return (new > old) | (new != new)
 
 
-class Leasts(NamedTuple):
+class _Values(NamedTuple):
     value: Any
 
     @staticmethod
     def lift(value: Any, at: Any) -> Numbers:
         return (value,)
 
+
+class Leasts(_Values):
     @staticmethod
     def combine(left: Numbers, right: Numbers) -> Numbers:
         return right if undercuts(right[0], left[0]) else left
 
 
-class Greatests(NamedTuple):
-    value: Any
-
-    @staticmethod
-    def lift(value: Any, at: Any) -> Numbers:
-        return (value,)
-
+class Greatests(_Values):
     @staticmethod
     def combine(left: Numbers, right: Numbers) -> Numbers:
         return right if exceeds(right[0], left[0]) else left

@@ -1,19 +1,168 @@
-"""How a replay is shown: redrawn in place on a terminal, as plain lines anywhere else."""
+"""Displays of a replay: how far it has come, in numbers, and its alerts, the keys that newly satisfy HAVING."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, TextIO
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+import numpy as np
 import pyarrow as pa
 
-from muntin.demo.alerts import Alert, shown
-from muntin.demo.progress import Progress, clock
+from muntin.engine import Engine
+from muntin.query import Query
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+@dataclass
+class Progress:
+    """Counts so far and instants reached; `rate` is over the whole replay."""
+
+    queries: int = 0
+    events: int = 0
+    answers: int = 0
+    alerts: int = 0
+    late: int = 0
+    state_bytes: int = 0
+    event_time: np.datetime64 | None = None  # greatest seen
+    watermark: np.datetime64 | None = None
+    elapsed: float = 0.0  # seconds since the first event was pushed
+    warm_seconds: float = 0.0  # spent on the first batch, when kernels are compiled or loaded
+    warm_events: int = 0
+    first_answer: float | None = None  # seconds from the start of the command
+
+    @property
+    def rate(self) -> float:
+        """Events per second of wall time, after the first batch."""
+        seconds = self.elapsed - self.warm_seconds
+        return (self.events - self.warm_events) / seconds if seconds else 0.0
+
+    def line(self) -> str:
+        """One line for a log."""
+        return (
+            f"{self.elapsed:5.1f} s  {self.events:>12,} events  {self.rate:>11,.0f}/s  "
+            f"event time {clock(self.event_time)}  watermark {clock(self.watermark)}  "
+            f"answers {self.answers:,}"
+        )
+
+    def summary(self) -> list[tuple[str, str]]:
+        """What the demo ends with: names and values."""
+        first = "none" if self.first_answer is None else f"{self.first_answer:.1f} s after the command"
+        return [
+            ("queries", f"{self.queries:,}"),
+            ("events", f"{self.events:,} ({self.late:,} late)"),
+            ("replayed in", f"{self.elapsed:.1f} s ({self.warm_seconds:.1f} s of it the first batch)"),
+            ("throughput", f"{self.rate:,.0f} events/s after the first batch"),
+            ("answers", f"{self.answers:,}"),
+            ("alerts", f"{self.alerts:,}"),
+            ("state", f"{self.state_bytes:,} bytes"),
+            ("first answer", first),
+        ]
+
+
+def clock(instant: np.datetime64 | None) -> str:
+    """An instant to the second.
+
+    >>> clock(np.datetime64("2024-01-02T14:30:00.25"))
+    '2024-01-02 14:30:00'
+    """
+    return "-" if instant is None else str(instant.astype("datetime64[s]")).replace("T", " ")
+
+
+# The plan in a few lines: how many queries share how many groups, and the largest of them.
+
+_GROUP = re.compile(
+    r"^group \d+: (?P<what>[^\n]*)$.*?^  queries  (?P<queries>[\d,]+)", re.MULTILINE | re.DOTALL
+)
+SHOWN = 4
+
+
+def plan_lines(engine: Engine) -> list[str]:
+    """The head line, then the groups that serve most queries."""
+    queries = engine.queries.values()
+    windows = {call.window for query in queries if isinstance(query, Query) for call in query.calls}
+    groups = [
+        (int(found["queries"].replace(",", "")), found["what"]) for found in _GROUP.finditer(engine.explain())
+    ]
+    groups.sort(reverse=True)
+    lines = [
+        f"plan: {len(queries):,} queries over {len(windows):,} different windows -> {len(groups):,} groups"
+    ]
+    lines += [f"  {many:>6,} on  {what}" for many, what in groups[:SHOWN]]
+    if rest := groups[SHOWN:]:
+        lines.append(f"  {sum(many for many, _ in rest):>6,} on  {len(rest):,} smaller groups")
+    return lines
+
+
+QUIET = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A key that satisfied a query at an instant and had not done so before."""
+
+    at: datetime
+    query: str
+    key: str
+    values: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        values = "  ".join(f"{name} {shown(value)}" for name, value in self.values.items())
+        return f"{self.at:%H:%M:%S}  {self.query:<18} {self.key:<5} {values}"
+
+
+@dataclass
+class AlertWatch:
+    """A key is news when it qualifies after a minute of event time without: one that hovers around
+    its threshold is told once."""
+
+    queries: tuple[str, ...]
+    count: int = 0
+    _qualified_at: dict[tuple[str, str], datetime] = field(default_factory=dict)
+
+    def notice(self, answers: Mapping[str, pa.Table]) -> list[Alert]:
+        """The alerts among freshly emitted answers; the first column of a watched query is its key."""
+        found = []
+        for query in self.queries:
+            if query not in answers:
+                continue
+            for row in answers[query].to_pylist():
+                at = row["window_end"]
+                key = str(next(iter(row.values())))
+                before = self._qualified_at.get((query, key))
+                self._qualified_at[query, key] = at
+                if before is None or at - before > QUIET:
+                    found.append(Alert(at, query, key, _values(row)))
+        self.count += len(found)
+        return found
+
+
+def shown(value: Any) -> str:
+    """A value as people write it.
+
+    >>> shown(1234567), shown(3.14159), shown(None)
+    ('1,234,567', '3.14', 'NULL')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    if isinstance(value, datetime):
+        return f"{value:%H:%M:%S}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _values(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(row)[1:-3]  # without the key and window_start, window_end, complete
+    return {name: row[name] for name in names}
+
 
 LINE_EVERY = 2.0  # seconds between lines in a log
 ALERTS_SHOWN = 8

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.demo.source import Source
+from muntin.demo.replay import Source
 from muntin.errors import NotFound
 
 CREATE = (

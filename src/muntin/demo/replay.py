@@ -6,17 +6,42 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from queue import Full, Queue
 from threading import Event, Thread, current_thread, main_thread
 
 import pyarrow as pa
 
-from muntin.demo.alerts import AlertWatch
-from muntin.demo.display import Display, text_table
-from muntin.demo.progress import Progress, plan_lines
-from muntin.demo.source import Source
+from muntin.demo.display import AlertWatch, Display, Progress, plan_lines, text_table
 from muntin.engine import Engine
 from muntin.shard.emit.portion import portions
+
+
+@dataclass(frozen=True)
+class Source:
+    """`watched` names the queries whose newly qualifying keys are shown as alerts, `shown` those
+    whose answers close the demo."""
+
+    stream: str
+    title: str
+    create_statement: str
+    queries: dict[str, str]
+    batches: Iterator[pa.RecordBatch]
+    watched: tuple[str, ...]
+    shown: tuple[str, ...]
+
+
+def open_source(name: str, queries: int, seed: int, events: int | None = None) -> Source:
+    """The source called `name` with `queries` queries; MuntinError says how to get a missing one."""
+    # Imported here because flights need an optional package.
+    if name == "flights":
+        from muntin.demo.flights import flight_source
+
+        return flight_source(queries, seed, events)
+    from muntin.demo.trades import trade_source
+
+    return trade_source(queries, seed, events)
+
 
 AHEAD = 4  # batches drawn before they are asked for
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from muntin.demo.source import Source
+from muntin.demo.replay import Source
 from muntin.testing import TradeStream, ticker
 
 # Downward momentum: down more than 2 % in 20 minutes while 70 % of the volume traded at the ask.

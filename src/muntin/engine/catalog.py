@@ -1,19 +1,24 @@
-"""The catalog: all that an engine has, by name. Streams with their operators, queries, joins and views."""
+"""The catalog: all that an engine has, by name. Streams with their operators, queries, joins, views; their counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import gc
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from muntin.answer import Coverage
 from muntin.errors import NameTaken, NotFound, nearest
-from muntin.join.operator import JoinOperator
+from muntin.join.operator import JoinOperator, explain_joins, join_stats
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.request import Request, request_of
 from muntin.shard.backfill import Backfill
 from muntin.shard.emit.portion import DEFAULT_ROWS
 from muntin.shard.shard import Shard
+from muntin.sql import make_templates
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from muntin.view.views import Views
@@ -38,6 +43,7 @@ class Catalog:
     ):
         self.make_operator = make
         self.folders = folders
+        self.templates = make_templates()
         self.operators: dict[str, Shard] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
@@ -176,3 +182,74 @@ def require(name: str, names: Iterable[str], kind: str = "query") -> None:
 
 def _streams_of(asked: Asked) -> tuple[Stream, ...]:
     return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams
+
+
+def stats(catalog: Catalog) -> dict[str, Any]:
+    """As `Engine.stats` gives them."""
+    return {
+        "streams": {name: each.stats() for name, each in catalog.operators.items()},
+        "queries": {name: _query_stats(catalog, name) for name in catalog.stream_of},
+        "joins": join_stats(catalog.joins),
+        "views": catalog.views.stats(),
+    }
+
+
+def coverage_of(catalog: Catalog, name: str) -> Coverage:
+    """Of a query, a join or a view."""
+    if reads_view(catalog, name):
+        return catalog.views.coverage(name)
+    return catalog.operator_of(name).coverage(name)
+
+
+def reads_view(catalog: Catalog, name: str) -> bool:
+    """Whether a name is that of a view, and of no query."""
+    return name in catalog.views.at_work or (name not in catalog.stream_of and name in catalog.views.known())
+
+
+def _query_stats(catalog: Catalog, name: str) -> dict[str, Any]:
+    registration = catalog.registration(name)
+    return {
+        "stream": " JOIN ".join(stream.name for stream in registration.query.streams),
+        "emitted": registration.emitted,
+        "missed": registration.missed,
+        "overflows": registration.overflows,
+        **asdict(coverage_of(catalog, name)),
+        "owed": catalog.operator_of(name).owed(name),
+    }
+
+
+# Explained: which queries share which state, by which rule, at what predicted and measured cost.
+
+
+def explain(catalog: Catalog, query: str | None) -> str:
+    """The plan of one query, or of all."""
+    joins, views = catalog.joins, catalog.views
+    if query is None:
+        parts = [each.explain() for each in catalog.operators.values()]
+        parts += filter(None, [explain_joins(joins)])
+        shown = [*views.at_work, *(name for name in views.damaged() if name not in views.at_work)]
+        return "\n\n".join([*parts, *map(views.explain, shown)]) or "no streams"
+    if query in joins.group_of:
+        told = explain_joins(joins, joins.group_of[query].signature)
+        return f"{told}\n\n{query}: {joins.coverage(query)}"
+    require(query, catalog.stream_of)
+    return catalog.operators[catalog.stream_of[query]].explain(query)
+
+
+_MANY = 100
+
+
+@contextmanager
+def bulk(many: int) -> Iterator[None]:
+    """Objects for so many queries are made; if these are many, without looking for cycles of garbage meanwhile.
+
+    That search takes a fifth of the time, ever longer as the objects become more, and finds nothing.
+    """
+    if many < _MANY or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -12,15 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.answer import Coverage
 from muntin.argument import count_of, path_of, shown, switch_of, text_of, texts_of
-from muntin.coverage import Coverage
-from muntin.engine.bulk import bulk
-from muntin.engine.catalog import Catalog, asked_of, require
-from muntin.engine.checkpoint import read_checkpoint, write_checkpoint
-from muntin.engine.filling import filling
-from muntin.engine.saved import load, save
+from muntin.engine.catalog import Catalog, asked_of, bulk, coverage_of, explain, reads_view, require, stats
+from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
+from muntin.engine.event_file import filling
 from muntin.engine.script import check_names, run
-from muntin.engine.stats import coverage_of, explain, reads_view, stats
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
 from muntin.join.operator import feed
@@ -155,7 +152,8 @@ class Engine:
         self, queries: Mapping[str, str], streams: Mapping[str, Stream], backfill: Any
     ) -> None:
         # what takes longest is done while others go on: all that can be told of a text by itself
-        asked = {name: asked_of(parse_query(sql, streams)) for name, sql in queries.items()}
+        templates = self._catalog.templates
+        asked = {name: asked_of(parse_query(sql, streams, templates)) for name, sql in queries.items()}
         added: list[str] = []
         with self._lock:
             self._catalog.reserve(asked)

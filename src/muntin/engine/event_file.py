@@ -2,22 +2,30 @@
 
 Every batch but the last has exactly `batch_rows` events, whatever the file's own blocks are: a query
 without SLIDE answers once a batch, so its answers must not depend on the format.
+
+The history of new queries is read from such files as well, beside the stream, which goes on meanwhile (`filling`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from muntin.engine.catalog import Asked, Catalog
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
+from muntin.join_query import JoinQuery
+from muntin.shard.backfill import Backfill
 from muntin.shard.record_batch import to_record_batch
 from muntin.stream import Stream
+from muntin.view.folders import Folders
 
 SUFFIXES = {
     ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow",
@@ -152,7 +160,7 @@ class EventFile:
         return pa.RecordBatch.from_arrays(columns, schema=self.stream.schema)
 
 
-class EventFolder:
+class EventFiles:
     """All event files of a folder, in the order of their names; what begins with a dot or an underscore is none."""
 
     def __init__(self, path: Path, stream: Stream):
@@ -178,9 +186,9 @@ class EventFolder:
         return min(1.0, sum(file.bytes_read for file in self.files) / self.bytes) if self.bytes else 1.0
 
 
-def open_events(path: Path, stream: Stream) -> EventFile | EventFolder:
+def open_events(path: Path, stream: Stream) -> EventFile | EventFiles:
     """The event file, or folder of them, at a path."""
-    return EventFolder(path, stream) if path.is_dir() else EventFile(path, stream)
+    return EventFiles(path, stream) if path.is_dir() else EventFile(path, stream)
 
 
 def format_of(path: Path) -> tuple[str, str | None]:
@@ -225,3 +233,71 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
         held, rows = [joined.slice(whole)], rows - whole
     if rows:
         yield pa.concat_batches(held)
+
+
+# History as users have it: past events of a stream, as batches; a path, an Arrow reader, or what `push`
+# takes.
+
+_ROWS = 65_536  # of a batch: what is in memory at a time
+
+
+def history_batches(stream: Stream, history: Any, folders: Folders) -> Iterator[pa.RecordBatch]:
+    """The events of a history in the order they are given, in the stream's schema.
+
+    `history` is the path of a Parquet, Arrow, CSV or JSON lines file or of a folder of them, a pyarrow Table,
+    RecordBatch or RecordBatchReader, a pandas or polars frame, or a dict of columns. A path, and every file of a
+    folder, must lie in one of the `folders`.
+    """
+    if isinstance(history, (str, os.PathLike)):
+        folders.require(history, "history")
+        events = open_events(Path(history), stream)
+        for file in events.files if isinstance(events, EventFiles) else ():
+            folders.require(file.path, "history")  # which may be a link
+        given: Iterator[Any] = events.batches(_ROWS)
+    elif isinstance(history, pa.RecordBatchReader):
+        given = _read(history)
+    else:
+        whole = to_record_batch(stream, history)
+        given = (whole.slice(start, _ROWS) for start in range(0, whole.num_rows, _ROWS))
+    return (to_record_batch(stream, batch) for batch in given)
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from reader
+    except pa.ArrowException as error:
+        raise SchemaError(f"the history cannot be read: {str(error).splitlines()[0]}") from error
+
+
+_ROUNDS = 3  # in which a backfill catches up with the stream, before the last in which the stream waits
+
+
+@contextmanager
+def filling(
+    catalog: Catalog, lock: AbstractContextManager[Any], asked: Mapping[str, Asked], history: Any
+) -> Iterator[Backfill]:
+    """Queries of one stream with their history filled in, ready to be grafted; until the block ends they follow
+    what is pushed."""
+    if joins := [name for name, each in asked.items() if isinstance(each, JoinQuery)]:
+        raise MuntinError(f"a backfill is the history of one stream; query '{joins[0]}' joins two")
+    requests = {name: each for name, each in asked.items() if not isinstance(each, JoinQuery)}
+    streams = {request.query.stream.name: request.query.stream for request in requests.values()}
+    if len(streams) != 1:
+        names = ", ".join(streams) or "none"
+        raise MuntinError(f"a backfill is the history of one stream; these queries read {names}")
+    (stream,) = streams.values()
+    with lock:
+        operator = catalog.operators.get(stream.name)
+        if operator is None or operator.stream is not stream:
+            operator = catalog.make_operator(stream)  # a script that creates it is about to run
+        backfill = operator.begin_backfill(requests)
+    try:
+        backfill.fill(history_batches(stream, history, catalog.folders))
+        for _ in range(_ROUNDS):  # what was pushed meanwhile, ever less of it
+            with lock:
+                live = backfill.take_held()
+            backfill.catch_up(live)
+        yield backfill
+    finally:
+        with lock:
+            operator.end_backfill(backfill)

@@ -7,31 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.engine.catalog import Catalog, asked_of, refuse_taken, require
-from muntin.engine.stats import explain
+from muntin import sql
+from muntin.engine.catalog import Catalog, asked_of, explain, refuse_taken, require
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery
 from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
-from muntin.sql import (
-    AlterView,
-    CreateStream,
-    CreateView,
-    DropQuery,
-    DropStream,
-    DropView,
-    Explain,
-    ExplainView,
-    RegisterQuery,
-    RewindStream,
-    Select,
-    SelectView,
-    Statement,
-)
 
 
-def check_names(catalog: Catalog, statements: list[Statement]) -> None:
+def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     """Refuse a script of which a later statement would find its name taken or missing."""
     streams, queries, views = set(catalog.operators), dict(catalog.stream_of), set(catalog.views.known())
     joined = {name: each.query.right.stream.name for name, each in catalog.joins.registrations.items()}
@@ -39,10 +24,10 @@ def check_names(catalog: Catalog, statements: list[Statement]) -> None:
     queries |= {name: of[0] for name, of in viewed.items()}
     for statement in statements:
         match statement:
-            case CreateStream(stream):
+            case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
                 streams.add(stream.name)
-            case DropStream(name):
+            case sql.DropStream(name):
                 require(name, streams, "stream")
                 for query, of in queries.items():
                     if name in (of, joined.get(query), *viewed.get(query, ())):
@@ -50,10 +35,10 @@ def check_names(catalog: Catalog, statements: list[Statement]) -> None:
                             f"stream '{name}' is read by query '{query}'; drop its queries first"
                         )
                 streams.remove(name)
-            case RewindStream(name, to):
+            case sql.RewindStream(name, to):
                 require(name, streams, "stream")
                 to_microseconds(to)
-            case RegisterQuery(name, query):
+            case sql.RegisterQuery(name, query):
                 if statement.is_replacement and name not in viewed:
                     queries.pop(name, None)
                     joined.pop(name, None)
@@ -62,61 +47,61 @@ def check_names(catalog: Catalog, statements: list[Statement]) -> None:
                     joined[name] = query.right.stream.name
                 asked_of(query)
                 queries[name] = query.streams[0].name
-            case CreateView(view):
+            case sql.CreateView(view):
                 catalog.views.check_creation(view)
                 catalog.refuse_taken(view.name, queries)
                 queries[view.name], viewed[view.name] = view.streams[0], view.streams
                 views.add(view.name)
-            case DropView(name):
+            case sql.DropView(name):
                 catalog.views.require(name, views)
                 queries.pop(name, None)
                 views.remove(name)
-            case AlterView(name, _) | ExplainView(name):
+            case sql.AlterView(name, _) | sql.ExplainView(name):
                 catalog.views.require(name, views)
-            case DropQuery(name):
+            case sql.DropQuery(name):
                 if name in views:
                     raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
                 require(name, queries)
                 del queries[name]
-            case Explain(str(name), None):
+            case sql.Explain(str(name), None):
                 require(name, queries)
 
 
 def run(
-    catalog: Catalog, statement: Statement, filled: Backfill | None, lookup: Callable[[str], pa.Table]
+    catalog: Catalog, statement: sql.Statement, filled: Backfill | None, lookup: Callable[[str], pa.Table]
 ) -> Any:
     """What a statement gives: answers of a SELECT, text of an EXPLAIN. `filled` is the history of a query that is
     registered with one."""
     match statement:
-        case CreateStream(stream):
+        case sql.CreateStream(stream):
             catalog.operators[stream.name] = catalog.make_operator(stream)
-        case DropStream(name):
+        case sql.DropStream(name):
             del catalog.operators[name]
-        case RewindStream(name, to):
+        case sql.RewindStream(name, to):
             catalog.rewind(name, to_microseconds(to))
-        case RegisterQuery() if filled is not None:
+        case sql.RegisterQuery() if filled is not None:
             catalog.graft(filled)
-        case RegisterQuery(name, query):
+        case sql.RegisterQuery(name, query):
             asked = asked_of(query)
             if statement.is_replacement and name in catalog.stream_of:
                 catalog.drop(name)
             catalog.add({name: asked})
-        case DropQuery(name):
+        case sql.DropQuery(name):
             catalog.drop(name)
-        case Explain(name, query):
+        case sql.Explain(name, query):
             if isinstance(query, JoinQuery):
                 return explain_join(query.signature, {"this query": query}, None)
             return explain(catalog, name) if query is None else explain_query(query)
-        case Select(query):
+        case sql.Select(query):
             return catalog.use_once(query, lookup)
-        case CreateView(view):
+        case sql.CreateView(view):
             catalog.create_view(view)
-        case DropView(name):
+        case sql.DropView(name):
             catalog.drop_view(name)
-        case AlterView(name, indexing):
+        case sql.AlterView(name, indexing):
             return catalog.views.alter(name, indexing)
-        case ExplainView(name):
+        case sql.ExplainView(name):
             return catalog.views.explain(name)
-        case SelectView(select):
+        case sql.SelectView(select):
             return catalog.views.select_many([select])[0]
     return None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.archive.merge import compile_gather
+from muntin.archive.rewrite import compile_gather
 from muntin.engine.engine import Engine
 from muntin.kernels.jit import CACHE
 from muntin.sketch import SampledCounts, SlidingCounts, SlidingQuantiles

@@ -17,8 +17,7 @@ import pyarrow as pa
 from muntin.answer import to_instants
 from muntin.arrays import LONG_AGO, Ints
 from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
-from muntin.join.group import JoinGroup
-from muntin.join.registration import JoinRegistration
+from muntin.join.group import JoinGroup, JoinRegistration
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import LeftOut, tell

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from muntin.answer import Coverage
 from muntin.arrays import LONG_AGO, Arrays, Ints
-from muntin.coverage import Coverage
 from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
 from muntin.join import snapshot
 from muntin.join.answer import lookup
 from muntin.join.emission import emit
-from muntin.join.group import JoinGroup, Keyed
-from muntin.join.registration import JoinRegistration
+from muntin.join.group import JoinGroup, JoinRegistration, Keyed
 from muntin.join_query import JoinQuery, JoinSignature
+from muntin.plan.explain import KeptMatches, explain_join
 from muntin.shard.clock import Clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.intake import Admitted, evaluate
@@ -296,3 +296,40 @@ def feed(joins: JoinOperator, shard: Shard, batch: Any) -> int:
     joins.forget(settled_to)
     joins.insert(stream, prepared)
     return late
+
+
+def join_stats(joins: JoinOperator) -> list[dict[str, Any]]:
+    """For each join group: what it joins, its queries, events by side, matches found and kept, bytes."""
+    return [
+        {
+            "join": str(group.signature),
+            "queries": len(group.registrations),
+            "events": list(_kept(group).events),
+            "found": group.matches.found,
+            "matches": len(group.matches),
+            "bytes": _kept(group).nbytes,
+        }
+        for group in joins.groups.values()
+    ]
+
+
+def explain_joins(joins: JoinOperator, only: JoinSignature | None = None) -> str:
+    """A paragraph for each join group, or for one."""
+    groups = joins.groups.values() if only is None else [joins.groups[only]]
+    return "\n\n".join(
+        explain_join(
+            group.signature, {name: each.query for name, each in group.registrations.items()}, _kept(group)
+        )
+        for group in groups
+    )
+
+
+def _kept(group: JoinGroup) -> KeptMatches:
+    left, right = group.sides
+    logs = {id(side.log): side.log.nbytes() for side in group.sides}
+    return KeptMatches(
+        (len(left.events), len(right.events)),
+        len(group.matches),
+        group.matches.found,
+        group.nbytes() + sum(logs.values()),
+    )

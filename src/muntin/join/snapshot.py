@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.arrays import Arrays
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, Misshapen, check_shape
-from muntin.join.registration import JoinRegistration
+from muntin.join.group import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.store.saved import Saved
 

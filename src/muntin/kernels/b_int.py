@@ -8,8 +8,8 @@ wrap at the same element.
 
 from __future__ import annotations
 
-from muntin.kernels.bits import leading_zeros, trailing_zeros
 from muntin.kernels.combine import combine, move, put, take
+from muntin.kernels.instructions import leading_zeros, trailing_zeros
 from muntin.kernels.jit import kernel, kernel_per_kind
 
 # Elements that go through all levels together, to be still in the nearest cache at each.

@@ -7,7 +7,7 @@ drops what is behind `if tree is not None` when it compiles for the dense form.
 
 from __future__ import annotations
 
-from muntin.kernels.bits import leading_zeros, trailing_zeros
+from muntin.kernels.instructions import leading_zeros, trailing_zeros
 from muntin.kernels.jit import kernel
 from muntin.kernels.stamp_tree import END, IS_ORDERED, NONE, TOUCHED
 

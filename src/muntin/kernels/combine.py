@@ -167,3 +167,13 @@ def move(old, old_base, old_capacity, new, new_base, new_capacity, first, end):
     """Copy the cells numbered `first .. end - 1` from a ring that begins at `old_base` to another."""
     for i in range(first, end):
         put(new, new_base + (i & (new_capacity - 1)), take(old, old_base + (i & (old_capacity - 1))))
+
+
+@kernel
+def scan_runs(cells, lo, hi, out):
+    """The combination of cells [lo[r], hi[r]) into element r of `out`, which holds identities."""
+    for r in range(len(lo)):
+        total = take(out, r)
+        for i in range(lo[r], hi[r]):
+            total = combine(cells, total, take(cells, i))
+        put(out, r, total)

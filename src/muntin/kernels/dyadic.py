@@ -10,8 +10,11 @@ node is used only once all its positions are (*whole*), and until the last of th
 
 from __future__ import annotations
 
-from muntin.kernels.jit import kernel
+from muntin.kernels.jit import inner, kernel
+from muntin.kernels.sorted_runs import piece_at
 from muntin.kernels.treap import clear_set, collect_keys, delete_pair, insert_pair
+
+_HIGHEST = 61  # level of a node: positions are less than 2**62
 
 
 @kernel
@@ -19,41 +22,35 @@ def _set_of(nodes, level, number):
     return nodes.offset[level] + (number & nodes.mask[level])
 
 
-@kernel
-def _level_at(level, start, stop):
-    """The level of the widest node that begins at `start` and lies in [start, stop), from that of the one before."""
-    while start & ((2 << level) - 1) == 0 and start + (2 << level) <= stop:
-        level += 1
-    while start + (1 << level) > stop:
-        level -= 1
-    return level
-
-
-@kernel
-def insert_segment(nodes, first, start, stop, code, key):
-    """Put a pair at the nodes that make up [start, stop), but those that lie before `first`.
+@inner
+def _change_segment(nodes, first, start, stop, code, key, is_new):
+    """Put a pair at the nodes that make up [start, stop), or take it away; but not at those before `first`.
 
     At most 2 log2(stop - start) + 1 nodes, O(log n) each.
     """
     root, pair, state = nodes.root, nodes.pair, nodes.state
     level = 0
     while start < stop:
-        level = _level_at(level, start, stop)
+        level = piece_at(start, stop, level, _HIGHEST)
         start += 1 << level
         if start > first:
-            insert_pair(root, pair, state, _set_of(nodes, level, (start - 1) >> level), code, key)
+            s = _set_of(nodes, level, (start - 1) >> level)
+            if is_new:
+                insert_pair(root, pair, state, s, code, key)
+            else:
+                delete_pair(root, pair, state, s, code, key)
+
+
+@kernel
+def insert_segment(nodes, first, start, stop, code, key):
+    """Put a pair at the nodes that make up a segment."""
+    _change_segment(nodes, first, start, stop, code, key, True)
 
 
 @kernel
 def delete_segment(nodes, first, start, stop, code, key):
     """Take a pair away from where `insert_segment` put it; nodes before `first` have been cleared."""
-    root, pair, state = nodes.root, nodes.pair, nodes.state
-    level = 0
-    while start < stop:
-        level = _level_at(level, start, stop)
-        start += 1 << level
-        if start > first:
-            delete_pair(root, pair, state, _set_of(nodes, level, (start - 1) >> level), code, key)
+    _change_segment(nodes, first, start, stop, code, key, False)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Fold events into partials, by the rules of a kind of cells.
+"""Fold events into partials, and merge partials into partials, by the rules of a kind of cells.
 
 A range `r` covers the events `lo[r] .. hi[r] - 1`. `at` is event time; an event that is not `valid` counts nowhere. The
 state arrays, one element per slot, come last. They start as the component's identity, or hold partials already.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from muntin.component.count import Counts
 from muntin.component.extremes import Greatests, Leasts
 from muntin.component.sum import FloatSums, IntSums
-from muntin.kernels.combine import fold, lift, put, take
+from muntin.kernels.combine import combine, fold, lift, put, take
 from muntin.kernels.jit import kernel, kernel_per_kind
 
 
@@ -104,3 +104,44 @@ def fold_together(kind):
 
 fold_ints = fold_together(IntSums)
 fold_floats = fold_together(FloatSums)
+
+
+@kernel_per_kind
+def merge_partials(kind):
+    """Like `fold_events`, with cells (partials kept earlier) in place of events.
+
+    Range `r` covers cells `lo[r] .. hi[r] - 1`, and cell `c` goes to slot `r * width + key[c]`, or nowhere if
+    `key[c] < 0`. Cells of one key need not come in order of time: components that depend on it carry it. The state
+    arrays of the cells come first, then those of the slots.
+    """
+    parts = len(kind._fields)
+
+    def merge_partials(lo, hi, width, key, *arrays):
+        cells = kind(*arrays[:parts])
+        into = kind(*arrays[parts:])
+        for r in range(len(lo)):
+            base = r * width
+            for c in range(lo[r], hi[r]):
+                k = key[c]
+                if k >= 0:
+                    put(into, base + k, combine(into, take(into, base + k), take(cells, c)))
+
+    return merge_partials
+
+
+@kernel_per_kind
+def merge_runs(kind):
+    """The same where the width is 1: the state stays in registers."""
+    parts = len(kind._fields)
+
+    def merge_runs(lo, hi, key, *arrays):
+        cells = kind(*arrays[:parts])
+        into = kind(*arrays[parts:])
+        for r in range(len(lo)):
+            state = take(into, r)
+            for c in range(lo[r], hi[r]):
+                if key[c] >= 0:
+                    state = combine(into, state, take(cells, c))
+            put(into, r, state)
+
+    return merge_runs

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.bits import leading_zeros, trailing_zeros
 from muntin.kernels.combine import combine, put, take
+from muntin.kernels.instructions import leading_zeros, trailing_zeros
 from muntin.kernels.jit import kernel
-from muntin.kernels.sorted_runs import first_above, first_not_below
+from muntin.kernels.sorted_runs import first_above, first_not_below, piece_at
 
 # Shorter intervals are not kept: look-ups test the loose elements at both ends of a run one by one.
 LEAF_BITS = 6  # what `sort_leaf` sorts
@@ -132,16 +132,6 @@ def fold_intervals(cells, order, start, end, first):
                 for i in range(1 << (bits - BLOCK_BITS - level)):
                     left = below + 2 * i
                     put(cells, above + i, combine(cells, take(cells, left), take(cells, left + 1)))
-
-
-@kernel
-def piece_at(at, stop, bits, highest):
-    """Bits of the longest interval kept that begins at `at` and ends by `stop`; `bits`: of the one before."""
-    while bits < highest and at & ((2 << bits) - 1) == 0 and at + (2 << bits) <= stop:
-        bits += 1
-    while at + (1 << bits) > stop:
-        bits -= 1
-    return bits
 
 
 @kernel

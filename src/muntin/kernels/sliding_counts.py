@@ -1,15 +1,63 @@
 """Counts of blocks: the most frequent items of a block, from the greatest count down; Misra-Gries over many.
 
 Items are codes. Pairs of item and count, sorted by item, are what runs and summaries are made of.
+
+A hash table gives each item of a run a number, in order of first appearance. Its array `slot` has a power of two of
+places, at least twice as many as there can be items. A place holds 0 if it is free, else one more than the number of
+its item. Collisions go to the next place.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.bits import trailing_zeros
+from muntin.kernels.distinct import home_of
+from muntin.kernels.instructions import trailing_zeros
 from muntin.kernels.jit import inner, kernel
 from muntin.kernels.ladder import AT, HELD, LOST, SLACK, USED, put_block
+
+
+@inner
+def place_of(code, slot, name):
+    """The place of an item among those that have numbers, or the free one where it would go."""
+    at = home_of(code, len(slot))
+    while slot[at] != 0 and name[slot[at] - 1] != code:
+        at = (at + 1) & (len(slot) - 1)
+    return at
+
+
+@kernel
+def count_items(code, slot, item, count):
+    """Pairs of item and count; returns how many."""
+    slot[:] = 0
+    items = 0
+    for i in range(len(code)):
+        at = place_of(code[i], slot, item)
+        if slot[at] == 0:
+            item[items], count[items] = code[i], 0
+            items += 1
+            slot[at] = items
+        count[slot[at] - 1] += 1
+    return items
+
+
+@kernel
+def sum_items(item, count, spared, slot):
+    """Add up counts, and what is spared, of equal items, in place; returns how many items there are."""
+    slot[:] = 0
+    items = 0
+    for i in range(len(item)):
+        at = place_of(item[i], slot, item)
+        if slot[at] == 0:
+            item[items], count[items], spared[items] = item[i], count[i], spared[i]
+            items += 1
+            slot[at] = items
+        else:
+            into = slot[at] - 1
+            count[into] += count[i]
+            spared[into] += spared[i]
+    return items
+
 
 BUCKETS = 256  # counts below the last are sorted by counting
 

@@ -87,6 +87,19 @@ def move_elements(source, first, end, into):
 
 
 @kernel
+def piece_at(at, stop, bits, highest):
+    """Bits of the longest interval kept that begins at `at` and ends by `stop`; `bits`: of the one before.
+
+    Lengths rise, then fall.
+    """
+    while bits < highest and at & ((2 << bits) - 1) == 0 and at + (2 << bits) <= stop:
+        bits += 1
+    while at + (1 << bits) > stop:
+        bits -= 1
+    return bits
+
+
+@kernel
 def split_run(rows, lo, hi, start, stop, used):
     """Pieces of [lo, hi): sorted intervals, and fewer than LEAF elements loose at either end.
 
@@ -102,11 +115,7 @@ def split_run(rows, lo, hi, start, stop, used):
     bits = LEAF_BITS
     at = a
     while at < z:
-        # the longest interval that starts here and fits: lengths rise, then fall
-        while bits < highest and at & ((2 << bits) - 1) == 0 and at + (2 << bits) <= z:
-            bits += 1
-        while at + (1 << bits) > z:
-            bits -= 1
+        bits = piece_at(at, z, bits, highest)
         start[used] = (bits - LEAF_BITS + 1) * width + (at & (width - 1))
         stop[used] = start[used] + (1 << bits)
         used += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.bits import trailing_zeros
+from muntin.kernels.instructions import trailing_zeros
 from muntin.kernels.jit import kernel
 
 NONE = -(2**62)  # no stamp, no slot: less than any other

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.kernels.instructions import load_word, prefetch
 from muntin.kernels.jit import kernel
-from muntin.kernels.memory import load_word, prefetch
 from muntin.kernels.word_table import BLOCK, home_of
 
 _ONE = np.uint64(1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.kernels.blocks import NONE
-from muntin.kernels.jit import kernel
+from muntin.kernels.jit import inner, kernel
 
 PAIR = np.dtype(
     [
@@ -29,6 +29,15 @@ UNTOUCHED, FREE, HELD, CHANGED, LOOKED = range(5)
 _LEFT, _RIGHT = 0, 1
 
 
+@inner
+def _below(pair, top, code, key):
+    """Where to look on below `top`: the side, and what hangs there."""
+    side, next_top = _RIGHT, pair[top].right
+    if _is_before(code, key, pair[top]):
+        side, next_top = _LEFT, pair[top].left
+    return side, next_top
+
+
 @kernel
 def insert_pair(root, pair, state, s, code, key):
     """Put a pair into a set that does not have it; O(log n). The pool must have room."""
@@ -39,10 +48,7 @@ def insert_pair(root, pair, state, s, code, key):
     while top != NONE and priority(top) > rank:
         looked += 1
         parent = top
-        if _is_before(code, key, pair[top]):
-            side, top = _LEFT, pair[top].left
-        else:
-            side, top = _RIGHT, pair[top].right
+        side, top = _below(pair, top, code, key)
     _hang(root, pair, s, parent, side, new)
     # what was there hangs below it now, parted into the lower and the higher
     lower, lower_side, higher, higher_side = new, _LEFT, new, _RIGHT
@@ -68,10 +74,7 @@ def delete_pair(root, pair, state, s, code, key):
     while pair[top].key != key:  # a set has a key once
         looked += 1
         parent = top
-        if _is_before(code, key, pair[top]):
-            side, top = _LEFT, pair[top].left
-        else:
-            side, top = _RIGHT, pair[top].right
+        side, top = _below(pair, top, code, key)
     left, right = pair[top].left, pair[top].right
     _free_pair(pair, state, top)
     while left != NONE and right != NONE:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.kernels.instructions import prefetch
 from muntin.kernels.jit import kernel
-from muntin.kernels.memory import prefetch
 
 BLOCK = 64
 _HALF = np.uint64(32)
@@ -25,7 +25,7 @@ _HALF = np.uint64(32)
 
 @kernel
 def home_of(word, first, second, shift):
-    """Where a word would like to be. Takes numbers, not `mix`: see memory.py on arrays as arguments."""
+    """Where a word would like to be. Takes numbers, not `mix`: see `instructions.py` on arrays as arguments."""
     bits = np.uint64(word) * first
     bits = (bits ^ (bits >> _HALF)) * second
     return np.int64(bits >> shift)

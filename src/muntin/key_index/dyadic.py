@@ -53,7 +53,7 @@ class Nodes(NamedTuple):
 
 
 class DyadicIndex:
-    """Segments are put in and taken out by `kernels/staircase_index.py`, which keeps them in step with stairs.
+    """Segments are put in and taken out by `kernels/staircase_index.py`, which keeps them in step with maxima.
 
     >>> index = DyadicIndex()
     >>> index.extend(8)

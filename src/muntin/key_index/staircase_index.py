@@ -44,7 +44,7 @@ from muntin.key_index.suffix_maxima import SuffixMaxima
 from muntin.store.codes import Kind, OrderCode
 from muntin.store.columns import Columns
 
-# Indexed staircases: staircases whose steps can be found by value, through a dyadic index.
+# Indexed maxima: staircases whose steps can be found by value, through a dyadic index.
 #
 # Instants are numbered one by one; equal ones have one number, for no window parts them. Stairs hold
 # numbers (*positions*) in place of instants, and each step is in the index as the segment of positions that
@@ -52,14 +52,14 @@ from muntin.store.columns import Columns
 # for most are beaten soon.
 
 
-class IndexedStaircases:
+class IndexedMaxima:
     """The same answers as `SuffixMaxima`.
 
-    >>> stairs = IndexedStaircases()
-    >>> stairs.insert(np.array([0, 1, 0, 2, 1, 0]), np.array([1, 2, 4, 5, 6, 8]), np.array([5, 9, 3, 7, 2, 4]))
-    >>> stairs.keys_in(since=6, first=0, last=5)
+    >>> maxima = IndexedMaxima()
+    >>> maxima.insert(np.array([0, 1, 0, 2, 1, 0]), np.array([1, 2, 4, 5, 6, 8]), np.array([5, 9, 3, 7, 2, 4]))
+    >>> maxima.keys_in(since=6, first=0, last=5)
     array([0, 1])
-    >>> list(stairs.segments())
+    >>> list(maxima.segments())
     [(0, 1, 5, 0), (1, 6, 4, 0), (0, 2, 9, 1), (2, 5, 2, 1), (0, 4, 7, 2)]
     """
 
@@ -190,8 +190,8 @@ class IndexedStaircases:
 
 
 Form = Literal["tree", "dense"]
-FORMS: dict[Form, type[IndexedStaircases] | type[SuffixMaxima]] = {
-    "tree": IndexedStaircases,
+FORMS: dict[Form, type[IndexedMaxima] | type[SuffixMaxima]] = {
+    "tree": IndexedMaxima,
     "dense": SuffixMaxima,
 }
 _FIRST, _LAST = -(2**63), 2**63 - 1  # instants
@@ -215,7 +215,7 @@ class StaircaseIndex:
         if form not in FORMS:
             raise ValueError(f"the form is 'tree' or 'dense', not '{form}'")
         self.form = form
-        self.stairs = FORMS[form]()
+        self.maxima = FORMS[form]()
         self._order = OrderCode(kind, np.dtype(dtype))
         self._since = _FIRST  # events before it are forgotten
         self._until = _FIRST  # the newest event so far
@@ -230,7 +230,7 @@ class StaircaseIndex:
             self._check_batch(key, at)
             self._until = int(at[-1])
             known = int(np.searchsorted(at, self._since))  # `forget` may have been ahead of the stream
-            self.stairs.insert(key[known:], at[known:], self._order.codes(value)[known:])
+            self.maxima.insert(key[known:], at[known:], self._order.codes(value)[known:])
 
     def keys_in(
         self, since: int, low: Any, high: Any, low_open: bool = False, high_open: bool = False
@@ -244,14 +244,14 @@ class StaircaseIndex:
         first, last = self._order.span(low, high, low_open, high_open)
         if first > last:
             return np.zeros(0, np.int64)
-        return self.stairs.keys_in(since, first, last)
+        return self.maxima.keys_in(since, first, last)
 
     def value_of(self, keys: Ints, since: int) -> tuple[Array, Bools]:
         """MAX of given keys, of events at or after `since`, and whether there are any; O(log n) each.
 
         Where there are none, also for keys never seen, the value is 0.
         """
-        code, valid = self.stairs.codes_of(np.ascontiguousarray(keys, np.int64), self._known(since))
+        code, valid = self.maxima.codes_of(np.ascontiguousarray(keys, np.int64), self._known(since))
         value = self._order.values(code)
         value[~valid] = 0
         return value, valid
@@ -260,7 +260,7 @@ class StaircaseIndex:
         """Events before this instant are not asked for any more; O(1) amortised for each event."""
         if before > self._since:
             self._since = min(before, _LAST)
-            self.stairs.forget(self._since)
+            self.maxima.forget(self._since)
 
     def renumber(self, new_id: Ints) -> None:
         """Give keys new ids, `new_id[old]`, in the same order; -1 for those that go. O(keys + state).
@@ -268,19 +268,19 @@ class StaircaseIndex:
         Keys that go are no longer found, and their ids are free for others.
         """
         new_id = np.ascontiguousarray(new_id, np.int64)
-        if len(new_id) < self.stairs.keys:
-            raise ValueError(f"there are {len(new_id)} new ids, for {self.stairs.keys} keys")
+        if len(new_id) < self.maxima.keys:
+            raise ValueError(f"there are {len(new_id)} new ids, for {self.maxima.keys} keys")
         if (np.diff(new_id[new_id >= 0]) <= 0).any():
             raise ValueError("new ids must be in the order of the old ones")
-        self.stairs.renumber(new_id[: self.stairs.keys])
+        self.maxima.renumber(new_id[: self.maxima.keys])
 
     def nbytes(self) -> int:
         """Bytes of state."""
-        return self.stairs.nbytes()
+        return self.maxima.nbytes()
 
     def check(self) -> None:
         """Assert every invariant."""
-        self.stairs.check()
+        self.maxima.check()
 
     def _known(self, since: int) -> int:
         """`since` as an instant, if the state reaches back that far."""

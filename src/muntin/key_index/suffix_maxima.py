@@ -39,11 +39,11 @@ class MaximaArrays(NamedTuple):
 
 class SuffixMaxima:
     """
-    >>> stairs = SuffixMaxima()
-    >>> stairs.insert(np.array([0, 1, 0, 2, 1, 0]), np.array([1, 2, 4, 5, 6, 8]), np.array([5, 9, 3, 7, 2, 4]))
-    >>> stairs.steps(0)
+    >>> maxima = SuffixMaxima()
+    >>> maxima.insert(np.array([0, 1, 0, 2, 1, 0]), np.array([1, 2, 4, 5, 6, 8]), np.array([5, 9, 3, 7, 2, 4]))
+    >>> maxima.steps(0)
     (array([1, 8]), array([5, 4]))
-    >>> stairs.codes_of(np.array([0, 1, 2]), since=6)
+    >>> maxima.codes_of(np.array([0, 1, 2]), since=6)
     (array([4, 2, 0]), array([ True,  True, False]))
     """
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.demand import Demand, Signature
-from muntin.store.needs import Need, Needs, Shape, place_of
+from muntin.store.needs import Need, Needs, Shape, count, place_of
 from muntin.store.ring import columns_of
 from muntin.structure.range_tree import RangeTree
 

@@ -9,7 +9,6 @@ from math import gcd
 from typing import NamedTuple
 
 from muntin.band import Band
-from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
 from muntin.plan.demand import Demand, Signature, demands_of
@@ -21,7 +20,7 @@ from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
 from muntin.query import Query
 from muntin.store.granularity import granules, levels_for
 from muntin.store.grid import window_step
-from muntin.store.needs import Need, Needs, shape_of
+from muntin.store.needs import Need, Needs, count, shape_of
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 

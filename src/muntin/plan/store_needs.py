@@ -6,10 +6,9 @@ from collections.abc import Hashable
 from math import gcd
 from typing import Any
 
-from muntin.counting import count
 from muntin.expression import Expression
 from muntin.plan.group import WindowGroup
-from muntin.store.needs import Greatest, Need, Shape, shape_of
+from muntin.store.needs import Greatest, Need, Shape, count, shape_of
 from muntin.window import Window
 
 # Columns read: what some groups read of each event, counted, so that it is known when nobody does any more.

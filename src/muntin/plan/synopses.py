@@ -17,7 +17,6 @@ from muntin.sketch.sketched import Sketched
 from muntin.store.grid import window_step
 from muntin.store.needs import Need, dtype_of, place_of
 from muntin.structure.b_int import BInt
-from muntin.structure.baseline.materialize_all import MaterializeAll
 from muntin.structure.baseline.materialize_none import MaterializeNone
 from muntin.structure.baseline.paired_windows import PairedWindows
 from muntin.structure.baseline.panes import Panes
@@ -25,6 +24,7 @@ from muntin.structure.baseline.psoup import PSoup
 from muntin.structure.distinct import DistinctCounter
 from muntin.structure.intervals import Intervals
 from muntin.structure.l_int import LInt
+from muntin.structure.materialize_all import MaterializeAll
 from muntin.structure.monotone_deque import MonotoneDeque
 from muntin.structure.quantile_tree import QuantileTree
 from muntin.structure.r_int import RInt

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 
 from muntin.engine.event_file import format_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
-from muntin.run.outputs import open_layout
-from muntin.run.pipeline import Report
-from muntin.run.progress import RunProgress
+from muntin.run.outputs import open_outputs
+from muntin.run.pipeline import Report, RunProgress
 from muntin.run.script import read_script
 from muntin.stream import Stream
 
@@ -63,7 +62,7 @@ def run_on_spark(
     progress.note(f"starting Spark on {cores} cores")
     session = local_session(cores)
     try:
-        with open_layout(out, queries, format) as layout, _spark_errors():
+        with open_outputs(out, queries, format) as outputs, _spark_errors():
             df = _table_of(session, input, target)
             report = Report(len(queries), out, events=df.count())
             answers = shared_windows(
@@ -73,7 +72,7 @@ def run_on_spark(
             ).cache()  # fmt: skip
             for name, query in queries.items():
                 found = answers_of(answers, name).toArrow()
-                report.answers += layout.write({name: _as_embedded(found, query.emission_schema())})
+                report.answers += outputs.write({name: _as_embedded(found, query.emission_schema())})
     finally:
         session.stop()
         progress.close()

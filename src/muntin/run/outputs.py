@@ -44,7 +44,7 @@ class Answered(Protocol):
     def emission_schema(self) -> pa.Schema: ...
 
 
-class Layout:
+class OutputFiles:
     """The files of one run and which answers go to which."""
 
     def __init__(self, out: Path, queries: Mapping[str, Answered], format: str = "parquet"):
@@ -77,18 +77,18 @@ class Layout:
 
 
 @contextmanager
-def open_layout(out: Path, queries: Mapping[str, Answered], format: str) -> Iterator[Layout]:
-    """A layout whose files appear when the block ends well, and not at all when it does not."""
-    layout = Layout(out, queries, format)
+def open_outputs(out: Path, queries: Mapping[str, Answered], format: str) -> Iterator[OutputFiles]:
+    """Outputs whose files appear when the block ends well, and not at all when it does not."""
+    outputs = OutputFiles(out, queries, format)
     directory = out if is_directory(out) else out.parent
     made = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        yield layout
-        for file in layout.files.values():
+        yield outputs
+        for file in outputs.files.values():
             file.commit()
     except BaseException as fault:
-        for file in layout.files.values():
+        for file in outputs.files.values():
             file.discard()
         if made and directory.exists() and not any(directory.iterdir()):
             directory.rmdir()

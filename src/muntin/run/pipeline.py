@@ -1,4 +1,7 @@
-"""A finite run: read the file, push, advance, write; the answers appear when all went well."""
+"""A finite run: read the file, push, advance, write; the answers appear when all went well.
+
+Progress goes to stderr: a bar on a terminal, a line every two seconds elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.engine import Engine
-from muntin.engine.event_file import EventFile, EventFolder, open_events
+from muntin.engine.event_file import EventFile, EventFiles, open_events
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
-from muntin.run.outputs import Layout, open_layout
-from muntin.run.progress import RunProgress
+from muntin.run.outputs import OutputFiles, open_outputs
 from muntin.run.script import Script, read_script
 from muntin.shard.emit.portion import flush as flush_windows
 from muntin.shard.emit.portion import portions
 
 # The input files of a run, one for each stream, read side by side in event time.
 
-Events = EventFile | EventFolder
+Events = EventFile | EventFiles
 
 
 def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> list[Events]:
@@ -127,9 +130,9 @@ def run_file(
             progress.note(f"note: {skipped:,} queries read other streams than {names} and are left out")
         engine = chosen.start_engine(archive=archive)
         try:
-            with open_layout(out, chosen.answered, format) as layout:
+            with open_outputs(out, chosen.answered, format) as outputs:
                 report = Report(len(chosen.answered), out)
-                _answer(engine, chosen, files, layout, batch_rows, flush, progress, report)
+                _answer(engine, chosen, files, outputs, batch_rows, flush, progress, report)
         finally:
             engine.close()
     finally:
@@ -149,7 +152,7 @@ def explain_file(script: Path) -> str:
 
 
 def _answer(
-    engine: Engine, script: Script, files: Sequence[Events], layout: Layout, batch_rows: int, flush: bool,
+    engine: Engine, script: Script, files: Sequence[Events], outputs: OutputFiles, batch_rows: int, flush: bool,
     progress: RunProgress, report: Report,
 ) -> None:  # fmt: skip
     last: int | None = None
@@ -158,7 +161,7 @@ def _answer(
         stream = file.stream
         engine.push(stream.name, batch)
         report.events += batch.num_rows
-        report.answers += sum(map(layout.write, portions(engine)))
+        report.answers += sum(map(outputs.write, portions(engine)))
         reached = latest(batch, stream.time)
         last = reached if last is None else max(last, reached)
         progress.show(
@@ -167,13 +170,79 @@ def _answer(
     if script.views:
         if flush and last is not None:  # the first update that sees the last event
             every = max(view.every for view in script.views.values())
-            report.answers += sum(map(layout.write, portions(engine, (last // every + 1) * every)))
+            report.answers += sum(map(outputs.write, portions(engine, (last // every + 1) * every)))
         found = engine.select_many([read.text for read in script.reads.values()])
-        report.answers += layout.write(dict(zip(script.reads, found, strict=True)))
+        report.answers += outputs.write(dict(zip(script.reads, found, strict=True)))
         engine.close()  # windows that are closed from here on are not the views' business
     if flush and last is not None:
         for answers in flush_windows(engine, script.queries, last):
-            report.answers += layout.write(answers)
+            report.answers += outputs.write(answers)
     streams = engine.stats()["streams"]
     report.late = sum(streams[file.stream.name]["late"] for file in files)
     report.ahead = sum(streams[file.stream.name]["ahead"] for file in files)
+
+
+LINE_EVERY = 2.0
+
+
+class RunProgress(Protocol):
+    """What a run tells after every batch."""
+
+    def show(self, events: int, answers: int, fraction: float) -> None:
+        """`fraction` of the input has been read."""
+
+    def note(self, text: str) -> None:
+        """Something the user should know."""
+
+    def close(self) -> None:
+        """The run is over, well or not."""
+
+
+class PlainProgress:
+    """Lines without control characters; a run of under two seconds prints none."""
+
+    def __init__(self, out: TextIO):
+        self.out = out
+        self.started = time.monotonic()
+        self.next_line = self.started + LINE_EVERY
+
+    def show(self, events: int, answers: int, fraction: float) -> None:
+        now = time.monotonic()
+        if now >= self.next_line:
+            self.next_line = now + LINE_EVERY
+            rate = events / (now - self.started)
+            self.note(f"{fraction:4.0%}  {events:>12,} events  {rate:>11,.0f}/s  answers {answers:,}")
+
+    def note(self, text: str) -> None:
+        print(text, file=self.out, flush=True)
+
+    def close(self) -> None:
+        pass
+
+
+class BarProgress:
+    """A bar that is redrawn in place and gone at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.task = self.bar.add_task("", total=1.0)
+        self.bar.start()
+
+    def show(self, events: int, answers: int, fraction: float) -> None:
+        text = f"{events:,} events, {answers:,} answers"
+        self.bar.update(self.task, completed=fraction, description=text)
+
+    def note(self, text: str) -> None:
+        self.bar.console.print(text, markup=False, emoji=False, highlight=False)
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+def open_progress(out: TextIO) -> RunProgress:
+    """A bar if `out` is a terminal, else lines."""
+    return BarProgress() if out.isatty() else PlainProgress(out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.keys.sweep import Sweeper
+from muntin.keys.key_dictionary import Sweeper
 from muntin.plan.demand import Demand
 from muntin.shard.registration import Registration
 from muntin.structure.synopsis import Synopsis

@@ -1,7 +1,7 @@
 """Sketches: synopses of fixed size whose answers are approximate, with the error as a promise."""
 
 from muntin.sketch.count_summary import CountSummary, Frequent, ItemSummary
-from muntin.sketch.merge_summaries import merge_summaries
+from muntin.sketch.kinds import merge_summaries
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.sketch.sampled_counts import SampledCounts
 from muntin.sketch.sampled_quantiles import SampledQuantiles

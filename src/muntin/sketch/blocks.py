@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints, unchanged
 from muntin.errors import CheckpointError
 from muntin.kernels.ladder import (
     FACTS,
@@ -29,7 +29,6 @@ from muntin.kernels.ladder import (
 )
 from muntin.store.columns import Columns
 from muntin.store.saved import COUNTS, Saved
-from muntin.store.scratch import unchanged
 
 _KEPT = ("item", "count", "about", "first", "size")
 

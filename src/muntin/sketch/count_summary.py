@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Ints
+from muntin.arrays import Ints, slots
 from muntin.described import COUNT
 from muntin.errors import MuntinError
-from muntin.kernels.item_numbers import sum_items
+from muntin.kernels.sliding_counts import sum_items
 from muntin.sketch.summary_text import (
     COUNTS,
     MOST_ELEMENTS,
@@ -22,7 +22,6 @@ from muntin.sketch.summary_text import (
     pack_summary,
     unpack_summary,
 )
-from muntin.store.scratch import slots
 
 
 class Frequent(NamedTuple):

@@ -7,7 +7,7 @@ that reach back to them are not `complete` any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,53 +18,30 @@ from muntin.query import Input
 from muntin.sketch.keyed_track import KeyedTrack, Values
 from muntin.sketch.kinds import Promise, element_codes, promise_of, tightest
 from muntin.sketch.sketched import describe
-from muntin.sketch.track import already_forgotten, already_settled
+from muntin.sketch.track import SketchSynopsis, already_forgotten, already_settled
 from muntin.store.needs import Need, Needs
-from muntin.store.ring import EventRing, key_column
+from muntin.store.ring import key_column
 from muntin.store.saved import INSTANTS, Saved
-from muntin.structure.synopsis import Found, Synopsis, TextOrder
+from muntin.structure.synopsis import Found
 from muntin.window import Window
 
 DEFAULT_BUDGET = 256 * 2**20
 
 
-class KeyedSketches(Synopsis[EventRing]):
-    """The sketches of the algorithm `name`, per key, over a ring, which has the events that are not settled."""
+class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
+    """A sketch for each key."""
 
-    is_sketched = True
-    instant_cost = 64
-
-    def __init__(
-        self,
-        store: EventRing,
-        where: Expression | None,
-        keys: tuple[Expression, ...],
-        text_order: TextOrder,
-        name: str,
-    ):
-        super().__init__(store, where, keys, text_order)
-        self.name = name  # type: ignore[misc]  # of the algorithm; this class serves several
+    def _begin(self) -> None:
         self.budget = DEFAULT_BUDGET
-        self._tracks: dict[Input, list[KeyedTrack]] = {}
-        self._fed = store.dropped  # number of the next event to be settled
+        self._fed = self.store.dropped  # number of the next event to be settled
         self._fed_to = LONG_AGO  # just after the time of the last one that was
         self._last_at = np.zeros(0, np.int64)  # of the last settled event of each key
 
-    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
-        """A track for every input that has none that is fine enough, from the events in the ring on."""
-        super().fit(needs, changed)
-        asked: dict[Input, dict[Promise, Need]] = {}
-        for need in needs.components:
-            if need.input.argument is not None:
-                asked.setdefault(need.input, {})[promise_of(need, self.name)] = need
-        before, self._tracks = (
-            self._tracks,
-            {input: self._fitted(input, each) for input, each in asked.items()},
-        )
-        return before != self._tracks
+    def _asked(self, needs: Needs) -> Iterator[tuple[Input, Need]]:
+        return ((need.input, need) for need in needs.components if need.input.argument is not None)
 
-    def _fitted(self, input: Input, promises: dict[Promise, Need]) -> list[KeyedTrack]:
-        tracks = list(self._tracks.get(input, ()))
+    def _fitted(self, source: Input, promises: Mapping[Promise, Need]) -> list[KeyedTrack]:
+        tracks = list(self._tracks.get(source, ()))
         finest = tightest(list(promises))
         is_empty = not len(self.store) and self._fed_to == LONG_AGO
         if is_empty:
@@ -238,14 +215,6 @@ class KeyedSketches(Synopsis[EventRing]):
         for track in self._all():
             track.renumber_keys(new_id)
 
-    def mark_texts(self, argument: Expression, used: Bools) -> None:
-        for track in self._of(argument):
-            track.mark_items(used)
-
-    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
-        for track in self._of(argument):
-            track.renumber_items(new_code)
-
     def nbytes(self) -> int:
         return self._last_at.nbytes + self._settled_bytes()
 
@@ -289,9 +258,6 @@ class KeyedSketches(Synopsis[EventRing]):
         assert self.store.dropped <= self._fed <= self.store.dropped + len(self.store)
         for track in self._all():
             track.check()
-
-    def _all(self) -> list[KeyedTrack]:
-        return [track for tracks in self._tracks.values() for track in tracks]
 
     def _of(self, argument: Expression) -> list[KeyedTrack]:
         return [

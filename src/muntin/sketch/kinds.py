@@ -1,8 +1,8 @@
-"""Which sketch serves a need: its algorithm, its promise, and how its answers become partials."""
+"""Which sketch serves a need: its algorithm, its promise, and how its answers become partials; and summaries merged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log
 from typing import Any, NamedTuple
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
-from muntin.sketch.count_summary import CountSummary
+from muntin.argument import shown, text_of
+from muntin.errors import MuntinError
+from muntin.sketch.count_summary import CountSummary, ItemSummary
 from muntin.sketch.geometry import unbounded
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.sketch.sampled_counts import SampledCounts
 from muntin.sketch.sampled_quantiles import SampledQuantiles
 from muntin.sketch.sliding_counts import SlidingCounts
 from muntin.sketch.sliding_quantiles import SlidingQuantiles
+from muntin.sketch.summary_text import QUANTILES, kind_of
 from muntin.store.codes import item_codes
 from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import Saved
@@ -133,3 +136,21 @@ def _whole(summaries: Sequence[QuantileSummary | CountSummary]) -> Partial:
     found = np.empty(len(summaries), object)
     found[:] = summaries
     return (found,)
+
+
+def merge_summaries(texts: str | Iterable[str | None]) -> QuantileSummary | ItemSummary:
+    """What APPROX_QUANTILE_SUMMARY or APPROX_COUNT_SUMMARY answered, of one or of several: their errors add up, so
+    that the sum is within eps of all elements together, if each is within eps of its own. NULL is left out.
+
+    With a delta the chances to fail add up as well.
+    """
+    many: Any = [texts] if isinstance(texts, str) else texts
+    if isinstance(many, bytes) or not isinstance(many, Iterable):
+        raise MuntinError(f"texts is a summary or a list of them, not {shown(texts)}")
+    given = [text_of("each of texts", text) for text in many if text is not None]
+    if not given:
+        raise MuntinError("there is no summary to merge: give at least one")
+    kind = kind_of(given[0])
+    if kind == QUANTILES:
+        return QuantileSummary.merge([QuantileSummary.from_text(text) for text in given])
+    return ItemSummary.merge([ItemSummary.from_text(text) for text in given])

@@ -6,7 +6,7 @@ stream runs has its own from then on, since a sketch cannot be made finer than i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,59 +16,36 @@ from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.query import Input
 from muntin.sketch.kinds import Promise, partials_of, promise_of, tightest
-from muntin.sketch.track import SketchTrack, already_forgotten, already_settled, promise_in
+from muntin.sketch.track import SketchSynopsis, SketchTrack, already_forgotten, already_settled, promise_in
 from muntin.store.needs import Need, Needs
-from muntin.store.ring import EventRing
 from muntin.store.saved import Saved
-from muntin.structure.synopsis import Asked, Found, Moves, Synopsis, TextOrder
+from muntin.structure.synopsis import Asked, Found, Moves
 from muntin.window import Unit, Window
 
 SketchedInput = tuple[Input, Unit, int]  # the last: how far in the past windows end
 
 
-class Sketched(Synopsis[EventRing]):
-    """The sketches of the algorithm `name` over a ring, which has the events that are not settled."""
+class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
+    """The sketches of events without keys."""
 
-    is_sketched = True
-    instant_cost = 64
-
-    def __init__(
-        self,
-        store: EventRing,
-        where: Expression | None,
-        keys: tuple[Expression, ...],
-        text_order: TextOrder,
-        name: str,
-    ):
-        super().__init__(store, where, keys, text_order)
-        self.name = name  # type: ignore[misc]  # of the algorithm; this class serves several
-        self._tracks: dict[SketchedInput, list[SketchTrack]] = {}
+    def _begin(self) -> None:
         self._times = RowTimes()  # of events that the ring has no more
-        self._timed = store.dropped  # number of the next event for it
+        self._times_to = self.store.dropped  # number of the next event for it
 
-    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
-        """A sketch for every input that has none that is fine enough; O(events in the ring) each."""
-        super().fit(needs, changed)
-        asked: dict[SketchedInput, dict[Promise, Need]] = {}
+    def _asked(self, needs: Needs) -> Iterator[tuple[SketchedInput, Need]]:
         for window, some in needs.windows.items():
             for need in some:
                 if need.input.argument is not None:
-                    place = need.input, window.unit, window.to
-                    asked.setdefault(place, {})[promise_of(need, self.name)] = need
-        before, self._tracks = (
-            self._tracks,
-            {place: self._fitted(place, each) for place, each in asked.items()},
-        )
-        return before != self._tracks
+                    yield (need.input, window.unit, window.to), need
 
-    def _fitted(self, place: SketchedInput, promises: Mapping[Promise, Need]) -> list[SketchTrack]:
-        tracks = list(self._tracks.get(place, ()))
+    def _fitted(self, source: SketchedInput, promises: Mapping[Promise, Need]) -> list[SketchTrack]:
+        tracks = list(self._tracks.get(source, ()))
         finest = tightest(list(promises))
         if all(track.fed == track.first and not len(self.store) for track in tracks):
             tracks = []  # nothing is lost by beginning again
         if not any(track.promise.covers(finest) for track in tracks):
             need = next(iter(promises.values()))
-            tracks.append(SketchTrack(self.store, self.where, need, *place[1:], self.name, finest))
+            tracks.append(SketchTrack(self.store, self.where, need, *source[1:], self.name, finest))
         used = [_choose(tracks, promise) for promise in promises]
         return [track for track in tracks if track in used]
 
@@ -95,12 +72,12 @@ class Sketched(Synopsis[EventRing]):
 
     def _keep_times(self, reach: int) -> None:
         """Of events that the ring may drop now."""
-        self._timed = max(self._timed, self.store.dropped)  # where there was no window of rows before
+        self._times_to = max(self._times_to, self.store.dropped)  # where there was no window of rows before
         upto = self.store.dropped + self.first_needed()
         self._times.extend(
-            self._timed, self.store.at[self._timed - self.store.dropped : upto - self.store.dropped]
+            self._times_to, self.store.at[self._times_to - self.store.dropped : upto - self.store.dropped]
         )
-        self._timed = upto
+        self._times_to = upto
         self._times.forget(upto - reach)
 
     def _number(self, instant: int) -> int:
@@ -230,14 +207,6 @@ class Sketched(Synopsis[EventRing]):
     def _track_of(self, window: Window, need: Need) -> SketchTrack:
         return _choose(self._tracks[need.input, window.unit, window.to], promise_of(need, self.name))
 
-    def mark_texts(self, argument: Expression, used: Bools) -> None:
-        for track in self._of(argument):
-            track.mark_items(used)
-
-    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
-        for track in self._of(argument):
-            track.renumber_items(new_code)
-
     def nbytes(self) -> int:
         return self._times.nbytes() + sum(track.nbytes() for track in self._all())
 
@@ -245,7 +214,7 @@ class Sketched(Synopsis[EventRing]):
         return "; ".join(map(_described, self._all()))
 
     def snapshot(self) -> Arrays:
-        arrays = super().snapshot() | self._times.snapshot() | {"timed": np.array([self._timed], np.int64)}
+        arrays = super().snapshot() | self._times.snapshot() | {"timed": np.array([self._times_to], np.int64)}
         for (input, unit, to), tracks in self._tracks.items():
             for number, track in enumerate(tracks):
                 name = f"sketch {unit} {to} {input} #{number}/"
@@ -254,8 +223,8 @@ class Sketched(Synopsis[EventRing]):
 
     def restore(self, saved: Saved) -> None:
         super().restore(saved)
-        (self._timed,) = saved.numbers("timed", (0, self.store.dropped + len(self.store)))
-        self._times.restore(saved, self._timed)
+        (self._times_to,) = saved.numbers("timed", (0, self.store.dropped + len(self.store)))
+        self._times.restore(saved, self._times_to)
         for (input, unit, to), tracks in self._tracks.items():
             need, promises = tracks[0].need, [track.promise for track in tracks]
             restored: list[SketchTrack] = []
@@ -271,9 +240,6 @@ class Sketched(Synopsis[EventRing]):
         self._times.check()
         for track in self._all():
             track.check()
-
-    def _all(self) -> list[SketchTrack]:
-        return [track for tracks in self._tracks.values() for track in tracks]
 
     def _of(self, argument: Expression) -> list[SketchTrack]:
         return [track for track in self._all() if track.need.input.argument == argument]

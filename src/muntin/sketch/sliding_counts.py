@@ -34,15 +34,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.arrays import Arrays, Bools, Ints
-from muntin.kernels.item_numbers import count_items
-from muntin.kernels.sliding_counts import BUCKETS, count_of, cut_rows, feed, prune, put_pairs
+from muntin.arrays import Arrays, Bools, Ints, scratch, slots, unchanged
+from muntin.kernels.sliding_counts import BUCKETS, count_items, count_of, cut_rows, feed, prune, put_pairs
 from muntin.sketch.blocks import Rising
 from muntin.sketch.count_summary import CountSummary
 from muntin.sketch.geometry import bounded, unbounded
 from muntin.sketch.ladder import Covered, Ladder
 from muntin.store.saved import Saved
-from muntin.store.scratch import scratch, slots, unchanged
 
 _ANY = -(2**63), 2**63 - 1
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from muntin.aggregate.contract import Array
-from muntin.arrays import Arrays, Bools, Ints
+from muntin.arrays import Arrays, Bools, Ints, scratch, unchanged
 from muntin.kernels.sliding_quantiles import cut_row, feed, finish
 from muntin.sketch.blocks import Rising
 from muntin.sketch.geometry import bounded, unbounded
@@ -37,7 +37,6 @@ from muntin.sketch.ladder import Covered, Ladder
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.store.codes import OrderCode, coded_parts
 from muntin.store.saved import Saved
-from muntin.store.scratch import scratch, unchanged
 
 _ANY, _SHORT = (-(2**63), 2**63 - 1), np.dtype(np.int32)
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints, slots
 from muntin.kernels.sticky_sample import thin
 from muntin.sketch.geometry import check_eps, saved_eps
 from muntin.store.columns import Columns
 from muntin.store.saved import COUNTS, Saved
-from muntin.store.scratch import slots
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
     "code": np.dtype(np.int64),

@@ -9,17 +9,28 @@ events will be settled next, so that nothing has to be fed twice.
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from muntin.arrays import LONG_AGO, Arrays
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.sketch.kinds import Promise, Sketch, check_items, element_codes, is_of_items, make_sketch
-from muntin.store.needs import Need
+from muntin.sketch.kinds import (
+    Promise,
+    Sketch,
+    check_items,
+    element_codes,
+    is_of_items,
+    make_sketch,
+    promise_of,
+)
+from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing
 from muntin.store.saved import COUNTS, INSTANTS, Saved
+from muntin.structure.synopsis import Synopsis, TextOrder
 from muntin.window import Unit, Window
 
 _WORTH_A_COPY = 2**14  # events whose feeding costs more than a copy
@@ -182,3 +193,76 @@ def promise_in(saved: Saved) -> Promise:
     """The promise of a track that a snapshot was taken of."""
     eps, delta = saved.floats("promise", 2).tolist()
     return Promise(eps, None if np.isnan(delta) else delta)
+
+
+Source = TypeVar("Source")
+
+
+class KeepsItems(Protocol):
+    """What every track does with items that are texts."""
+
+    def mark_items(self, used: Bools) -> None: ...
+
+    def renumber_items(self, new_code: Ints) -> None: ...
+
+
+Track = TypeVar("Track", bound=KeepsItems)
+
+
+class SketchSynopsis(Synopsis[EventRing], Generic[Source, Track]):
+    """Sketches of the algorithm `name` over a ring, which has the events that are not settled.
+
+    A *track* is what is sketched for one source, such as an input, and one promise.
+    """
+
+    is_sketched = True
+    instant_cost = 64
+
+    def __init__(
+        self,
+        store: EventRing,
+        where: Expression | None,
+        keys: tuple[Expression, ...],
+        text_order: TextOrder,
+        name: str,
+    ):
+        super().__init__(store, where, keys, text_order)
+        self.name = name  # type: ignore[misc]  # of the algorithm; a class serves several
+        self._tracks: dict[Source, list[Track]] = {}
+        self._begin()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """No event has been settled."""
+
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """A track for every source that has none that is fine enough; O(events in the ring) each."""
+        super().fit(needs, changed)
+        asked: dict[Source, dict[Promise, Need]] = {}
+        for source, need in self._asked(needs):
+            asked.setdefault(source, {})[promise_of(need, self.name)] = need
+        before, self._tracks = self._tracks, {each: self._fitted(each, asked[each]) for each in asked}
+        return before != self._tracks
+
+    @abstractmethod
+    def _asked(self, needs: Needs) -> Iterator[tuple[Source, Need]]:
+        """What is to be sketched."""
+
+    @abstractmethod
+    def _fitted(self, source: Source, promises: Mapping[Promise, Need]) -> list[Track]:
+        """The tracks of a source that keep some promises."""
+
+    def _all(self) -> list[Track]:
+        return [track for tracks in self._tracks.values() for track in tracks]
+
+    @abstractmethod
+    def _of(self, argument: Expression) -> list[Track]:
+        """Those that keep texts of an argument as items."""
+
+    def mark_texts(self, argument: Expression, used: Bools) -> None:
+        for track in self._of(argument):
+            track.mark_items(used)
+
+    def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
+        for track in self._of(argument):
+            track.renumber_items(new_code)

@@ -30,7 +30,7 @@ _OWN = ("query", *WINDOW, CHANGE, REST)
 
 
 @dataclass(frozen=True)
-class Layout:
+class AnswerTable:
     """`places` has, for each query, its columns in order and where the table has them."""
 
     schema: pa.Schema
@@ -100,12 +100,12 @@ class Layout:
         return json.dumps(self.places)
 
 
-def lay_out(
+def table_of(
     queries: Mapping[str, Query],
     zone: str | None,
     zones: Mapping[str, str | None],
     is_controlled: bool = False,
-) -> Layout:
+) -> AnswerTable:
     """One table for some queries; instants are in a time zone, or in none, and so are values of the columns in
     `zones`. If other queries may come, the table has a place for columns that nobody knows yet."""
     named = {name: _named(name, query, zone, zones) for name, query in queries.items()}
@@ -137,7 +137,7 @@ def lay_out(
         | ({CHANGE: CHANGE} if query.emits_changes else {})
         for name, query in queries.items()
     }
-    return Layout(pa.schema(laid), places, len({zone, *zones.values()}) > 1)
+    return AnswerTable(pa.schema(laid), places, len({zone, *zones.values()}) > 1)
 
 
 def _named(name: str, query: Query, zone: str | None, zones: Mapping[str, str | None]) -> list[pa.Field]:

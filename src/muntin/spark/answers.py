@@ -41,8 +41,8 @@ def emitted_rows(
         count = 0 if bucket else count  # they are those of all shards together
         pieces += [(name, end, _to_bytes(table)) for name, end, table in split_windows(answers)]
     elif answers or refusals:
-        told = [job.layout.refusal(*each) for each in refusals]
-        table = pa.concat_tables([job.layout.table(answers), *told])
+        told = [job.answer_table.refusal(*each) for each in refusals]
+        table = pa.concat_tables([job.answer_table.table(answers), *told])
         parts = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)]
         pieces = [(None, None, part) for part in parts] or pieces
     for number, piece in enumerate(pieces):
@@ -76,7 +76,9 @@ def _merged(job: Job, held: dict[tuple[str, int], list[pa.Table]]) -> Iterator[p
     """Answers of spread queries; then none are held."""
     for (name, _), parts in held.items():
         query, shards = job.whole_query(name)
-        yield from job.layout.table({name: whole_answer(query, shards, pa.concat_tables(parts))}).to_batches()
+        yield from job.answer_table.table(
+            {name: whole_answer(query, shards, pa.concat_tables(parts))}
+        ).to_batches()
     held.clear()
 
 

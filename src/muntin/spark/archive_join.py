@@ -7,7 +7,7 @@ nothing: the directory knows the last one it holds, and pairs that wait for thei
 
 **Lateness.** Spark's join drops events with `ts <= watermark`; ours is the rule `ts < watermark`. So the join sees
 every time one millisecond later than it is, a step of Spark's watermark, and the pairs get their own times back
-(archive_tasks.py). Spark then drops no event that the rule lets in; a pair that comes in spite of the rule is left
+(`results_of`). Spark then drops no event that the rule lets in; a pair that comes in spite of the rule is left
 out if the view has passed its instant.
 """
 
@@ -16,38 +16,32 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.streaming import DataStreamWriter
 
-from muntin.archive import GENERATED, Archive
-from muntin.archive.directory import NAME as DIRECTORY
+from muntin.archive import EXPIRES, GENERATED, Archive
+from muntin.archive.epoch import NAME as DIRECTORY
+from muntin.archive.update import RemoteUpdate
 from muntin.errors import ArchiveError, MuntinError, NameTaken, NotFound, SchemaError, nearest
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
-from muntin.spark.archive_tasks import (
-    MILLISECOND,
-    PART,
-    REPORTS,
-    TASK,
-    Told,
-    column_of,
-    results_of,
-    rewrite_parts,
-    stored_part,
-)
 from muntin.spark.stream_of import WATERMARK, quoted, stream_of, to_spark_type, zones_of
 from muntin.sql import parse_view
 from muntin.stream import Stream
 from muntin.view.folders import folder_of
 from muntin.view.materialized_view import MaterializedView, definition_of
-from muntin.view_query import ViewQuery
+from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, ViewQuery
 
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -268,3 +262,106 @@ class _Keeper:
         schema = definition_of(self._view).schema
         own = [spark.StructField(field.name, to_spark_type(field.type)) for field in schema]
         return spark.StructType([*own, *more])
+
+
+PART, TASK = "#part", "#task"
+REPORTS = "report STRING"
+MILLISECOND = 1_000  # microseconds; the step of Spark's watermark
+_remote_update = lru_cache(maxsize=4)(lambda told: RemoteUpdate.from_description(json.loads(told)))
+
+
+def column_of(side: int, name: str) -> str:
+    """What a column of a side is called in pairs on Spark, which reads dots as something else."""
+    return f"{side}_{name}"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A view as plain data; workers parse its text again, once per process."""
+
+    text: str
+    streams: tuple[tuple[str, bytes, str, int], ...]
+
+    @classmethod
+    def of(cls, view: ViewQuery, streams: Mapping[str, Stream]) -> Told:
+        """What tasks are told of a view over streams."""
+        known = (
+            (each.name, each.schema.serialize().to_pybytes(), each.time, each.delay)
+            for each in streams.values()
+        )
+        return cls(view.text, tuple(known))
+
+
+@lru_cache(maxsize=8)
+def _view_of(told: Told) -> ViewQuery:
+    streams = {
+        name: Stream(name, pa.ipc.read_schema(pa.py_buffer(schema)), time, delay)
+        for name, schema, time, delay in told.streams
+    }
+    view = parse_view(told.text, streams)
+    assert view is not None
+    return view
+
+
+def results_of(told: Told, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pairs of events as the archive keeps them: with the instants from which and until which they are seen."""
+    view = _view_of(told)
+    join, schema = view.source, definition_of(view).schema
+    assert isinstance(join, JoinQuery)
+    for batch in batches:
+        given = {
+            f"{side.name}.{name}": _without_zone(batch.column(column))
+            for number, side in enumerate(join.sides)
+            for name in side.stream.schema.names
+            if (column := column_of(number, name)) in batch.schema.names
+        }
+        for side in join.sides:
+            time = f"{side.name}.{side.stream.time}"
+            given[time] = _earlier(given[time])  # as the event has it: see archive_join.py
+        if join.where is not None:
+            passing = join.where.evaluate(given).fill_null(False)
+            given = {name: column.filter(passing) for name, column in given.items()}
+        at = [given[f"{side.name}.{side.stream.time}"].cast(pa.int64()).to_numpy() for side in join.sides]
+        ends = [each + side.window.size for each, side in zip(at, join.sides, strict=True)]
+        seen = -(-(np.maximum(*at) + 1) // view.every) * view.every
+        gone = -(-(np.minimum(*ends) + 1) // view.every) * view.every
+        columns = {
+            output.name: output.expression.evaluate(given)
+            for output in join.outputs
+            if not output.name.startswith(HIDDEN)
+        }
+        columns |= {LEFT_TIME: pa.array(at[0] + 1), RIGHT_TIME: pa.array(at[1] + 1)}
+        columns |= {GENERATED: pa.array(seen), EXPIRES: pa.array(gone)}
+        made = pa.table([columns[name] for name in schema.names], schema=schema).filter(pa.array(seen < gone))
+        yield from made.combine_chunks().to_batches()
+
+
+def stored_part(told: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Results with the part that each belongs to."""
+    update: RemoteUpdate = _remote_update(told)
+    for batch in batches:
+        yield batch.append_column(PART, pa.array(update.part_of(batch), pa.int64()))
+
+
+def rewrite_parts(told: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rewrite the part that this task is for, or several, with the results that came; a report for each."""
+    update: RemoteUpdate = _remote_update(told)
+    given = list(batches)
+    if not given:
+        return
+    rows = pa.Table.from_batches(given).drop_columns([TASK]).combine_chunks()
+    context = TaskContext.get()
+    assert context is not None
+    for part in rows[PART].unique().to_pylist():
+        mine = rows.filter(pa.compute.equal(rows[PART], part)).drop_columns([PART])
+        results = mine.filter(pa.compute.is_valid(mine[GENERATED]))  # without the mark
+        report = update.rewrite(part, results, str(context.taskAttemptId()))
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+
+
+def _without_zone(column: pa.Array) -> pa.Array:
+    return column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
+
+
+def _earlier(times: pa.Array) -> pa.Array:
+    return pa.compute.subtract(times.cast(pa.int64()), MILLISECOND).cast(pa.timestamp("us"))

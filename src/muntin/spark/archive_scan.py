@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from muntin.archive import Definition, View
-from muntin.archive.lease import Lease
 from muntin.archive.liveness import Invalidations, Liveness
+from muntin.archive.lock import Lease
 from muntin.archive.stored import Stored
 from muntin.errors import ArchiveError, NotFound
 from muntin.spark.stream_of import to_spark_type

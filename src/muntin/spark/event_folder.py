@@ -117,7 +117,7 @@ class _PackedFolder(DataSource):
         return _StreamReader(self.job, self.path, self.files_per_batch)
 
 
-class _Part(InputPartition):
+class _RowGroups(InputPartition):
     """Some row groups of a Parquet file, or a whole Arrow file; `origin` is its place among all of them, `wall` the
     clock that judges which events are ahead."""
 
@@ -194,7 +194,7 @@ def parts_of(files: Sequence[Path], wall: int) -> list[InputPartition]:
         groups: list[int] = []
         rows = 0
         if file.suffix != ".parquet":
-            parts.append(_Part(len(parts), str(file), None, wall))
+            parts.append(_RowGroups(len(parts), str(file), None, wall))
             continue
         with _named(file):
             metadata = pq.read_metadata(file)
@@ -202,12 +202,12 @@ def parts_of(files: Sequence[Path], wall: int) -> list[InputPartition]:
             groups.append(group)
             rows += metadata.row_group(group).num_rows
             if rows >= _PART or group == metadata.num_row_groups - 1:
-                parts.append(_Part(len(parts), str(file), groups, wall))
+                parts.append(_RowGroups(len(parts), str(file), groups, wall))
                 groups, rows = [], 0
     return parts
 
 
-def read_part(part: _Part, stream: Stream) -> Iterator[pa.RecordBatch]:
+def read_part(part: _RowGroups, stream: Stream) -> Iterator[pa.RecordBatch]:
     """The events of a part, as the stream has them; only the columns that are needed."""
     batches = _raw_batches(part, stream.schema.names)
     while True:
@@ -220,7 +220,7 @@ def read_part(part: _Part, stream: Stream) -> Iterator[pa.RecordBatch]:
         yield events
 
 
-def _raw_batches(part: _Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _raw_batches(part: _RowGroups, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if part.groups is not None:
         with pq.ParquetFile(part.file) as file:
             there = [name for name in columns if name in file.schema_arrow.names]

@@ -10,6 +10,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -22,16 +23,16 @@ from pyspark.sql import types as spark
 from muntin.argument import count_of, shown, text_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.instant import to_microseconds
-from muntin.spark.answer_table import Layout
-from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
+from muntin.spark.answer_table import AnswerTable
+from muntin.spark.answers import EMITTED, EMITTED_SCHEMA, UNPACKED, emitted_rows, unpack_answers
 from muntin.spark.control import pack_statements
 from muntin.spark.event_folder import EventFolder
 from muntin.spark.job import Job, plan_job
 from muntin.spark.pack import CLOCK, pack_events
 from muntin.spark.processor import ShardProcessor
 from muntin.spark.session import check_session
+from muntin.spark.shard import SparkShard
 from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
-from muntin.spark.table import run_table
 
 PACKED = (
     "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY, "
@@ -186,7 +187,7 @@ def answers_from(packed: DataFrame, job: Job) -> DataFrame:
         tasks = int(packed.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         emitted = emitted.repartition(tasks, "query", F.coalesce("window_end", "shard"))
         emitted = emitted if packed.isStreaming else emitted.sortWithinPartitions("query", "window_end")
-    return emitted.mapInArrow(_unpacking(job, not packed.isStreaming), _spark_schema(job.layout))
+    return emitted.mapInArrow(_unpacking(job, not packed.isStreaming), _spark_schema(job.answer_table))
 
 
 def _cores(df: DataFrame) -> int:
@@ -216,9 +217,9 @@ def answers_of(answers: DataFrame, name: str) -> DataFrame:
     return answers.where(F.col("query") == name).select(*chosen)
 
 
-def _spark_schema(layout: Layout) -> spark.StructType:
-    fields = [spark.StructField(field.name, to_spark_type(field.type)) for field in layout.schema]
-    fields[0] = spark.StructField("query", spark.StringType(), metadata={_PLACES: layout.metadata()})
+def _spark_schema(table: AnswerTable) -> spark.StructType:
+    fields = [spark.StructField(field.name, to_spark_type(field.type)) for field in table.schema]
+    fields[0] = spark.StructField("query", spark.StringType(), metadata={_PLACES: table.metadata()})
     return spark.StructType(fields)
 
 
@@ -242,3 +243,62 @@ def _running(job: Job) -> Any:
         return run_table(job, batches)
 
     return run
+
+
+# bytes of rows taken in together: a thousand queries are cheaper to answer at several instants at once
+_HELD = 1 << 23
+
+
+def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answers of the shards whose rows come here, shard by shard and in order of `start`.
+
+    State is bounded by the windows, not by the table: when some rows of data have been taken in, every window
+    that ends before the next one starts is emitted.
+    """
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for shard, some in groupby(rows, key=lambda row: row["shard"]):
+        if shard == Job.ID:
+            continue  # a table has no state
+        route, _ = job.route_of(shard)
+        operator = SparkShard(job, route)
+        operator.register(route.queries)
+        told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
+        for answers in _run_shard(job, operator, some, told):
+            told["overflows"] = operator.take_overflows()
+            for row in emitted_rows(job, shard, answers, [], **told):
+                yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
+            told["events"] = told["state_bytes"] = 0
+
+
+def _run_shard(
+    job: Job, operator: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
+) -> Iterator[dict[str, pa.Table]]:
+    """Rows that only tell the time come first, so that the end is known before the beginning."""
+    # a query without SLIDE answers once, as of the end: there must be no instant in between
+    goes_on = all(query.slide or query.moves_by_rows for query in operator.parsed_queries.values())
+    greatest: int | None = None
+    held: list[tuple[str, bytes]] = []
+    size = 0
+    for row in rows:
+        told["events"] += row["events"]
+        if row["kind"] == "counted":
+            continue  # no event of a table is late
+        if row["data"] is None:
+            seen = row["greatest"]
+            greatest = greatest if seen is None else seen if greatest is None else max(greatest, seen)
+            continue
+        assert greatest is not None
+        if size > _HELD:
+            operator.insert(held)
+            held, size = [], 0
+            if goes_on:
+                yield from filter(None, operator.advance_to(min(row["start"], greatest - job.stream.delay)))
+        held.append((row["kind"], row["data"]))
+        size += len(row["data"])
+    operator.insert(held)
+    told["greatest"], told["state_bytes"] = greatest, operator.nbytes()
+    if greatest is None:
+        return
+    yield from operator.advance(greatest)
+    if job.flush:
+        yield from operator.flush(greatest)

@@ -50,7 +50,7 @@ class FoldPlan:
         self.wanted = Wanted(frozenset(arguments), frozenset(predicates), keys)
 
 
-class Folder:
+class TaskFold:
     """Cells of the events that one task has read and not yet sent on."""
 
     def __init__(self, plan: FoldPlan, shards: int):
@@ -78,7 +78,7 @@ class Folder:
     def take(self, greatest: int) -> Iterator[tuple[int, int, bytes]]:
         """Bucket, start of the first slice and bytes for each shard that some cells belong to; then hold
         none. `greatest` is the latest event time among all events folded."""
-        parts = [_Part(store, self._plan.keys, self._bucket_of_key()) for store in self._stores.values()]
+        parts = [_ByShard(store, self._plan.keys, self._bucket_of_key()) for store in self._stores.values()]
         for bucket in range(self._shards):
             arrays: dict[str, Any] = {}
             texts, starts = [], []
@@ -114,7 +114,7 @@ class Folder:
         return np.zeros(1, np.int64)
 
 
-class _Part:
+class _ByShard:
     """The cells of one store, grouped by shard, in order of slice within each."""
 
     def __init__(self, store: SliceStore, keys: tuple[Expression, ...], bucket_of_key: Ints):

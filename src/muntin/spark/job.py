@@ -23,10 +23,10 @@ from muntin.plan import Chosen, Demand, Request, request_of
 from muntin.plan.request import demands_in
 from muntin.plan.synopses import reads_slices
 from muntin.query import Query
-from muntin.spark.answer_table import Layout, lay_out
+from muntin.spark.answer_table import AnswerTable, table_of
 from muntin.spark.shard_of import shard_id
 from muntin.spark.spread import is_spread, share_text
-from muntin.sql import parse_query
+from muntin.sql import Templates, make_templates, parse_query
 from muntin.store.grid import window_step
 from muntin.stream import Stream
 
@@ -77,7 +77,7 @@ class Job:
 
     stream: Stream
     routes: tuple[Route, ...]
-    layout: Layout
+    answer_table: AnswerTable
     NAME: ClassVar[str] = "(job)"  # of its own ledger, which no route has
     ID: ClassVar[int] = shard_id(NAME, 0)
     flush: bool = False  # at the end of a table, emit the windows still open
@@ -177,8 +177,9 @@ def plan_job(
             "spread is for queries that are all known from the start: leave out keys and control, or spread"
         )
     dealt: dict[str, Query] = {}
+    templates = make_templates()
     for name, sql in queries.items():
-        query = read_query(stream, sql)
+        query = read_query(stream, sql, templates)
         if spread and shards > 1 and is_spread(query):
             dealt[name] = query
             continue
@@ -200,13 +201,13 @@ def plan_job(
     ids = [Job.ID, *(each for route in routes for each in route.ids)]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
-    layout = lay_out(
+    answer_table = table_of(
         {name: query for some in (*parsed.values(), dealt) for name, query in some.items()},
         zone,
         zones or {},
         is_controlled,
     )
-    return Job(stream, routes, layout, flush, rewind)
+    return Job(stream, routes, answer_table, flush, rewind)
 
 
 def key_text(query: Query) -> str:
@@ -238,7 +239,8 @@ def _plan_route(
 def _plan_spread(queries: dict[str, Query], stream: Stream, shards: int) -> Route:
     """The route of queries whose events are dealt out to all shards."""
     texts = {name: share_text(query, shards) for name, query in queries.items()}
-    shares = {name: read_query(stream, text) for name, text in texts.items()}
+    templates = make_templates()
+    shares = {name: read_query(stream, text, templates) for name, text in texts.items()}
     route = _plan_route(_SPREAD, "", shares, stream, shards, fold=False, is_open=False)
     return replace(route, whole={name: query.text for name, query in queries.items()})
 
@@ -282,9 +284,9 @@ def _plan_fold(requests: Mapping[str, Request]) -> Fold:
 # The queries that run on Spark: those over one stream.
 
 
-def read_query(stream: Stream, text: str) -> Query:
+def read_query(stream: Stream, text: str, templates: Templates | None = None) -> Query:
     """The query of a text over a stream; an error if it cannot run on Spark."""
-    return over_one_stream(parse_query(text, {stream.name: stream}))
+    return over_one_stream(parse_query(text, {stream.name: stream}, templates))
 
 
 def over_one_stream(query: AnyQuery) -> Query:

@@ -23,7 +23,7 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.record_batch import to_record_batch, to_times
-from muntin.spark.fold import CountedSlices, Folder, FoldPlan
+from muntin.spark.fold import CountedSlices, FoldPlan, TaskFold
 from muntin.spark.job import Job, Route, key_query, read_query
 from muntin.spark.shard_of import shard_of_keys
 
@@ -108,7 +108,7 @@ class _Rows:
         self._origin = origin
         self._turn = 0
 
-    def of(self, route: Route, packer: Folder | EventSorter, greatest: int) -> Iterator[pa.RecordBatch]:
+    def of(self, route: Route, packer: TaskFold | EventSorter, greatest: int) -> Iterator[pa.RecordBatch]:
         kind = "cells" if route.fold else "events"
         for bucket, start, data in packer.take(greatest):
             yield self._batch([(route.ids[bucket], start, kind, greatest, 0, data)])
@@ -142,7 +142,7 @@ def packed_rows(origin: int, turn: int, rows: list[PackedRow], ahead: int = 0) -
     return pa.record_batch([shard, start, *numbers, kind, greatest, events, data, left_out], schema=PACKED)
 
 
-def _packer(job: Job, route: Route) -> Folder | EventSorter:
+def _packer(job: Job, route: Route) -> TaskFold | EventSorter:
     """Takes in events, and gives them out by shard. What is parsed for it is kept for the next task."""
     place = (job.fingerprint, route.name)
     if place not in _MAKERS:
@@ -152,17 +152,17 @@ def _packer(job: Job, route: Route) -> Folder | EventSorter:
     return _MAKERS[place]()
 
 
-def _make_maker(job: Job, route: Route) -> Callable[[], Folder | EventSorter]:
+def _make_maker(job: Job, route: Route) -> Callable[[], TaskFold | EventSorter]:
     if route.fold is not None:
         plan = FoldPlan(job.reading, route.fold)
-        return lambda: Folder(plan, route.shards)
+        return lambda: TaskFold(plan, route.shards)
     # a query of the route says what its keys are: their canonical text leaves a column called "select" unquoted
     text = next(iter(route.queries.values()), None) or key_query(job.reading, route.keys)
     keys = read_query(job.reading, text).key_expressions
     return lambda: EventSorter(keys, route.columns, route.shards)
 
 
-_MAKERS: dict[tuple[str, str], Callable[[], Folder | EventSorter]] = {}  # by job and route
+_MAKERS: dict[tuple[str, str], Callable[[], TaskFold | EventSorter]] = {}  # by job and route
 _MOST_MAKERS = 64
 
 

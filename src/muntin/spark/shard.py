@@ -19,6 +19,7 @@ from muntin.shard.shard import Shard
 from muntin.spark.fold import count_late
 from muntin.spark.job import NO_LIMIT, Job, Route, read_query
 from muntin.spark.pack import read_events
+from muntin.sql import make_templates
 from muntin.store.saved import pack, refusing, unpack
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
@@ -134,12 +135,15 @@ class SparkShard:
     def _parse(self, text: str) -> Query:
         """Parsed once per process, whatever the number of shards."""
         if text not in self._parsed:
-            self._parsed[text] = read_query(self._stream, text)
+            self._parsed[text] = read_query(self._stream, text, self._parsed.templates)
         return self._parsed[text]
 
 
 class Parsed(dict[str, Query]):
     """Queries by text that the shards of a route in one process share; gone with the last of these shards."""
+
+    def __init__(self) -> None:
+        self.templates = make_templates()
 
 
 _PARSED: WeakValueDictionary[tuple[str, str, str], Parsed] = (

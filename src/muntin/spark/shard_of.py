@@ -17,7 +17,7 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.kernels.shard_of import mix_texts, mix_words
 from muntin.keys.table_room import ALL_VALID
-from muntin.keys.words import dtype_of_words, to_words
+from muntin.keys.word_table import dtype_of_words, to_words
 
 _SPREAD = 64
 _WORD = 2**32 - 1

@@ -71,14 +71,16 @@ def find_time(time: str, columns: Sequence[str]) -> str:
     >>> find_time("TS", ["ts", "v"])
     'ts'
     """
-    alike = [each for each in columns if each == time] or [
+    matching = [each for each in columns if each == time] or [
         each for each in columns if each.casefold() == time.casefold()
     ]
-    if not alike:
+    if not matching:
         raise SchemaError(f"the events have no column '{time}'{nearest(time, columns)}")
-    if len(alike) > 1:
-        raise SchemaError(f"the events have {len(alike)} columns that '{time}' may mean: {', '.join(alike)}")
-    return alike[0]
+    if len(matching) > 1:
+        raise SchemaError(
+            f"the events have {len(matching)} columns that '{time}' may mean: {', '.join(matching)}"
+        )
+    return matching[0]
 
 
 def zones_of(df: DataFrame) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,7 +19,6 @@ from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
-from muntin.sql.distinct import check_distinct, distinct_values
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
@@ -57,9 +56,9 @@ def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
     """The stream of that name; unquoted names match in any case."""
     if name.text in streams:
         return streams[name.text]
-    alike = [known for known in streams if known.casefold() == name.text.casefold()]
-    if len(alike) == 1 and not name.is_quoted:
-        return streams[alike[0]]
+    matching = [known for known in streams if known.casefold() == name.text.casefold()]
+    if len(matching) == 1 and not name.is_quoted:
+        return streams[matching[0]]
     raise name.misfit(f"unknown stream '{name.text}'{nearest(name.text, streams)}")
 
 
@@ -304,7 +303,7 @@ class _Binder:
             raise self.select.stream.misfit("the query needs a window: FROM stream [RANGE 5 MINUTES]")
         first = calls[0].window if calls else None
         for call, node in zip(calls, self.call_nodes, strict=True):
-            if window is None and first is not None and moves(call.window) != moves(first):
+            if window is None and first is not None and pace_of(call.window) != pace_of(first):
                 raise misfit(node, f"the OVER windows {first} and {call.window} disagree on SLIDE; "
                                    "give all of them the same, or a window after FROM")  # fmt: skip
             if window is not None and window.slide and not window.is_time and call.window.is_time:
@@ -330,7 +329,7 @@ def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
     return condition, number
 
 
-def moves(window: Window) -> tuple[int, str]:
+def pace_of(window: Window) -> tuple[int, str]:
     """How a window moves: OVER windows without one after FROM must agree on it."""
     return window.slide, window.unit if window.slide else ""
 
@@ -340,3 +339,43 @@ def _answer_column(name: str, instead_of: exp.Expr) -> exp.Column:
     if found := place(instead_of):
         mark(node, *found)
     return node
+
+
+def distinct_values(select: SelectSyntax, rows: Scope) -> tuple[exp.Expr, ...]:
+    """What a SELECT DISTINCT without aggregates lists, each once and without constants.
+
+    These values are the keys of a query that asks for nothing else, as if GROUP BY listed them. So a value is there
+    once, however often it came; it goes when its most recent occurrence does.
+    """
+    trees = [item.tree for item in select.items]
+    if select.distinct is None or any(any(calls_in(tree)) for tree in trees):
+        return ()
+    if select.window is not None and not select.window.is_time:
+        raise Misfit(
+            "DISTINCT takes a time window, such as [RANGE 5 MINUTES]; over ROWS, COUNT(DISTINCT x) says "
+            "how many there are",
+            select.distinct,
+        )
+    if select.having is not None:
+        raise Misfit(
+            "HAVING compares keys; list the columns in GROUP BY instead of DISTINCT", select.distinct
+        )
+    different: dict[str, exp.Expr] = {}
+    for tree in trees:
+        expression = compile_expression(tree.copy(), rows)
+        if expression.columns:
+            different.setdefault(expression.sql, tree.copy())
+    if not different:
+        raise Misfit("DISTINCT needs a column, such as SELECT DISTINCT symbol", select.distinct)
+    return tuple(different.values())
+
+
+def check_distinct(select: SelectSyntax, keys: Collection[Key], shown: int) -> None:
+    """Beside GROUP BY, DISTINCT changes nothing if SELECT lists all keys (`shown` of them), since rows differ
+    in them; otherwise it is refused, for the answer has them all the same."""
+    if select.distinct is not None and select.keys and shown < len(keys):
+        names = ", ".join(key.name for key in keys)
+        raise Misfit(
+            f"an answer has a row for each key ({names}), so DISTINCT has no effect; leave it out",
+            select.distinct,
+        )

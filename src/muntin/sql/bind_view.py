@@ -121,11 +121,11 @@ def _key(syntax: CreateViewSyntax, known: KnownView) -> tuple[str, ...]:
     names = known.columns.names
     found = []
     for name in syntax.key:
-        alike = [each for each in names if each == name.text or (
+        matching = [each for each in names if each == name.text or (
             not name.is_quoted and each.casefold() == name.text.casefold())]  # fmt: skip
-        if len(alike) != 1:
+        if len(matching) != 1:
             raise name.misfit(f"the view has no column '{name.text}'{nearest(name.text, names)}")
-        found.append(alike[0])
+        found.append(matching[0])
     return tuple(found) or (names[0],)
 
 
@@ -133,8 +133,8 @@ def find_view(name: Name, views: Mapping[str, KnownView]) -> KnownView | None:
     """The view of that name, if there is one; unquoted names match in any case."""
     if name.text in views:
         return views[name.text]
-    alike = [known for known in views if known.casefold() == name.text.casefold()]
-    return views[alike[0]] if len(alike) == 1 and not name.is_quoted else None
+    matching = [known for known in views if known.casefold() == name.text.casefold()]
+    return views[matching[0]] if len(matching) == 1 and not name.is_quoted else None
 
 
 def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
@@ -172,10 +172,12 @@ def _order(select: SelectSyntax, order: OrderSyntax, names: list[str]) -> tuple[
     found = []
     for tree, descends in order.by:
         tree = tree.unnest()
-        alike = [item.alias.text if item.alias else default_name(item.tree, at + 1)
+        matching = [item.alias.text if item.alias else default_name(item.tree, at + 1)
                  for at, item in enumerate(select.items) if item.tree.unnest() == tree]  # fmt: skip
-        wanted = tree.name if isinstance(tree, exp.Column) and not tree.table else "".join(alike[:1])
-        same = [name for name in names if name.casefold() in (wanted.casefold(), *map(str.casefold, alike))]
+        wanted = tree.name if isinstance(tree, exp.Column) and not tree.table else "".join(matching[:1])
+        same = [
+            name for name in names if name.casefold() in (wanted.casefold(), *map(str.casefold, matching))
+        ]
         if not same:
             raise Misfit(
                 f"ORDER BY names columns of the answer; '{tree.sql()}' is none{nearest(wanted, names)}",

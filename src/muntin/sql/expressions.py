@@ -21,13 +21,11 @@ from muntin.band import Band
 from muntin.errors import NoValue, nearest
 from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
-from muntin.sql.casts import CASTS
 from muntin.sql.comparison import COMPARISON
+from muntin.sql.functions import CASTS, TEXT, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
 from muntin.sql.term import Build, Builder, Term, column, common, literal, reason
-from muntin.sql.text import TEXT
-from muntin.sql.times import TIMES
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
@@ -65,8 +63,8 @@ class Scope:
         """The declared spelling; unquoted names match in any case if just one does."""
         if name in self.types:
             return name
-        alike = [] if is_quoted else self._by_fold.get(name.casefold(), [])
-        return alike[0] if len(alike) == 1 else None
+        matching = [] if is_quoted else self._by_fold.get(name.casefold(), [])
+        return matching[0] if len(matching) == 1 else None
 
     def text(self, name: str) -> str:
         """A column as it stands in canonical text."""

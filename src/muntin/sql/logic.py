@@ -12,8 +12,7 @@ from sqlglot import exp
 
 from muntin.expression import Columns
 from muntin.sql.arithmetic import call_text
-from muntin.sql.bands import conjunction
-from muntin.sql.comparison import equal
+from muntin.sql.comparison import conjunction, equal
 from muntin.sql.place import misfit
 from muntin.sql.term import AND, ATOM, NOT, OR, Build, Builder, Datum, Operation, Term, apply, common, convert
 from muntin.sql.type_name import type_name

@@ -132,8 +132,10 @@ StreamStatement = CreateStream | DropStream | RewindStream
 Statement = ViewStatement | StreamStatement | RegisterQuery | DropQuery | Explain | Select
 
 
-def parse_query(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
+def parse_query(text: str, streams: Mapping[str, Stream], templates: Templates | None = None) -> AnyQuery:
     """The query of one SELECT, or an `SqlError` at the word that is wrong.
+
+    `templates` know texts of the same shape, and learn from this one: for who reads many.
 
     >>> trades = Stream("trades", pa.schema([("ts", pa.timestamp("us")), ("shares", pa.int64())]), "ts")
     >>> query = parse_query("SELECT SUM(shares) FROM trades [RANGE 5 MINUTES]", {"trades": trades})
@@ -141,7 +143,14 @@ def parse_query(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
     ('SUM(shares) OVER [RANGE 5 MINUTES]', 'sum_shares')
     """
     with pointing_into(text):
-        return _TEMPLATES.query(text, streams)
+        if templates is None:
+            return _query(_read_select(text), streams)
+        return templates.query(text, streams)
+
+
+def make_templates() -> Templates:
+    """Without any text yet; they last as long as their owner."""
+    return Templates(_read_select, lambda select, streams: _query(select, streams))
 
 
 def _read_select(text: str) -> SelectSyntax:
@@ -151,9 +160,6 @@ def _read_select(text: str) -> SelectSyntax:
     if len(statements) > 1:
         raise Misfit("expected one SELECT, found several statements; they go to engine.execute", _first(text))
     return statements[0]
-
-
-_TEMPLATES = Templates(_read_select, lambda select, streams: _query(select, streams))
 
 
 def parse_statements(

@@ -12,8 +12,8 @@ from typing import Any
 from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
+from muntin.sql.expression_parser import SourceParser
 from muntin.sql.place import Span
-from muntin.sql.source_parser import SourceParser
 from muntin.sql.syntax import (
     AlterViewSyntax,
     ColumnSyntax,

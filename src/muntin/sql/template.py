@@ -14,16 +14,15 @@ from typing import cast
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.query import Call, Key, Output, Query
-from muntin.sql.bind import bind_apart, find_stream, moves, scope_of
-from muntin.sql.blank import Blank, literals, operands
+from muntin.sql.bind import bind_apart, find_stream, pace_of, scope_of
 from muntin.sql.expressions import Scope
 from muntin.sql.place import Misfit, Span, place
-from muntin.sql.shape import Hole, Shape, Value, has_values_left, shape_of
+from muntin.sql.shape import Blank, Hole, Shape, Value, has_values_left, literals, operands, shape_of
 from muntin.sql.syntax import SelectSyntax
 from muntin.stream import Stream
 from muntin.window import Window
 
-Part = Blank | Expression | None  # what has no hole is the same in all queries of a template
+Piece = Blank | Expression | None  # what has no hole is the same in all queries of a template
 
 
 def pinned_holes(select: SelectSyntax, shape: Shape, holes: Sequence[Hole]) -> tuple[int, ...]:
@@ -136,7 +135,7 @@ class Template:
         that differ there differ here: which holes hold the same is part of the shape."""
         if len(calls) < 2:
             return True
-        move_together = self.query.window is not None or len({moves(call.window) for call in calls}) == 1
+        move_together = self.query.window is not None or len({pace_of(call.window) for call in calls}) == 1
         return move_together and (not self._may_be_equal or len(set(calls)) == len(calls))
 
     def _part(
@@ -145,7 +144,7 @@ class Template:
         apart: Expression | None,
         scope: Scope,
         condition_of: str | None = None,
-    ) -> Part:
+    ) -> Piece:
         """How an expression is filled in; `apart` is the same, compiled from the text of the template alone."""
         if expression is None or apart is None:
             return None
@@ -159,7 +158,7 @@ class Template:
         return Blank(expression, apart.tree, hole_of, scope, condition_of, self._values)
 
 
-def _filled(part: Part, values: Sequence[Value]) -> Expression | None:
+def _filled(part: Piece, values: Sequence[Value]) -> Expression | None:
     return part.fill(values) if isinstance(part, Blank) else part
 
 

@@ -41,7 +41,7 @@ class Term:
     run: Callable[[Columns], Datum]
     columns: frozenset[str] = frozenset()
     constant: pa.Scalar | None = None
-    band: Any = None  # the TermBand (bands.py) of a predicate that is one
+    band: Any = None  # the TermBand (`comparison.py`) of a predicate that is one
 
     @property
     def kind(self) -> Kind:
@@ -152,9 +152,9 @@ def common(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
     known = [term for term in terms if term.kind != "null"]
     if not known:
         return list(terms)
-    timed = next((term for term in known if term.kind == "time"), None)
-    if timed:  # a string constant beside a time is a time
-        known = [_as_time(node, term, timed) for term in known]
+    time_term = next((term for term in known if term.kind == "time"), None)
+    if time_term:  # a string constant beside a time is a time
+        known = [_as_time(node, term, time_term) for term in known]
     for term in known:
         if term.kind != known[0].kind or (term.kind == "other" and term.type != known[0].type):
             first, second = (f"{t.sql} ({type_name(t.type)})" for t in (known[0], term))
@@ -164,16 +164,16 @@ def common(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
     return [convert(term if term.kind == "null" else next(by_identity), kind) for term in terms]
 
 
-def _as_time(node: exp.Expr, term: Term, timed: Term) -> Term:
+def _as_time(node: exp.Expr, term: Term, time_term: Term) -> Term:
     if term.kind != "text" or term.constant is None:
         return term
     plain = pa.timestamp("us")  # what names no zone is in UTC, even beside a column that has one
-    for through in (timed.type, plain):
+    for through in (time_term.type, plain):
         try:
-            return literal(term.sql, pc.cast(pc.cast(term.constant, through), timed.type))
+            return literal(term.sql, pc.cast(pc.cast(term.constant, through), time_term.type))
         except pa.ArrowException:
             continue
-    raise misfit(node, f"{term.sql} is not a {type_name(timed.type)}")
+    raise misfit(node, f"{term.sql} is not a {type_name(time_term.type)}")
 
 
 def _common_type(terms: Sequence[Term]) -> pa.DataType:

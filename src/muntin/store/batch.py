@@ -50,18 +50,18 @@ class Batch:
 
     def since(self, instant: int) -> Batch:
         """The events that are not before an instant."""
-        return _Part(self, self.at >= instant)
+        return _Passing(self, self.at >= instant)
 
     def passing(self, where: Expression | None) -> Batch:
         """The events that pass a predicate; computed once per predicate."""
         if where is None:
             return self
         if where not in self._passing:
-            self._passing[where] = _Part(self, self.mask(where))
+            self._passing[where] = _Passing(self, self.mask(where))
         return self._passing[where]
 
 
-class _Part(Batch):
+class _Passing(Batch):
     """Some events of a batch; what is not asked for is not copied."""
 
     def __init__(self, whole: Batch, kept: Bools):

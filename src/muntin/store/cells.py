@@ -43,12 +43,11 @@ class Cells(Batch):
         return self
 
 
-# A layout of cells: where those go that are there, and those that a batch adds, when it does not simply
-# follow.
+class Arrangement(NamedTuple):
+    """Where cells go that are there, and those that a batch adds, when it does not simply follow.
 
-
-class Layout(NamedTuple):
-    """Slices and cells after a batch, counted from the first slice that it touches."""
+    Slices and cells are counted from the first slice that the batch touches.
+    """
 
     start: Ints
     first_cell: Ints
@@ -57,7 +56,9 @@ class Layout(NamedTuple):
     cell_of_old: Ints
 
 
-def lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints, event_key: Ints) -> Layout:
+def arrange(
+    old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints, event_key: Ints
+) -> Arrangement:
     """Where the cells of `old_start` go, and those of events in order of time, which need not be later. O(both)."""
     most_slices, most_cells = len(old_start) + len(event_slice), len(old_key) + len(event_slice)
     start, offset = np.empty(most_slices, np.int64), np.empty(most_slices + 1, np.int64)
@@ -69,7 +70,7 @@ def lay_out(old_start: Ints, old_offset: Ints, old_key: Ints, event_slice: Ints,
         event_slice, event_key, old_start, old_offset, old_key, cell_of_key, slice_of_key,
         start, offset, key, cell_of_event, cell_of_old,
     )  # fmt: skip
-    return Layout(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)
+    return Arrangement(start[:slices], offset[:slices], key[:cells], cell_of_event, cell_of_old)
 
 
 # Folding: events of a batch into cells, the components of one input together; or cells into cells.

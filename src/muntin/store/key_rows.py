@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, cells_of
+from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
@@ -39,8 +39,17 @@ class KeyRows:
         self._need = need
         self._component = COMPONENTS[need.component]
         self._dtype = dtype_of(need)
+        self._kind = self._component.kind(self._dtype)
         self.paid = 0  # cells visited for want of rows
         self.drop()
+
+    def cells(self) -> Any:
+        """The cells of the component, as kernels take them."""
+        return self._kind(*self._store.cells_of(self._need))
+
+    def start(self, slots: int) -> Any:
+        """Cells of so many partials, each of nothing."""
+        return self._kind(*self._component.start(self._dtype, slots))
 
     def drop(self) -> None:
         """Go back to the cells alone."""
@@ -71,15 +80,9 @@ class KeyRows:
         if self.is_on:
             self._catch_up(hi, width)
         store = self._store
-        cells, rows, into, acc = (
-            self._cells(arrays)
-            for arrays in (
-                store.cells_of(self._need),
-                self._rows,
-                out,
-                newer or self._component.start(self._dtype, width),
-            )
-        )
+        kind = self._kind
+        cells, rows, into = self.cells(), kind(*self._rows), kind(*out)
+        acc = kind(*newer) if newer else self.start(width)
         visited: int = read_nested(
             cells, store.cell_key, store.first_cells(0), store.dropped, rows, self._width, self._base,
             self._mask, self._made, lo, hi, acc, into, slot, width,
@@ -109,13 +112,13 @@ class KeyRows:
         sizes = [np.abs(part[np.isfinite(part)]) for part in self._store.cells_of(self._need)]
         rounding = 1e-8 + 1e-15 * max(float(size.max(initial=0)) for size in sizes)
         first, width, store = self._store.dropped, self._width, self._store
-        cells = store.typed_cells(self._need)
+        cells = self.cells()
         for level in range(1, len(self._base)):
             numbers = np.arange(-(-first >> level), self._made >> level)
             fresh = self._component.start(self._dtype, len(numbers) * width)
             for place, number in enumerate(numbers.tolist()):
                 lo, hi = (store.first_cell((edge << level) - first) for edge in (number, number + 1))
-                merge_cells(cells, store.cell_key, lo, hi, self._cells(fresh), place * width)
+                merge_cells(cells, store.cell_key, lo, hi, self._kind(*fresh), place * width)
             kept = self._base[level] + (numbers & self._mask[level])
             for rows, expected in zip(self._rows, fresh, strict=True):
                 part = rows.reshape(-1, width)[kept]
@@ -129,7 +132,7 @@ class KeyRows:
         levels = _levels(slices)
         if width > self._width or len(self._mask) < levels or slices >= 2 * (int(self._mask[1]) + 1):
             self._make_room(levels, max(width, 64))
-        cells, rows = store.typed_cells(self._need), self._cells(self._rows)
+        cells, rows = self.cells(), self._kind(*self._rows)
         key, offset_of = store.cell_key, self._offset
         identity = self._component.identity(self._dtype)
         begin = max(self._made, first) // 2
@@ -158,9 +161,6 @@ class KeyRows:
 
     def _offset(self, level: int, number: int) -> int:
         return (int(self._base[level]) + (number & int(self._mask[level]))) * self._width
-
-    def _cells(self, arrays: Partial) -> Any:
-        return cells_of(self._need.component, self._dtype, arrays)
 
 
 def _levels(slices: int) -> int:

@@ -77,7 +77,7 @@ class EventRing(Sequence):
     def run(self, start: int, end: int) -> tuple[int, int]:
         return self._columns.find_run("at", start, end)
 
-    def column(self, input: Input, where: Expression | None, part: slice) -> tuple[Array, Bools]:
+    def column(self, input: Input, where: Expression | None, part: slice | Ints) -> tuple[Array, Bools]:
         """Values of an input, and which of them are not NULL and pass both filters."""
         if input.argument is None:
             value: Array = self.at[part]

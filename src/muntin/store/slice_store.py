@@ -22,17 +22,16 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
-from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints, scratch
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import fold_cells, fold_runs, identities_of, lay_out, saved_cells, saved_slices
+from muntin.store.cells import arrange, fold_cells, fold_runs, identities_of, saved_cells, saved_slices
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid, Runs, runs_in_order
 from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import COUNTS, INSTANTS, Saved
-from muntin.store.scratch import scratch
 from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.window import Window, span
 
@@ -224,29 +223,29 @@ class SliceStore(Sequence):
         self.changed_from = self.dropped + first
         untouched = self.first_cell(first)
         old = {name: self._cells[name][untouched:].copy() for name in self._cells.names()}
-        layout = lay_out(
+        arranged = arrange(
             self._slices["start"][first:],
             self.first_cells(first) - untouched,
             old["key"],
             event_slice,
             batch.key(self.keys),
         )
-        fresh: Arrays = {"key": layout.key}
+        fresh: Arrays = {"key": arranged.key}
         if self.keys:
             self.chains.unlink(old["key"], old["prior"])
-            fresh["prior"] = self.chains.link(layout.key, untouched + self._cells.dropped)
+            fresh["prior"] = self.chains.link(arranged.key, untouched + self._cells.dropped)
         partials: dict[Need, Partial] = {}
         for need, names in self._names.items():
-            partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(layout.key))
+            partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(arranged.key))
             for name, array in zip(names, partials[need], strict=True):
-                array[layout.cell_of_old] = old[name]
+                array[arranged.cell_of_old] = old[name]
                 fresh[name] = array
-        fold_cells(batch, layout.cell_of_event, 0, partials)
+        fold_cells(batch, arranged.cell_of_event, 0, partials)
         self._cells.truncate(untouched)
         self._cells.extend(fresh)
         self._slices.truncate(first)
-        first_cell = layout.first_cell + untouched + self._cells.dropped
-        self._slices.extend({"start": layout.start, "cell": first_cell})
+        first_cell = arranged.first_cell + untouched + self._cells.dropped
+        self._slices.extend({"start": arranged.start, "cell": first_cell})
 
     def by_key(
         self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int

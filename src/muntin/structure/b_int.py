@@ -34,7 +34,7 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import b_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity
-from muntin.structure.intervals import Intervals, check_rewind, not_remembered
+from muntin.structure.intervals import Intervals, not_remembered
 
 
 class BInt(Intervals):
@@ -66,11 +66,6 @@ class BInt(Intervals):
         arrays = tuple(np.require(array, requirements=["C", "W"]) for array in lifted)
         self.combines += kernels.extend(self._cells, self._capacity, self.end, arrays)
         self.end += count
-
-    def rewind(self, end: int) -> None:
-        """O(1): intervals that reach beyond `end` will be made again when they are complete."""
-        check_rewind(self.first, self.end, end)
-        self.end = end
 
     def forget(self, first: int) -> None:
         """O(1) amortised per element."""

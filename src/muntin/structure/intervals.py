@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from muntin.aggregate.component import Component
+from muntin.aggregate.component import COMPONENTS, Component
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 
@@ -73,9 +73,13 @@ class Intervals(ABC):
     def extend(self, lifted: Partial) -> None:
         """Append elements. Must leave the state that appending them one by one would."""
 
-    @abstractmethod
     def rewind(self, end: int) -> None:
-        """Take back the elements numbered `end` and later: events out of order will bring them again."""
+        """Take back the elements numbered `end` and later: events out of order will bring them again.
+
+        O(1) where what goes beyond `end` is overwritten when the elements come again; others do more.
+        """
+        check_rewind(self.first, self.end, end)
+        self.end = end
 
     @abstractmethod
     def forget(self, first: int) -> None:
@@ -102,18 +106,10 @@ class Intervals(ABC):
         """Assert every invariant."""
 
 
-class Positions(Intervals):
-    """COUNT(*) of all events over a run of events: the length of the run. Nothing is kept; O(1).
+class Unkept(Intervals):
+    """Knows how far the elements go, and keeps none of them."""
 
-    >>> from muntin.aggregate.component import COMPONENTS
-    >>> events = Positions(COMPONENTS["count"], np.dtype(np.int64))
-    >>> events.extend((np.ones(9, np.int64),))
-    >>> events.query(np.array([2, 5]), np.array([9, 4]))
-    (array([7, 0]),)
-    """
-
-    name = "positions"
-    components: ClassVar[Set[str]] = frozenset({"count"})
+    components: ClassVar[Set[str]] = COMPONENTS.keys()
 
     def extend(self, lifted: Partial) -> None:
         self.end += len(lifted[0])
@@ -124,14 +120,27 @@ class Positions(Intervals):
     def forget(self, first: int) -> None:
         self.first = max(self.first, first)
 
-    def query(self, lo: Ints, hi: Ints) -> Partial:
-        return (np.maximum(hi - lo, 0),)
-
-    def point(self, lo: int, hi: int) -> tuple[Any, ...]:
-        return (max(hi - lo, 0),)
-
     def nbytes(self) -> int:
         return 0
 
     def check(self) -> None:
         assert self.first <= self.end
+
+
+class Positions(Unkept):
+    """COUNT(*) of all events over a run of events: the length of the run. Nothing is kept; O(1).
+
+    >>> events = Positions(COMPONENTS["count"], np.dtype(np.int64))
+    >>> events.extend((np.ones(9, np.int64),))
+    >>> events.query(np.array([2, 5]), np.array([9, 4]))
+    (array([7, 0]),)
+    """
+
+    name = "positions"
+    components: ClassVar[Set[str]] = frozenset({"count"})
+
+    def query(self, lo: Ints, hi: Ints) -> Partial:
+        return (np.maximum(hi - lo, 0),)
+
+    def point(self, lo: int, hi: int) -> tuple[Any, ...]:
+        return (max(hi - lo, 0),)

@@ -39,7 +39,7 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import r_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity
-from muntin.structure.intervals import Intervals, check_rewind, not_remembered
+from muntin.structure.intervals import Intervals, not_remembered
 
 # Sums need more bits than their partials have, and ends go by position. All else goes by its rule for subtraction.
 _KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -98,11 +98,6 @@ class RInt(Intervals):
         arrays = (np.require(array, requirements=["C", "W"]) for array in lifted)
         self._extend(self._prefix, *self._values, self.end, *arrays)
         self.end += count
-
-    def rewind(self, end: int) -> None:
-        """O(1): the prefix of `end` is still there."""
-        check_rewind(self.first, self.end, end)
-        self.end = end
 
     def forget(self, first: int) -> None:
         """O(1) amortised per element."""

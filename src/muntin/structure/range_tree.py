@@ -273,7 +273,7 @@ class RangeTrack(Track):
         component, low, high, point = need.component, band.low, band.high, self.structure.point
         return lambda lo, hi: point(component, lo, hi, low, high)
 
-    def alike(self, need: Need) -> Hashable:
+    def asked_with(self, need: Need) -> Hashable:
         return need.component
 
     def asked(self, needs: Sequence[Need]) -> Asked:

@@ -52,20 +52,19 @@ class RingSynopsis(Synopsis[EventRing]):
 
     def _slots(self, part: slice, ids: Ints | None) -> Ints:
         """Slot of each event of a part of the ring; -1 for keys that are not asked for."""
-        if not self.keys:
-            return np.zeros(part.stop - part.start, np.int64)
         key: Ints = self.store[key_column(self.keys)][part]
         if ids is None or not len(ids):
             return key if ids is None else np.full(len(key), -1)
         slot = np.minimum(np.searchsorted(ids, key), len(ids) - 1)
         return np.where(ids[slot] == key, slot, -1)
 
-    def _fold(self, need: Need, lo: Ints, hi: Ints, width: int, key: Ints, at: Ints, value: Array,
+    def _fold(self, need: Need, lo: Ints, hi: Ints, width: int, key: Ints | None, at: Ints, value: Array,
               valid: Bools) -> Partial:  # fmt: skip
-        """Partial of one component over ranges of events."""
+        """Partial of one component over ranges of events; without `key`, each range is one slot."""
         slots = len(lo) * width
         if need.component in HOLISTIC:
-            values, offset = collect_values(lo, hi, width, key, value, valid)
+            slot = np.zeros(len(value), np.int64) if key is None else key
+            values, offset = collect_values(lo, hi, width, slot, value, valid)
             if need.component == "distinct":
                 return count_distinct(values, offset)
             return pick_quantile(values, offset, need.parameters[0])
@@ -74,15 +73,19 @@ class RingSynopsis(Synopsis[EventRing]):
         if argument is not None and component.compares_values and is_text(argument.type):
             rank, by_rank = self._text_order(argument)
             state = component.start(np.dtype(np.int64), slots)
-            component.fold(lo, hi, width, key, at, rank[value] if len(rank) else value, valid, state)
+            ranked = rank[value] if len(rank) else value
+            if key is None:
+                component.fold_runs(lo, hi, at, ranked, valid, state)
+            else:
+                component.fold(lo, hi, width, key, at, ranked, valid, state)
             found = (state[0] >= 0) & (state[0] < len(by_rank))  # identities stay as they are
             state[0][found] = by_rank[state[0][found]]
             return state
         state = component.start(value.dtype, slots)
-        if self.keys or width != 1:
-            component.fold(lo, hi, width, key, at, value, valid, state)
-        else:
+        if key is None:
             component.fold_runs(lo, hi, at, value, valid, state)
+        else:
+            component.fold(lo, hi, width, key, at, value, valid, state)
         return state
 
 
@@ -150,7 +153,7 @@ class Rescan(RingSynopsis):
         first = int(lo.min()) if len(lo) else 0
         part = slice(first, max(int(hi.max()) if len(hi) else 0, first))
         lo, hi = lo - first, hi - first
-        slot, at = self._slots(part, ids), self.store.at[part]
+        slot, at = self._slots(part, ids) if self.keys else None, self.store.at[part]
         partials = {}
         for need in wanted:
             value, valid = self.store.column(need.input, self.where, part)

@@ -5,7 +5,7 @@
 | Full name | rescan over ROWS windows |
 | Answers | every aggregate, ROWS windows, suffix or historical, per key or over the whole stream |
 | Insert | O(1) per event, the ring's own cost |
-| Lookup | O(n) for the n events kept (O(n log n) after an insertion), all keys at once |
+| Lookup | all keys: O(n) for the n events kept (O(n log n) after an insertion); some: O(n); no keys: O(window) |
 | Space | O(keys * longest window); keys are never forgotten, their last events may matter for ever |
 | Shares | events, whatever the window, aggregate or filter |
 | Reference | Arasu & Widom, VLDB 2004, section 2 (tuple-based windows) |
@@ -35,10 +35,23 @@ _FEW = 1024  # not worth compacting below
 
 
 class _Order(NamedTuple):
-    """Events sorted by slot: slot s owns `events[offset[s]:offset[s + 1]]`, ring indexes ascending."""
+    """Events sorted by slot: slot s owns `events[offset[s]:offset[s + 1]]`, ring indexes ascending. None: there is one
+    slot, which owns all events as they lie."""
 
-    events: Ints
+    events: Ints | None
     offset: Ints
+
+    def part(self, lo: int, hi: int) -> Ints | slice:
+        """Where in the ring some of the events lie."""
+        return slice(lo, hi) if self.events is None else self.events[lo:hi]
+
+    def before(self, index: int) -> Ints:
+        """How many events each slot owns before an index of the ring."""
+        if self.events is None:
+            return np.minimum(self.offset[1:], index)
+        earlier = self.events < index
+        edges = self.offset if earlier.all() else np.append(0, np.cumsum(earlier))[self.offset]
+        return np.diff(edges)
 
 
 class RescanRows(RingSynopsis):
@@ -62,6 +75,7 @@ class RescanRows(RingSynopsis):
         elif len(self.store) >= self._compact_at:
             ids: Ints = self.store[key_column(self.keys)]
             order = _by_slot(ids, int(ids.max(initial=-1)) + 1)
+            assert order.events is not None
             settled = np.bincount(ids[: self.store.find(kept_from)], minlength=len(order.offset) - 1)
             rank = np.arange(len(ids)) - np.repeat(order.offset[:-1], np.diff(order.offset))
             spared = rank >= np.repeat(settled - self.needs.reach("rows"), np.diff(order.offset))
@@ -83,11 +97,9 @@ class RescanRows(RingSynopsis):
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
-        slot = self._slots(slice(0, len(self.store)), ids)
-        order, dropped = self._ordered(slot, ids, width), self._dropped_of(ids, width)
+        order, dropped = self._ordered(ids, width), self._dropped_of(ids, width)
         counts = [
-            np.bincount(slot[:before][slot[:before] >= 0], minlength=width) + dropped
-            for before in np.searchsorted(self.store.at, instants)
+            order.before(index) + dropped for index in np.searchsorted(self.store.at, instants).tolist()
         ]
         count = np.concatenate(counts) if counts else np.zeros(0, np.int64)
         slots = np.tile(np.arange(width), len(instants))
@@ -98,25 +110,25 @@ class RescanRows(RingSynopsis):
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""
-        slot = self._slots(slice(0, len(self.store)), None)
-        order, dropped = self._ordered(slot, None, width), self._dropped_of(None, width)
+        order, dropped = self._ordered(None, width), self._dropped_of(None, width)
         count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
         forever = np.full(len(count), 2**63 - 1)
         return self._at_counts(window, moves.slot, count, forever, wanted, order, dropped)
 
     def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
         """Where the number of a key's events passed a multiple of `slide` by events in [after, until)."""
-        slot = self._slots(slice(0, len(self.store)), None)
-        order, dropped = self._ordered(slot, None, width), self._dropped_of(None, width)
+        order, dropped = self._ordered(None, width), self._dropped_of(None, width)
         had, has = (
-            np.bincount(slot[: self.store.find(instant)], minlength=width) + dropped
+            order.before(self.store.find(instant)) + dropped
             for instant in (LONG_AGO if after is None else after, until)
         )
         steps = has // slide - had // slide
         keys = np.repeat(np.arange(width), steps)
         nth = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
         count = (np.repeat(had // slide, steps) + nth + 1) * slide
-        closed_by = order.events[order.offset[keys] + count - dropped[keys] - 1]
+        closed_by = order.offset[keys] + count - dropped[keys] - 1
+        if order.events is not None:
+            closed_by = order.events[closed_by]
         closing = np.argsort(closed_by, kind="stable")
         return Moves(keys[closing], count[closing])
 
@@ -151,29 +163,33 @@ class RescanRows(RingSynopsis):
         gone = dropped[slots]
         lo, hi, is_whole = self.locate_rows(window, count, gone, gone + stored, asked_at)
         lo, hi = lo - gone + order.offset[slots], hi - gone + order.offset[slots]
-        everything = slice(0, len(self.store))
-        at: Ints = self.store.at[order.events]
-        one_slot = np.zeros(len(at), np.int64)
+        first = int(lo.min(initial=int(order.offset[-1])))
+        events = order.part(first, int(hi.max(initial=first)))
+        lo, hi = lo - first, hi - first
+        at: Ints = self.store.at[events]
         partials = {}
         for need in wanted:
-            value, valid = self.store.column(need.input, self.where, everything)
-            partials[need] = self._fold(
-                need, lo, hi, 1, one_slot, at, value[order.events], valid[order.events]
-            )
+            value, valid = self.store.column(need.input, self.where, events)
+            partials[need] = self._fold(need, lo, hi, 1, None, at, value, valid)
         held = hi > lo
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
         start[held], end[held] = at[lo[held]], at[hi[held] - 1] + 1
         return self.found(window, Located(lo, hi, start, end, is_whole), partials, 1)
 
-    def _ordered(self, slot: Ints, ids: Ints | None, width: int) -> _Order:
+    def _ordered(self, ids: Ints | None, width: int) -> _Order:
         """Sorting all events costs far more than all else, so the order of all keys is kept."""
+        everything = slice(0, len(self.store))
         if not self.keys:
-            return _Order(np.arange(len(slot)), np.array([0, len(slot)]))
+            return _Order(None, np.array([0, len(self.store)]))
+        known, order = self._order or ((-1, 0), None)
         if ids is not None:
-            return _by_slot(slot, width)
-        if self._order is None or self._order[0] != (self.store.version, width):
-            self._order = (self.store.version, width), _by_slot(slot, width)
-        return self._order[1]
+            if order is not None and known[0] == self.store.version and ids.max(initial=0) < known[1]:
+                return _of_some(order, ids)
+            return _by_slot(self._slots(everything, ids), width)
+        if order is None or known != (self.store.version, width):
+            order = _by_slot(self._slots(everything, None), width)
+            self._order = (self.store.version, width), order
+        return order
 
     def _dropped_of(self, ids: Ints | None, width: int) -> Ints:
         dropped = np.zeros(width, np.int64)
@@ -188,6 +204,18 @@ class RescanRows(RingSynopsis):
 
 
 def _by_slot(slot: Ints, width: int) -> _Order:
-    index = np.argsort(slot, kind="stable")
-    offset = np.searchsorted(slot[index], np.arange(width + 1))
-    return _Order(index, offset)
+    """Events in order of slots; those of slot -1 are nobody's."""
+    if (owned := np.flatnonzero(slot >= 0)).size == slot.size:
+        index = np.argsort(slot, kind="stable")
+    else:
+        index = owned[np.argsort(slot[owned], kind="stable")]
+    return _Order(index, np.searchsorted(slot[index], np.arange(width + 1)))
+
+
+def _of_some(order: _Order, ids: Ints) -> _Order:
+    """The events of some slots alone; O(events of theirs)."""
+    assert order.events is not None
+    count = np.diff(order.offset)[ids]
+    offset = np.append(0, np.cumsum(count))
+    index = np.arange(offset[-1]) + np.repeat(order.offset[ids] - offset[:-1], count)
+    return _Order(order.events[index], offset)

@@ -182,13 +182,14 @@ class RunSynopsis(Synopsis[Elements]):
 
     def _counts(self, instants: Ints) -> Ints:
         """How many events there were before each instant."""
-        return self._ring.dropped + np.searchsorted(self._ring.at, instants)
+        ring = self._ring
+        return ring.dropped + ring.at.searchsorted(instants)
 
     def _rows(self, window: Window, count: Ints, asked_at: Ints) -> Located:
-        store = self._ring
-        oldest = np.full(len(count), store.dropped)
-        lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(store), asked_at)
+        ring = self._ring
+        at, oldest = ring.at, np.full(len(count), ring.dropped)
+        lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(at), asked_at)
         held = hi > lo
         start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
-        start[held], end[held] = store.at[(lo - oldest)[held]], store.at[(hi - oldest)[held] - 1] + 1
+        start[held], end[held] = at[(lo - oldest)[held]], at[(hi - oldest)[held] - 1] + 1
         return Located(lo, hi, start, end, is_whole)

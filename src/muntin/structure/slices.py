@@ -87,11 +87,12 @@ class Slices(Synopsis[SliceStore]):
         first_cells = store.first_cells(0) + store.dropped_cells
         lo, hi = (first_cells[side - store.dropped] for side in (located.lo, located.hi))
         partials: dict[Need, Partial] = {}
+        prior, dropped, last = store.cell_prior, store.dropped_cells, store.chains.last
         for need in wanted:
-            partials[need] = COMPONENTS[need.component].start(dtype_of(need), len(instants) * len(ids))
-            cells, last = store.typed_cells(need), store.chains.last
-            into = type(cells)(*partials[need])
-            merge_chains(cells, store.cell_prior, store.dropped_cells, last, ids, lo, hi, into)
+            rows = self._rows[need]
+            into = rows.start(len(instants) * len(ids))
+            merge_chains(rows.cells(), prior, dropped, last, ids, lo, hi, into)
+            partials[need] = tuple(into)
         return self.found(window, located, partials, width)
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:

@@ -21,7 +21,7 @@ from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence as Elements
 from muntin.structure.distinct import DistinctCounter
-from muntin.structure.intervals import Intervals, Positions
+from muntin.structure.intervals import Intervals, Positions, Unkept
 from muntin.structure.quantile_tree import QuantileTree
 from muntin.window import Window
 
@@ -77,7 +77,7 @@ class Track(ABC):
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
         """Partials of runs of element numbers, for the needs it serves."""
 
-    def alike(self, need: Need) -> Hashable:
+    def asked_with(self, need: Need) -> Hashable:
         """Needs that are alike can be asked for together, each over runs of its own."""
         return need
 
@@ -176,27 +176,10 @@ class DistinctTrack(_ValueTrack):
         return {self.need: (self.structure.query(lo, hi),)}
 
 
-# A scan of the store: materialize_none where the elements are kept already.
-#
-# The paper's materialize-none keeps the recent elements. A store does that for all groups, so a group that
-# is looked up rarely needs nothing of its own: no work at an insertion, and a fold of the window's elements
-# at a look-up. `MaterializeNone` is the same with elements of its own, for sequences without a store.
-
-
-class Unkept(Intervals):
-    """Knows how far the elements go, and no answer."""
+class Scanned(Unkept):
+    """Has no answer: the track computes it from the store."""
 
     name = "materialize_none"
-    components = COMPONENTS.keys()
-
-    def extend(self, lifted: Partial) -> None:
-        self.end += len(lifted[0])
-
-    def rewind(self, end: int) -> None:
-        self.end = end
-
-    def forget(self, first: int) -> None:
-        self.first = max(self.first, first)
 
     def can_answer(self, lo: Ints, hi: Ints) -> bool:
         return False
@@ -204,18 +187,17 @@ class Unkept(Intervals):
     def query(self, lo: Ints, hi: Ints) -> Partial:
         raise NotImplementedError("elements are with the store: ask the track")
 
-    def nbytes(self) -> int:
-        return 0
-
-    def check(self) -> None:
-        assert self.first <= self.end
-
 
 class ScanTrack(IntervalTrack):
-    """A component that is computed from the store at each look-up."""
+    """A component that is computed from the store at each look-up: materialize_none where the elements are kept.
+
+    The paper's materialize-none keeps the recent elements. A store does that for all groups, so a group that is looked
+    up rarely needs nothing of its own: no work at an insertion, and a fold of the window's elements at a look-up.
+    `MaterializeNone` is the same with elements of its own, for sequences without a store.
+    """
 
     def __init__(self, store: Elements, where: Expression | None, need: Need):
-        super().__init__(store, where, need, Unkept)
+        super().__init__(store, where, need, Scanned)
 
     def _extend(self, lo: int, hi: int) -> None:
         """O(1): nothing is lifted, since nothing is kept."""

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from muntin.answer import to_instants
 from muntin.archive import View
 from muntin.errors import NoValue
-from muntin.join.answer import select_pairs
-from muntin.join.fold_pairs import fold_pairs
+from muntin.join.answer import fold_pairs, select_pairs
 from muntin.shard.read.left_out import NONE, LeftOut, evaluate_each
 from muntin.view_query import ViewSelect
 

@@ -10,33 +10,24 @@ import uuid
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, View
-from muntin.archive.choose import Choice, Load, choose_indexing
-from muntin.archive.directory import NAME as DIRECTORY
+from muntin.archive.epoch import NAME as DIRECTORY
+from muntin.archive.indexing import Choice, Load, choose_indexing
 from muntin.archive.liveness import AT as INVALIDATED_AT
 from muntin.arrays import LONG_AGO
 from muntin.errors import ArchiveError, MuntinError, NameTaken
-from muntin.join.registration import JoinRegistration
+from muntin.join.group import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.shard.clock import Clock
-from muntin.view.coverage import Coverage, Promise
 from muntin.view.operator import ViewOperator
-from muntin.view_query import (
-    HIDDEN,
-    LEFT_TIME,
-    RIGHT_TIME,
-    KnownView,
-    NegationQuery,
-    ViewQuery,
-    place_of,
-)
+from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, place_of
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
 # what is written about a view into its archive; the id is like no other's
@@ -326,3 +317,50 @@ def _before(one: int | None, other: int | None) -> bool:
 
 def _shown(instant: int | None) -> str:
     return "before its first" if instant is None else str(np.datetime64(instant, "us"))
+
+
+class Promise(NamedTuple):
+    """What a checkpoint says of the archive of a view."""
+
+    now: int | None  # instant of its last update
+    epoch: int = 0
+    known_from: int | None = LONG_AGO  # None: nobody could tell
+    id: str | None = None  # None: version 0.1 wrote the checkpoint or the archive
+
+
+class Coverage:
+    """What is missing in an archive; `clocks` are those of the view's streams."""
+
+    def __init__(self, clocks: Sequence[Clock], known_from: int = LONG_AGO):
+        self._clocks = clocks
+        self._known_from = known_from
+        self._in_doubt_to: int | None = None  # None: nothing is in doubt
+
+    def begin_with_the_next(self) -> None:
+        """An engine that has seen nothing goes on with an archive: it knows what it is told from now on."""
+        self._in_doubt_to = LONG_AGO
+
+    def go_on_to(self, now: int) -> None:
+        """An engine goes on from a checkpoint that is older than its archive, which is at `now`: events before that
+        instant are pushed again, or else what came since the checkpoint is missing."""
+        self._in_doubt_to = now
+
+    def lose_before(self, instant: int) -> None:
+        """Results of events before an instant may be missing."""
+        self._known_from = max(self._known_from, instant)
+
+    @property
+    def known_from(self) -> int | None:
+        """All results of events from this time on are there; None if nobody can tell yet."""
+        if self._in_doubt_to is None:
+            return self._known_from
+        first = [clock.seen_from for clock in self._clocks]
+        told = [each for each in first if each is not None]
+        if told and min(told) < self._in_doubt_to:
+            return self._known_from  # pushed again
+        if len(told) < len(first):
+            return None
+        # What came before the first event may be younger than it by the delay, and the first event may be younger
+        # than the earliest one seen by as much.
+        begins = [each + 2 * clock.delay + 1 for each, clock in zip(told, self._clocks, strict=True)]
+        return max(self._known_from, *begins)

@@ -17,8 +17,7 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.shard.clock import Clock
 from muntin.shard.intake import evaluate
-from muntin.view.keyed_rows import KeyedRows, PresentValues
-from muntin.view.operator import Turn, ViewInput, ViewOperator
+from muntin.view.operator import KeyedRows, PresentValues, Turn, ViewInput, ViewOperator
 from muntin.view_query import NegationQuery, place_of
 
 

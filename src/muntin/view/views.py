@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.answer import Coverage
 from muntin.archive import EXPIRES, GENERATED, View
 from muntin.archive.view import compare_sharing
-from muntin.coverage import Coverage
 from muntin.errors import ArchiveError, MuntinError, NotFound, damaged, nearest
 from muntin.join.operator import JoinOperator
 from muntin.shard.clock import Clock
@@ -19,12 +19,10 @@ from muntin.shard.shard import Shard
 from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
-from muntin.view.coverage import Promise
-from muntin.view.folders import Folders
-from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView
+from muntin.view.folders import Folders, Shelf
+from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView, Promise
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
-from muntin.view.shelf import Shelf
 from muntin.view.wide_join import WideJoin
 from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
 from muntin.window import span

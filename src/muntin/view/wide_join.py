@@ -20,8 +20,7 @@ from muntin.expression import Expression
 from muntin.shard.clock import Clock
 from muntin.shard.intake import evaluate
 from muntin.store.codes import with_one_of_equals
-from muntin.view.keyed_rows import KeyedRows
-from muntin.view.operator import AT, Turn, ViewOperator
+from muntin.view.operator import AT, KeyedRows, Turn, ViewOperator
 from muntin.view_query import WideJoinQuery, place_of
 
 # Join order: from the events of one input to all that they match, one input after the other.

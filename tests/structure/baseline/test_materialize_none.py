@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.structure.baseline.materialize_none import MaterializeNone
-from tests.structure.told import FLOAT, INT, A, Told, columns, stories
+from tests.structure.told import (
+    FLOAT,
+    INT,
+    Told,
+    assert_unknown_runs_are_refused,
+    assert_vectors,
+    columns,
+    stories,
+)
 
 
 def feed(elements: MaterializeNone, values: Sequence[Any]) -> None:
@@ -40,24 +48,11 @@ def test_agrees_with_folding(name: str, dtype: np.dtype, data: st.DataObject) ->
 
 @pytest.mark.parametrize("name", ["sum", "count", "max", "min"])
 def test_vectors(name: str) -> None:
-    """Spec 1.6, at m = 13: S[8,0], S[8,3], S[5,4] and nothing."""
-    wanted = {"sum": [47, 25, 5, 0], "count": [8, 5, 1, 0], "max": [9, 9, 5], "min": [2, 2, 5]}[name]
-    told = Told(MaterializeNone(COMPONENTS[name], INT), feed)
-    told.extend(A[:13])
-    found = told.structure.query(np.array([5, 5, 8, 13]), np.array([13, 10, 9, 5]))[0]
-    assert found[: len(wanted)].tolist() == wanted
+    assert_vectors(Told(MaterializeNone(COMPONENTS[name], INT), feed), name)
 
 
 def test_unknown_runs_are_refused() -> None:
-    told = Told(MaterializeNone(COMPONENTS["max"], INT, 10), feed)
-    told.extend([1] * 20)
-    told.forget(5)
-    for lo, hi in ((14, 30), (29, 31)):
-        with pytest.raises(ValueError, match=rf"\[{lo}, {hi}\).*\[15, 30\)"):
-            told.structure.query(np.array([20, lo]), np.array([30, hi]))
-    for end in (14, 31):
-        with pytest.raises(ValueError, match="15 to 30"):
-            told.structure.rewind(end)
+    assert_unknown_runs_are_refused(Told(MaterializeNone(COMPONENTS["max"], INT, 10), feed))
 
 
 def test_memory_follows_what_is_remembered() -> None:

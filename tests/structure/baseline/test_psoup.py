@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 from math import log2
 from typing import Any
 
@@ -17,7 +16,17 @@ from hypothesis import strategies as st
 from effort import some_of
 from muntin.aggregate.component import COMPONENTS
 from muntin.structure.baseline.psoup import PSoup
-from tests.structure.told import FLOAT, INT, A, Told, columns, numbers, stories
+from tests.structure.told import (
+    FLOAT,
+    INT,
+    Told,
+    assert_memory_follows,
+    assert_unknown_runs_are_refused,
+    assert_vectors,
+    columns,
+    cuttings,
+    stories,
+)
 
 # all components, each type of its arrays: every other pair compiles to the same loops
 KINDS = [("count", INT), ("sum", INT), ("sum", FLOAT), ("min", FLOAT), ("max", INT), ("max", FLOAT),
@@ -90,13 +99,11 @@ def test_long_sequences(name: str) -> None:
 @given(data=st.data())
 def test_batches_do_not_matter(name: str, dtype: np.dtype, data: st.DataObject) -> None:
     """One batch, one by one, or cut anywhere: the same tree and answers, to the bit (spec 1.6 vi)."""
-    values = data.draw(st.lists(st.one_of(numbers[dtype], st.none()), min_size=1, max_size=100))
-    cut = data.draw(st.integers(0, len(values)))
     answers = []
-    for cuts in ([0, len(values)], [0, cut, len(values)], list(range(len(values) + 1))):
+    for batches in cuttings(data, dtype):
         told = Told(PSoup(COMPONENTS[name], dtype, 9), feed)
-        for start, stop in pairwise(cuts):
-            told.extend(values[start:stop])
+        for batch in batches:
+            told.extend(batch)
         answers.append([part.tobytes() for part in told.structure.query(*told.runs())])
         answers[-1].append(str(shape(told.structure)).encode())
     assert answers[0] == answers[1] == answers[2]
@@ -156,37 +163,13 @@ def test_a_value_that_has_left_leaves_no_trace() -> None:
 
 @pytest.mark.parametrize("name", ["sum", "count", "max", "min"])
 def test_vectors(name: str) -> None:
-    """Spec 1.6, at m = 13: S[8,0], S[8,3], S[5,4] and nothing."""
-    wanted = {"sum": [47, 25, 5, 0], "count": [8, 5, 1, 0], "max": [9, 9, 5], "min": [2, 2, 5]}[name]
-    told = Told(PSoup(COMPONENTS[name], INT), feed)
-    told.extend(A[:13])
-    found = told.structure.query(np.array([5, 5, 8, 13]), np.array([13, 10, 9, 5]))[0]
-    assert found[: len(wanted)].tolist() == wanted
+    assert_vectors(Told(PSoup(COMPONENTS[name], INT), feed), name)
 
 
 def test_memory_follows_what_is_remembered() -> None:
-    """State after ten times the elements is the same size (spec 1.6 v), and small once forgotten."""
-    random = np.random.default_rng(0)
     tree = PSoup(COMPONENTS["max"], INT)
-    sizes = []
-    for _ in range(400):
-        feed(tree, [1] * int(random.integers(1, 200)))
-        tree.forget(tree.end - 700)
-        sizes.append(tree.nbytes())
-    tree.check()
-    assert max(sizes[100:]) <= max(sizes[:100])
-    tree.forget(tree.end)
-    tree.check()
-    assert tree.nbytes() <= 16 * 1024
+    assert_memory_follows(tree, lambda count: feed(tree, [1] * count), 16 * 1024)
 
 
 def test_unknown_runs_are_refused() -> None:
-    told = Told(PSoup(COMPONENTS["max"], INT, 10), feed)
-    told.extend([1] * 20)
-    told.forget(5)
-    for lo, hi in ((14, 30), (29, 31)):
-        with pytest.raises(ValueError, match=rf"\[{lo}, {hi}\).*\[15, 30\)"):
-            told.structure.query(np.array([20, lo]), np.array([30, hi]))
-    for end in (14, 31):
-        with pytest.raises(ValueError, match="15 to 30"):
-            told.structure.rewind(end)
+    assert_unknown_runs_are_refused(Told(PSoup(COMPONENTS["max"], INT, 10), feed))

@@ -56,10 +56,13 @@ class _Due:
     def rows(self) -> int:
         return sum(table.num_rows for table in self.tables)
 
-    def draw(self, most: int) -> None:
-        """Take the first instants that are owed into this portion."""
+    def draw(self, most: int, drawn: dict[tuple[int, int, int], Ints]) -> None:
+        """Take the first instants that are owed into this portion; the same array as others that owe the same."""
         if self.ticks is not None:
-            self.instants = self.ticks.take(most) * self.registration.slide
+            same = (id(self.ticks), self.registration.slide, most)
+            if same not in drawn:
+                drawn[same] = self.ticks.take(most) * self.registration.slide
+            self.instants = drawn[same]
             self.more = self.ticks.count > most
 
     def stop_after(self, instant: int) -> None:
@@ -127,9 +130,9 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
         if due.inside is not None:
             due.registration.inside = due.inside
         due.registration.missed += due.missed
-        if due.rows:
+        if given := due.rows:
             answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
-            due.registration.emitted += due.rows
+            due.registration.emitted += given
     state.note_emitted()
     for due in dues:
         for complaint in due.complaints:
@@ -176,8 +179,9 @@ def _draw(state: State, dues: list[_Due], rows: int) -> None:
         ]
         share = allot([count * cost for count, cost in zip(counts, costs, strict=True)], rows)
         most = [max(1, share // cost) for cost in costs]
+    drawn: dict[tuple[int, int, int], Ints] = {}
     for due, some in zip(dues, most, strict=True):
-        due.draw(some)
+        due.draw(some, drawn)
 
 
 def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
@@ -185,7 +189,7 @@ def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
     of them stop."""
     if not dues:
         return
-    everything = _merged({due.instants.tobytes(): due.instants for due in dues}.values())
+    everything = _merged({id(due.instants): due.instants for due in dues}.values())
     if len(everything) == 1:  # most of the time
         _answer_stretch(state, dues, everything[0], everything[0])
         return
@@ -219,13 +223,17 @@ def _merged(ascending: Iterable[Ints]) -> Ints:
 def _answer_stretch(state: State, dues: list[_Due], first: int, last: int) -> None:
     """Answer what is due from `first` to `last`."""
     due_now, questions = [], []
-    parts: dict[bytes, Ints] = {}  # most queries are due at the same instants as others
+    parts: dict[int, Ints] = {}  # most queries are due at the same instants as others
+    equal: dict[bytes, Ints] = {}
     for due in dues:
-        lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
-        if lo < hi:
+        part = parts.get(id(due.instants))
+        if part is None:
+            lo, hi = due.instants.searchsorted(first), due.instants.searchsorted(last, "right")
             part = due.instants[lo:hi]
+            part = parts[id(due.instants)] = equal.setdefault(part.tobytes(), part)
+        if len(part):
             due_now.append(due)
-            questions.append(due.question(parts.setdefault(part.tobytes(), part)))
+            questions.append(due.question(part))
     for due, question, outcome in zip(due_now, questions, answer_all(state, questions), strict=True):
         due.take(state, question, outcome)
 

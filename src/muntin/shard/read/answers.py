@@ -43,9 +43,12 @@ def answer_one(state: State, question: Question) -> Answered:
 
 def answer_all(state: State, questions: Sequence[Question]) -> list[Outcome]:
     """What becomes of each question, in their order. Questions with the same array of instants share most."""
+    asked = narrowed(state, questions)
+    if len(asked) == 1 and _shares_nothing(state, asked[0]):
+        return [_outcome(state, asked[0], SharedReads(state, is_alone=True))]
     outcomes: dict[int, Outcome] = {}
     among_all: list[tuple[int, Question]] = []
-    for number, question in enumerate(narrowed(state, questions)):
+    for number, question in enumerate(asked):
         if question.ids is None and question.moves is None:
             among_all.append((number, question))
         else:
@@ -58,10 +61,6 @@ def answer_all(state: State, questions: Sequence[Question]) -> list[Outcome]:
 def _answer_portion(state: State, asked: list[tuple[int, Question]]) -> dict[int, Outcome]:
     """Answers about all keys, whose windows are looked up together."""
     questions = [question for _, question in asked]
-    if len(asked) == 1:
-        windows = _windows(state, questions[0])
-        if len({number for number, *_ in windows}) == len(windows):  # no two of one group: nothing to share
-            return {asked[0][0]: _outcome(state, questions[0], SharedReads(state, is_alone=True))}
     shared = SharedReads(state, is_alone=len(asked) == 1)
     try:
         shared.prefetch(questions)
@@ -74,6 +73,12 @@ def _answer_portion(state: State, asked: list[tuple[int, Question]]) -> dict[int
         else _outcome(state, question, shared)
         for number, question in asked
     }
+
+
+def _shares_nothing(state: State, question: Question) -> bool:
+    """Whether no two windows of a question are read from one group."""
+    windows = _windows(state, question)
+    return len(windows) == 1 or len({number for number, *_ in windows}) == len(windows)
 
 
 def _outcome(state: State, question: Question, shared: SharedReads) -> Outcome:
@@ -91,7 +96,7 @@ def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
     rows, find = shared.slots(question)
     if not rows.width:
         return Answered(reading.schema.empty_table())
-    if question.ids is not None or question.moves is not None:
+    if shared.is_alone or question.ids is not None or question.moves is not None:
         return answer(reading, rows, find, state.texts, band=question.band)
     same = ("answers", reading.same_answers, id(question.instants))
     return shared.once(same, lambda: answer(reading, rows, find, state.texts, shared.once))

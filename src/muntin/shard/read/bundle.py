@@ -36,7 +36,7 @@ class _Alike(NamedTuple):
     slide: Ints
 
 
-class Found(NamedTuple):
+class BundleValues(NamedTuple):
     """Arrays with one element per query."""
 
     value: npt.NDArray[Any]
@@ -61,7 +61,7 @@ class Bundle:
         for row, reader in enumerate(readers):
             reading = reader.first
             assert reading is not None
-            alikes = ((id(part.track), part.track.alike(part.need)) for part in reading.parts)
+            alikes = ((id(part.track), part.track.asked_with(part.need)) for part in reading.parts)
             same = (reading.aggregate, *alikes)
             alike.setdefault(same, []).append((row, reading.place.window))
             needs_of.setdefault(same, []).append([part.need for part in reading.parts])
@@ -83,7 +83,7 @@ class Bundle:
         ]
         self._size, self._to, self._slide = np.array(columns, np.int64).reshape(-1, 3).T
 
-    def find(self, at: int) -> Found:
+    def find(self, at: int) -> BundleValues:
         """All values at one instant; O(log n) to find each window, plus what its structure takes."""
         count = len(self._size)
         instant = _rounded(np.full(count, at), self._slide)
@@ -101,7 +101,7 @@ class Bundle:
             value[row], valid[row], gone = reading.aggregate.lower(partials)
             if gone is not None:
                 lost[row] = gone
-        return Found(value, valid, instant - self._size, instant - self._to, complete, lost)
+        return BundleValues(value, valid, instant - self._size, instant - self._to, complete, lost)
 
     def table(self, at: int | None) -> tuple[pa.Table, tuple[str, ...]]:
         """One row per query, in the order asked for; integers if all values are, else doubles. And the queries that

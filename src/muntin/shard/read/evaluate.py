@@ -17,7 +17,7 @@ from muntin.arrays import Bools, Ints
 from muntin.band import Band
 from muntin.errors import NoValue
 from muntin.expression import Expression
-from muntin.kernels.bands import within_bands
+from muntin.kernels.answers import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.shard.read.items import lower_items
 from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, no_sum
@@ -94,7 +94,7 @@ def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: F
         return [reading.schema.empty_table()] * len(bands)
     _refuse_lost(reading, chosen)
     ranked = _ranked(chosen.columns[reading.compared], which[reading.compared], once)
-    passing = [ranked.within(band) for band in bands]
+    passing = ranked.within_each(bands)
     edges = np.cumsum([0, *map(len, passing)])
     return _cut(reading, rows, found, chosen, np.concatenate(passing), edges)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.sum import TOO_LARGE
+from muntin.aggregate.algebraic import TOO_LARGE
 from muntin.arrays import Ints
 from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
@@ -40,7 +40,7 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
     A row of which a value does not exist is left out, with a warning; if it is the only one asked for, it is refused.
     """
     if key is None and (reader := reader_of(state, name)):
-        return _read_point(state, name, reader, lambda reader: reader.table(at))
+        return _read_point(state, name, reader, PointReader.table, at)
     table, left_out, _ = _answered(state, name, key, at)
     if left_out.rows:
         registration = state.registrations[name]
@@ -53,7 +53,7 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
 def value(state: State, name: str, key: Any = None, at: int | None = None) -> Any:
     """The first value of one answer; None if it is NULL or the key has none."""
     if key is None and (reader := reader_of(state, name)):
-        return _read_point(state, name, reader, lambda reader: reader.value(at))
+        return _read_point(state, name, reader, PointReader.value, at)
     query = state.registrations[name].query
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
@@ -90,12 +90,16 @@ def _bundle(state: State, names: tuple[str, ...]) -> Bundle:
     return bundle
 
 
-def _read_point(state: State, name: str, reader: PointReader, ask: Callable[[PointReader], T]) -> T:
+def _read_point(
+    state: State, name: str, reader: PointReader, ask: Callable[[PointReader, int | None], T], at: int | None
+) -> T:
     """Ask the reader of a query without keys; now and then with the time that it takes."""
     meter = state.meter
     meter.singles += 1
     try:
-        return ask(reader) if meter.singles < meter.next_timed else timed_single(state, name, ask)
+        if meter.singles < meter.next_timed:
+            return ask(reader, at)
+        return timed_single(state, name, lambda reader: ask(reader, at))
     except NoValue as error:
         raise _no_answer(name, None, str(error)) from error
 

@@ -41,10 +41,13 @@ def narrowed(state: State, questions: Sequence[Question]) -> list[Question]:
     tolerance.
     """
     ranges = [_range_of(state, each) for each in questions]
-    sharers = Counter(_shared(reading) for reading in ranges if reading is not None)
+    if not any(ranges):
+        return list(questions)
+    places = [None if reading is None else _shared(reading) for reading in ranges]
+    sharers = Counter(places)
     return [
-        question if reading is None else _narrow(state, question, reading, sharers[_shared(reading)])
-        for question, reading in zip(questions, ranges, strict=True)
+        question if reading is None else _narrow(state, question, reading, sharers[place])
+        for question, reading, place in zip(questions, ranges, places, strict=True)
     ]
 
 

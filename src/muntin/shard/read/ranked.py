@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,21 @@ class Ranked:
 
     def within(self, band: Band) -> Ints:
         """Places of the answers in a band, ascending."""
-        self._asked += 1
-        if self._asked > FEW:
-            return self._search(band)
+        (passing,) = self.within_each([band])
+        return passing
+
+    def within_each(self, bands: Sequence[Band]) -> list[Ints]:
+        """The same for many bands: two searches for all of them."""
+        self._asked += len(bands)
+        if self._asked <= FEW:
+            return [self._compare(band) for band in bands]
+        order = self._in_order()
+        low, high = (np.array(side) for side in zip(*((band.low, band.high) for band in bands), strict=True))
+        begin = self._sorted.searchsorted(low)
+        end = np.maximum(begin, self._sorted.searchsorted(high, "right"))
+        return [np.sort(order[lo:hi]) for lo, hi in zip(begin.tolist(), end.tolist(), strict=True)]
+
+    def _compare(self, band: Band) -> Ints:
         passed = self._keys >= band.low
         if band.high != GREATEST:
             passed &= self._keys <= band.high
@@ -45,16 +58,12 @@ class Ranked:
             passed &= self._valid
         return np.flatnonzero(passed)
 
-    def _search(self, band: Band) -> Ints:
+    def _in_order(self) -> Ints:
         if self._order is None:
             order = np.argsort(self._keys)
             self._order = order if self._valid is None else order[self._valid[order]]
             self._sorted = self._keys[self._order]
-        lo = int(self._sorted.searchsorted(band.low))
-        hi = len(self._sorted)
-        if band.high != GREATEST:
-            hi = max(lo, int(self._sorted.searchsorted(band.high, "right")))
-        return np.sort(self._order[lo:hi])
+        return self._order
 
 
 def plain_numbers(answers: pa.Array) -> tuple[npt.NDArray[Any], Bools | None]:

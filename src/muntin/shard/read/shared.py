@@ -30,7 +30,7 @@ class SharedReads:
     def __init__(self, state: State, is_alone: bool = False):
         """Of one question that `is_alone`, only what that question needs is read."""
         self._state = state
-        self._is_alone = is_alone
+        self.is_alone = is_alone
         self._found: dict[tuple[int, Window, bytes], Found] = {}
         self._once: dict[Hashable, Any] = {}
         self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
@@ -39,8 +39,15 @@ class SharedReads:
         """Look up all windows of questions about all keys, group by group, so that windows of one group can share the
         work."""
         asked: dict[tuple[int, int], dict[Window, Asked]] = {}
+        seen: set[tuple[int, int]] = (
+            set()
+        )  # windows at instants: most questions have them in common with others
         for question in questions:
             reading = reading_of(self._state, question.name)
+            same = (reading.same_windows, id(question.instants))
+            if same in seen:
+                continue
+            seen.add(same)
             width = reading.width
             for wanted in reading.windows:
                 windows = asked.setdefault((wanted.number, width), {})
@@ -85,12 +92,14 @@ class SharedReads:
                 return synopsis.lookup_counts(window, moves, needs, width)
 
             return timed(self._state, number, window, len(moves.seen), count)
-        settled, token = self._settle(window, question.instants)
-        if (ids := question.ids) is not None:
+        ids = question.ids
+        if ids is not None or (self.is_alone and not self._found):  # nobody else will ask
+            settled = window.settle(question.instants)
             return timed(
                 self._state, number, window, len(settled),
                 lambda synopsis: synopsis.lookup(window, settled, needs, ids, width),
             )  # fmt: skip
+        settled, token = self._settle(window, question.instants)
         where = (number, window, token)
         if where not in self._found:
             needs = self._needs(wanted)
@@ -108,7 +117,7 @@ class SharedReads:
         return thing
 
     def _needs(self, wanted: GroupWindow) -> tuple[Need, ...]:
-        if self._is_alone:
+        if self.is_alone:
             return wanted.needs
         return tuple(self._state.manager.groups[wanted.number].needs.windows[wanted.window])
 

@@ -24,7 +24,7 @@ import numpy as np
 from muntin.aggregate.component import COMPONENTS, Component, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
-from muntin.kernels.materialize_none import scan_runs
+from muntin.kernels.combine import scan_runs
 from muntin.store.columns import Columns
 from muntin.structure.intervals import Intervals, check_rewind, known_runs
 

@@ -10,8 +10,8 @@
 | Shares | the elements; for MIN and MAX the deque, whose tails are the deques of the single windows |
 | Reference | Arasu & Widom, VLDB 2004, section 6.1 |
 
-A baseline: the other end from materialize_none, good when look-ups are frequent and windows few. SUM
-adds the newest element and subtracts the one that leaves, MIN and MAX keep a monotone deque: the
+The other end from materialize_none, good when look-ups are frequent and windows few: the adaptation may
+choose it. SUM adds the newest element and subtracts the one that leaves, MIN and MAX keep a monotone deque: the
 elements of the window that no later one beats. The first of them is the answer.
 
     MAX of  3 1 4 1 5 9 2 6 5     deque of the last 8: 9 6 5    of the last 2: 6 5

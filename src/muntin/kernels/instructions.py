@@ -1,4 +1,4 @@
-"""Memory by address: what arrays cannot say.
+"""Instructions that Numba has no name for: zeros at either end of a number, memory by address.
 
 A text is read eight bytes at a time from wherever it begins, and a place of a large table is asked for
 before it is needed. Both take an address, since an array handed to an inner function is counted in and
@@ -11,6 +11,27 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+
+@intrinsic
+def trailing_zeros(typingctx, number):
+    """Zeros at the low end of an int64; 64 for 0."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), emit
+
+
+@intrinsic
+def leading_zeros(typingctx, number):
+    """Zeros at the high end of an int64; 64 for 0."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), emit
+
 
 _BYTE = ir.IntType(8).as_pointer()
 _WORD = ir.IntType(64).as_pointer()

@@ -1,4 +1,10 @@
-"""SUM and AVG: of what is in the window, without a trace of what has left it."""
+"""Distributive and algebraic aggregates: those that are computed from partials of fixed size.
+
+COUNT, SUM and AVG, of what is in the window, without a trace of what has left it. MIN and MAX, where NaN counts as the
+greatest number, as in DuckDB, PostgreSQL and Spark. FIRST and LAST, the value of the earliest or latest event that has
+one; of equal times, FIRST takes the first to arrive and LAST the last. Variance and standard deviation from
+(count, mean, M2), which is stable where a sum of squares is not.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, is_number, real_type
+from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, Picked, is_number, real_type
 from muntin.component.sum import LAP, has_overflown, whole_sum
 from muntin.errors import NoValue
-from muntin.kernels.sum import add_rests, any_overflown
+from muntin.kernels.answers import add_rests, any_overflown
+
+
+class Count(Aggregate):
+    """Never NULL: an empty window counts 0."""
+
+    name = "count"
+    components = ("count",)
+    takes_star = True
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        return pa.int64()
+
+    def lower(self, partials: Partials) -> Lowered:
+        (count,) = partials["count"]
+        return Lowered(count, np.ones(len(count), np.bool_))
+
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        return partials[0][0]
+
 
 TOO_LARGE = "SUM does not fit 64 bits; use SUM(CAST(x AS DOUBLE))"
 
@@ -82,3 +107,74 @@ def _float_total(high: Array, low: Array) -> Array:
     out = np.empty_like(high)
     add_rests(high, low, out)
     return out
+
+
+class Min(Picked):
+    """The smallest value in the window; NULL if there is none."""
+
+    name = "min"
+    components = ("count", "min")
+
+
+class Max(Picked):
+    """The greatest value in the window; NULL if there is none."""
+
+    name = "max"
+    components = ("count", "max")
+
+
+class First(Picked):
+    """The earliest value in the window that is not NULL."""
+
+    name = "first"
+    components = ("count", "first")
+
+
+class Last(Picked):
+    """The latest value in the window that is not NULL."""
+
+    name = "last"
+    components = ("count", "last")
+
+
+class _Variance(Aggregate):
+    components = ("count", "m2")
+    spare = 0  # degrees of freedom taken off the count
+    is_root = False
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        return real_type(argument)
+
+    def lower(self, partials: Partials) -> Lowered:
+        (count,) = partials["count"]
+        _count, _mean, m2 = partials["m2"]
+        variance = m2 / np.maximum(count - self.spare, 1)
+        return Lowered(np.sqrt(variance) if self.is_root else variance, count > self.spare)
+
+
+class VarPop(_Variance):
+    """Population variance; NULL for an empty window."""
+
+    name = "var_pop"
+
+
+class VarSamp(_Variance):
+    """Sample variance; NULL for fewer than two values."""
+
+    name = "var_samp"
+    spare = 1
+
+
+class StddevPop(_Variance):
+    """Population standard deviation."""
+
+    name = "stddev_pop"
+    is_root = True
+
+
+class StddevSamp(_Variance):
+    """Sample standard deviation; NULL for fewer than two values."""
+
+    name = "stddev_samp"
+    spare = 1
+    is_root = True

@@ -1,9 +1,10 @@
-"""Numbers that lie in bands: one comparison each, whatever the number of windows and thresholds."""
+"""Values of many answers in one loop: those that lie in bands, sums that overflow, sums with their rests."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from muntin.component.sum import has_overflown, whole_sum
 from muntin.kernels.jit import kernel
 
 
@@ -11,8 +12,9 @@ from muntin.kernels.jit import kernel
 def within_bands(bits, are_floats, valid, begin, end, low, high, slots, edges):
     """For each band, the slots `begin .. end - 1` whose sort key is from `low` to `high`, one band after the other.
 
-    `bits` are integers or, if they are floats, those floats as they lie in memory. `valid` may be empty: then all
-    are. The slots of band b are `slots[edges[b] : edges[b + 1]]`, ascending.
+    One comparison a number, whatever the number of windows and thresholds. `bits` are integers or, if they are
+    floats, those floats as they lie in memory. `valid` may be empty: then all are. The slots of band b are
+    `slots[edges[b] : edges[b + 1]]`, ascending.
     """
     greatest, infinity = np.int64(2**63 - 1), np.int64(0x7FF0000000000000)
     nan = np.int64(0x7FF8000000000000)
@@ -31,3 +33,19 @@ def within_bands(bits, are_floats, valid, begin, end, low, high, slots, edges):
                 slots[count] = s
                 count += 1
         edges[b + 1] = count
+
+
+@kernel
+def any_overflown(total, shadow):
+    """Whether any integer total has overflown."""
+    found = False
+    for i in range(len(total)):
+        found |= has_overflown(total[i], shadow[i])  # without a branch it is vectorised
+    return found
+
+
+@kernel
+def add_rests(high, low, out):
+    """Float totals with the rest that each was rounded by."""
+    for i in range(len(high)):
+        out[i] = whole_sum(high[i], low[i])

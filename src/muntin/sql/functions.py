@@ -1,0 +1,293 @@
+"""Functions of texts and times, and CAST.
+
+Texts: || CONCAT UPPER LOWER LENGTH TRIM SUBSTRING, counted in Unicode code points. Times: INTERVAL, EXTRACT and
+DATE_TRUNC, in UTC. CAST and TRY_CAST, with TIMESTAMP '…' and DATE '…': a number becomes an integer by rounding to the
+nearest, ties to even. What CAST cannot convert is an error of the push that brought it; TRY_CAST makes it NULL. Numbers
+and times become text the way Arrow writes them.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from muntin.errors import nearest
+from muntin.sql.arithmetic import call_text
+from muntin.sql.place import misfit
+from muntin.sql.term import (
+    ATOM,
+    CONCAT,
+    Build,
+    Builder,
+    Datum,
+    Operation,
+    Term,
+    apply,
+    convert,
+    kind_of,
+    literal,
+)
+from muntin.sql.type_name import arrow_type, type_name
+from muntin.sql.window_clause import duration_of
+from muntin.window import span
+
+
+def _texts(node: exp.Expr, terms: list[Term]) -> list[Term]:
+    for term in terms:
+        if term.kind not in ("text", "null"):
+            raise misfit(node, f"{term.sql} is {type_name(term.type)}; write CAST({term.sql} AS VARCHAR)")
+    return [convert(term, pa.string()) for term in terms]
+
+
+def _joined(*values: Datum) -> Datum:
+    return pc.binary_join_element_wise(*values, "", null_handling="emit_null")
+
+
+def _joined_known(*values: Datum) -> Datum:
+    # not null_handling="skip": with a NULL scalar that loses rows (pyarrow 26)
+    return _joined(*[pc.coalesce(value, pa.scalar("", value.type)) for value in values])
+
+
+def _pipe(node: exp.DPipe, build: Build) -> Term:
+    left, right = build(node.left), build(node.right)
+    sql = f"{left.within(CONCAT)} || {right.within(CONCAT)}"
+    return apply(node, sql, CONCAT, _joined, _texts(node, [left, right]))
+
+
+def _concat(node: exp.Concat, build: Build) -> Term:
+    terms = [build(part) for part in node.expressions]
+    return apply(node, call_text("CONCAT", terms), ATOM, _joined_known, _texts(node, terms))
+
+
+def _length(value: Datum) -> Datum:
+    return pc.cast(pc.utf8_length(value), pa.int64())
+
+
+def _function(name: str, operation: Operation) -> Builder:
+    def build(node: exp.Func, build: Build) -> Term:
+        terms = [build(node.this)]
+        return apply(node, call_text(name, terms), ATOM, operation, _texts(node, terms))
+
+    return build
+
+
+def _trimmed(value: Datum, position: str, characters: str) -> Datum:
+    trim = {"LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}.get(position, pc.utf8_trim)
+    return trim(value, characters=characters)
+
+
+def _trim(node: exp.Trim, build: Build) -> Term:
+    term = build(node.this)
+    position, characters = str(node.args.get("position") or "BOTH"), " "
+    if node.expression:
+        given = build(node.expression)
+        if given.constant is None or given.kind != "text":
+            raise misfit(node.expression, "TRIM takes the characters to remove in quotes")
+        characters = given.constant.as_py()
+    quoted = characters.replace("'", "''")
+    sql = f"TRIM({position} '{quoted}' FROM {term.sql})"
+    return apply(node, sql, ATOM, _trimmed, _texts(node, [term]), position, characters)
+
+
+def _sliced(value: Datum, start: int, stop: int | None) -> Datum:
+    return pc.utf8_slice_codeunits(value, start, stop)
+
+
+def _substring(node: exp.Substring, build: Build) -> Term:
+    term = build(node.this)
+    numbers = []
+    for name, least in (("start", 1), ("length", 0)):
+        part = node.args.get(name)
+        if part is None:
+            continue
+        number = build(part)
+        if number.constant is None or not pa.types.is_integer(number.type) or number.constant.as_py() < least:
+            raise misfit(part, f"SUBSTRING takes a constant {name} of at least {least}")
+        numbers.append(number.constant.as_py())
+    if not numbers or "start" not in node.args:
+        raise misfit(node, "SUBSTRING takes a text, a start (from 1) and perhaps a length")
+    start, stop = numbers[0] - 1, sum(numbers) - 1 if len(numbers) > 1 else None
+    sql = f"SUBSTRING({', '.join([term.sql, *map(str, numbers)])})"
+    return apply(node, sql, ATOM, _sliced, _texts(node, [term]), start, stop)
+
+
+TEXT: dict[type[exp.Expr], Builder] = {
+    exp.DPipe: _pipe,
+    exp.Concat: _concat,
+    exp.Length: _function("LENGTH", _length),
+    exp.Lower: _function("LOWER", pc.utf8_lower),
+    exp.Upper: _function("UPPER", pc.utf8_upper),
+    exp.Trim: _trim,
+    exp.Substring: _substring,
+}
+
+
+_FIELDS = (
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "dow",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "microsecond",
+)
+_GRAINS = (
+    "microsecond",
+    "millisecond",
+    "second",
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "quarter",
+    "year",
+)
+_SUNDAY = 7
+
+
+def _interval(node: exp.Interval, build: Build) -> Term:
+    amount, unit = node.this, node.args.get("unit")
+    if not isinstance(amount, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+        raise misfit(node, "INTERVAL takes a constant: INTERVAL '5 minutes' or INTERVAL 5 MINUTES")
+    try:
+        length = duration_of(f"{amount.name} {unit.name}" if unit else amount.name)
+    except ValueError as error:
+        raise misfit(node, str(error)) from None
+    return literal(f"INTERVAL '{span(length)}'", pa.scalar(length, pa.duration("us")))
+
+
+def _field(value: Datum, field: str) -> Datum:
+    if field == "dow":
+        found = pc.day_of_week(value, count_from_zero=True, week_start=_SUNDAY)
+    elif field == "week":
+        found = pc.iso_week(value)
+    elif field in ("millisecond", "microsecond"):  # of the minute, as in SQL
+        instant = pc.cast(value, pa.timestamp("us", getattr(value.type, "tz", None)), safe=False)
+        into_minute = pc.subtract(instant, pc.floor_temporal(instant, unit="minute"))
+        found = pc.divide(pc.cast(into_minute, pa.int64()), 1_000 if field == "millisecond" else 1)
+    else:
+        found = getattr(pc, field)(value)
+    return pc.cast(found, pa.int64())
+
+
+def _time(node: exp.Expr, build: Build) -> Term:
+    term = build(node)
+    if term.kind != "time":
+        raise misfit(node, f"{term.sql} is {type_name(term.type)}; a TIMESTAMP or DATE is needed here")
+    return term
+
+
+def _extract(node: exp.Extract, build: Build) -> Term:
+    field = node.this.name.lower()
+    if field not in _FIELDS:
+        raise misfit(node, f"EXTRACT does not know '{field}'{nearest(field, _FIELDS)}")
+    term = _time(node.expression, build)
+    return apply(node, f"EXTRACT({field.upper()} FROM {term.sql})", ATOM, _field, [term], field)
+
+
+def _floored(value: Datum, grain: str) -> Datum:
+    return pc.floor_temporal(value, unit=grain)
+
+
+def _truncate(node: exp.Expr, build: Build) -> Term:
+    grain = node.args["unit"].name.lower()
+    if grain not in _GRAINS:
+        raise misfit(node, f"DATE_TRUNC does not know '{grain}'{nearest(grain, _GRAINS)}")
+    term = _time(node.this, build)
+    if pa.types.is_date(term.type):
+        term = convert(term, pa.timestamp("us"))
+    return apply(node, f"DATE_TRUNC('{grain}', {term.sql})", ATOM, _floored, [term], grain)
+
+
+TIMES: dict[type[exp.Expr], Builder] = {
+    exp.Interval: _interval,
+    exp.Extract: _extract,
+    exp.DateTrunc: _truncate,
+    exp.TimestampTrunc: _truncate,
+}
+
+
+# Which classes of values convert to which.
+_CONVERTS = {
+    "number": {"number", "boolean", "text"},
+    "boolean": {"number", "boolean", "text"},
+    "text": {"number", "boolean", "text", "time"},
+    "time": {"time", "text"},
+    "span": {"span"},
+    "null": {"number", "boolean", "text", "time"},
+}
+_INTEGER = r"^\s*[+-]?\d{1,37}\s*$"
+_REAL = r"(?i)^\s*[+-]?(\d+(\.\d*)?(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*$"
+_TRUTH = r"(?i)^(true|false|0|1)$"
+_TIME = r"^\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?Z?)?$"
+
+
+def _cast(value: Datum, kind: pa.DataType) -> Datum:
+    if pa.types.is_integer(kind) and pa.types.is_floating(value.type):
+        value = pc.round(value)
+    if pa.types.is_date(kind) and pa.types.is_timestamp(value.type):
+        value = pc.floor_temporal(value, unit="day")
+    if kind_of(value.type) == "text" and kind_of(kind) in ("number", "time"):
+        value = pc.utf8_trim_whitespace(value)
+        if kind_of(kind) == "number":
+            value = pc.replace_substring_regex(value, r"^\+", "")
+    is_inexact = pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
+    return pc.cast(value, kind, safe=not is_inexact)
+
+
+def _try_cast(value: Datum, kind: pa.DataType) -> Datum:
+    """As `_cast`, with NULL for what it would fail at: fits are marked first, then converted."""
+    try:
+        return _cast(value, kind)
+    except pa.ArrowInvalid:
+        fits = _fits(value, kind)
+    return _cast(pc.if_else(pc.coalesce(fits, pa.scalar(False)), value, pa.scalar(None, value.type)), kind)
+
+
+def _fits(value: Datum, kind: pa.DataType) -> Datum:
+    if kind_of(value.type) == "number":
+        return _in_bounds(value, kind)
+    if pa.types.is_integer(kind):
+        digits = pc.if_else(pc.match_substring_regex(value, _INTEGER), value, pa.scalar(None, value.type))
+        return _in_bounds(_cast(digits, pa.decimal128(38, 0)), kind)
+    if pa.types.is_boolean(kind):
+        return pc.match_substring_regex(value, _TRUTH)
+    if kind_of(kind) == "number":
+        return pc.match_substring_regex(value, _REAL)
+    return _is_time(value)
+
+
+def _in_bounds(value: Datum, kind: pa.DataType) -> Datum:
+    bits = kind.bit_width
+    low, high = (0, 2**bits) if pa.types.is_unsigned_integer(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    if pa.types.is_floating(value.type):
+        rounded = pc.round(value)
+        return pc.and_(pc.greater_equal(rounded, float(low)), pc.less(rounded, float(high)))
+    wide = pc.cast(value, pa.decimal128(38, 0))
+    above = pc.greater_equal(wide, pa.scalar(low, pa.decimal128(38, 0)))
+    return pc.and_(above, pc.less(wide, pa.scalar(high, pa.decimal128(38, 0))))
+
+
+def _is_time(value: Datum) -> Datum:
+    shaped = pc.if_else(pc.match_substring_regex(value, _TIME), value, pa.scalar(None, value.type))
+    day = pc.utf8_slice_codeunits(shaped, 0, 10)
+    # the 30th of February is read as the 1st of March: only a day that reads back as itself is one
+    read = pc.strptime(day, format="%Y-%m-%d", unit="s", error_is_null=True)
+    return pc.equal(pc.strftime(read, format="%Y-%m-%d"), day)
+
+
+def _build(node: exp.Cast | exp.TryCast, build: Build) -> Term:
+    term, kind = build(node.this), arrow_type(node.args["to"])
+    if kind_of(kind) not in _CONVERTS.get(term.kind, ()):
+        raise misfit(node, f"{term.sql} is {type_name(term.type)}; it cannot become {type_name(kind)}")
+    word, operation = ("TRY_CAST", _try_cast) if isinstance(node, exp.TryCast) else ("CAST", _cast)
+    return apply(node, f"{word}({term.sql} AS {type_name(kind)})", ATOM, operation, [term], kind)
+
+
+CASTS: dict[type[exp.Expr], Builder] = {exp.Cast: _build, exp.TryCast: _build}
