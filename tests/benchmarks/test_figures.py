@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import asdict
 
 import numpy as np
@@ -28,9 +27,8 @@ SERIES = {
 
 
 @pytest.mark.parametrize("name", SERIES)
-def test_figure_runs_and_is_drawn(name, tmp_path, monkeypatch):
+def test_figure_runs_and_is_drawn(name, tmp_path):
     """All of a figure in one test, so that it is run once: its answers are compared with NumPy on the way."""
-    monkeypatch.setattr(gc, "unfreeze", lambda: None)  # what conftest.py froze stays so
     record = asdict(module_of(name).run(quick=True))
     assert record["name"] == f"{paper_of(name)}/{name}"
     assert_series_in_both_modes(record, name)
