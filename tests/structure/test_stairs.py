@@ -107,7 +107,7 @@ def test_levels_divide(pairs: list[tuple[int, int]]) -> None:
 
 @dataclass
 class Pair:
-    """A stair store with its readers, one per slide, and the naive twin: every event."""
+    """Aging slices with their readers, one per slide, and the naive twin: every event."""
 
     windows: list[Window]
     keys: tuple[Expression, ...] = (KEY,)

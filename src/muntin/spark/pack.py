@@ -4,7 +4,7 @@
 |---|---|---|
 | `cells` | of their first slice | cells that events were folded into (fold.py) |
 | `events` | least time | the events themselves |
-| `counted` | before all others | how many events were read of each slice: for the number of late ones (counted.py) |
+| `counted` | before all others | how many events were read of each slice: for the number of late ones (fold.py) |
 | `time` | before all others | none: how far time has come, told to every shard by every task |
 | `statement` | before all others | a text that every shard is told (control.py) |
 

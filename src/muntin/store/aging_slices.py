@@ -1,4 +1,4 @@
-"""The stair store: slices that get coarser with age, so that short fine and long coarse windows share one state.
+"""Aging slices: slice stores that get coarser with age, so that short fine and long coarse windows share one state.
 
     level     step       holds slices
     0         1 second   [ ............ now)       events are folded here, and nowhere else

@@ -10,10 +10,11 @@
 | Shares | cells, whatever the window, aggregate or filter of an aggregate; windows that end together share a scan |
 | Reference | Patroumpas & Sellis, section 3 (stairwise scheme), with steps that align by construction |
 
-The state is a `stair_store`. A window is a run of slices in each of the levels it reaches; windows of all keys
-that end together are answered by one scan backwards through the levels. Thresholds of HAVING visit all keys.
+The state is `AgingSlices` (`store/aging_slices.py`). A window is a run of slices in each of the levels it reaches;
+windows of all keys that end together are answered by one scan backwards through the levels. Thresholds of HAVING visit
+all keys.
 The paper merges granules by slide alone, and windows such as `[RANGE 6 SLIDE 2]` beside `[RANGE 12 SLIDE 4]`
-lose their edges; here the step at each age is that of all windows which reach it (`stair_levels`).
+lose their edges; here the step at each age is that of all windows which reach it (`levels_for`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NOWHERE = -1
 
 
 class Stairs(Synopsis[AgingSlices]):
-    """Time windows with SLIDE, per key, over a stair store."""
+    """Time windows with SLIDE, per key, over aging slices."""
 
     name = "stairs"
     loses_edges = True
