@@ -133,7 +133,7 @@ def _soak(shape: Shape, events: int, size: int, is_flat: bool = False) -> dict[s
     # the first half has filled all state, so the second may need no more, but for some slack of the allocator
     first_half, second_half = max(memory[: SAMPLES // 2]), max(memory[SAMPLES // 2 :])
     assert not is_flat or second_half <= 1.05 * first_half + 16, (shape.what, memory)
-    groups = engine._operators["s"].state.manager.groups.values()
+    groups = engine._shards["s"].state.manager.groups.values()
     return {
         "what": f"{shape.what}: {', '.join(shape.calls)}",
         "synopses": ", ".join(sorted({group.synopsis for group in groups})),

@@ -76,14 +76,14 @@ def _measure(turns: int, count: int) -> dict[str, float]:
         spent["pack"].append(time.process_time() - began)
         bytes_sent = sum(len(row["data"]) for row in packed if row["data"])
         cells = 0
-        for shard, operator in shards.items():
-            data = [(row["kind"], row["data"]) for row in packed if row["shard"] == shard and row["data"]]
+        for number, shard in shards.items():
+            data = [(row["kind"], row["data"]) for row in packed if row["shard"] == number and row["data"]]
             began = time.process_time()
-            operator.insert(data)
+            shard.insert(data)
             spent["merge"].append(time.process_time() - began)
             before, greatest = _instants(turn), (turn + 1) * BATCH * 1_000_000 // RATE
             began = time.process_time()
-            operator.advance(greatest)
+            shard.advance(greatest)
             if _instants(turn + 1) > before and turn > turns // 2:
                 spent["answer"].append(time.process_time() - began)
             cells += _cells(data)

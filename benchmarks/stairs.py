@@ -54,7 +54,7 @@ def measure_windows(name: str, quick: bool) -> list[dict[str, Any]]:
     rows = []
     for (state, engines), timing in zip(states.items(), measure_side_by_side(actions, runs), strict=True):
         for engine in engines:
-            shard = engine._operators["s"].state
+            shard = engine._shards["s"].state
             shard.forget_before(shard.clock.watermark)  # as if all windows so far had been asked for
         longest, levels = engines[-1], [each for engine in engines for each in levels_of(engine)]
         check_answers(longest, windows[-1], fill + runs + 1)
@@ -103,7 +103,7 @@ def push(engines: list[muntin.Engine], number: int) -> None:
 
 
 def levels_of(engine: muntin.Engine) -> list[SliceStore]:
-    stores = engine._operators["s"].state.stores.values()
+    stores = engine._shards["s"].state.stores.values()
     return [level for store in stores for level in getattr(store, "levels", [store])]
 
 

@@ -101,11 +101,11 @@ def _group(name: str, call: str, elements: int) -> tuple[RunSynopsis, Any]:
         engine.push(
             "s", {"ts": np.arange(part) + turn * part, "n": rng.integers(0, 100, part), "x": rng.random(part)}
         )
-    shard = engine._operators["s"].state
-    number = next(number for number, group in shard.manager.groups.items() if group.synopsis == name)
-    synopsis = shard.synopses[number]
+    state = engine._shards["s"].state
+    number = next(number for number, group in state.manager.groups.items() if group.synopsis == name)
+    synopsis = state.synopses[number]
     assert isinstance(synopsis, RunSynopsis)
-    return synopsis, shard.manager.groups[number]
+    return synopsis, state.manager.groups[number]
 
 
 def _is_asked_for(need: Need, call: str) -> bool:

@@ -78,10 +78,10 @@ def _batch(at: np.ndarray, x: np.ndarray) -> pa.Table:
 
 def _pushing(engine: Engine, batches: list[pa.Table]) -> Callable[[int], object]:
     # emission is another benchmark's matter: nobody owes anything here
-    shard = engine._operators["s"].state
-    for registration in shard.registrations.values():
+    state = engine._shards["s"].state
+    for registration in state.registrations.values():
         registration.emitted_to = 2**62
-    shard.note_emitted()
+    state.note_emitted()
     return lambda run: engine.push("s", batches[run])
 
 

@@ -41,7 +41,7 @@ class Pair:
             case Push(stream, batch):
                 self.engine.push(stream, as_table(batch, self.reference.logs[stream].stream))
                 self.reference.push(stream, batch)
-                late = self.engine._operators[stream].clock.late_events
+                late = self.engine._shards[stream].clock.late_events
                 assert late == self.reference.late(stream), f"late events of {stream}"
             case Lookup():
                 self._lookup(step)

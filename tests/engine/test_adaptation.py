@@ -27,7 +27,7 @@ def make_engine(*queries: str, adaptive: bool = True) -> Engine:
 
 
 def shard_of(engine: Engine) -> State:
-    return engine._operators["s"].state
+    return engine._shards["s"].state
 
 
 def push(engine: Engine, times: int = 1) -> None:
@@ -58,11 +58,11 @@ class Restless(Pair):
         self.seen: set[str] = set()
 
     def take(self, step: Step) -> None:
-        for operator in self.engine._operators.values():
-            for number, group in operator.state.manager.groups.items():
+        for shard in self.engine._shards.values():
+            for number, group in shard.state.manager.groups.items():
                 names = candidates(group)
                 if len(names) > 1 and self.dice.chance(50):
-                    operator.state.switch(number, self.dice.pick(names), "the dice say so")
+                    shard.state.switch(number, self.dice.pick(names), "the dice say so")
                     self.seen.add(group.synopsis)
         before = self.served_by()
         super().take(step)
@@ -71,8 +71,8 @@ class Restless(Pair):
             assert self.served_by() == before, "a checkpoint keeps the structures that are there"
 
     def served_by(self) -> list[str]:
-        shards = [operator.state for operator in self.engine._operators.values()]
-        return [group.synopsis for shard in shards for group in shard.manager.groups.values()]
+        states = [shard.state for shard in self.engine._shards.values()]
+        return [group.synopsis for state in states for group in state.manager.groups.values()]
 
 
 def test_answers_are_the_same_whatever_serves_them() -> None:

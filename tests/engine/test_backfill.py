@@ -324,7 +324,7 @@ def test_tables_and_frames() -> None:
 
 
 def state(engine: muntin.Engine) -> tuple[Any, ...]:
-    shard = engine._operators["s"].state
+    shard = engine._shards["s"].state
     return (
         list(engine.queries),
         engine.stats(),
@@ -437,7 +437,7 @@ def test_longer_than_memory() -> None:
                 ],
                 schema=schema,
             )
-            (filling,) = engine._operators["s"].state.backfills
+            (filling,) = engine._shards["s"].state.backfills
             seen.append(filling.state.nbytes())
 
     queries = {"sum": SUM, "keyed": KEYED, "rows": "SELECT SUM(v) AS v FROM s [ROWS 100]",

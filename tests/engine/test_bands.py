@@ -109,7 +109,7 @@ def events(seed: int, count: int = 500) -> dict[str, Any]:
 
 def synopses_of(engine: Engine) -> dict[str, set[str]]:
     """Names of the synopses that serve the calls of each query."""
-    manager = engine._operators["s"].state.manager
+    manager = engine._shards["s"].state.manager
     return {
         name: {manager.groups[number].synopsis for call in placement.calls for number, _ in call}
         for name, placement in manager.placements.items()
@@ -149,10 +149,10 @@ def test_a_filter_that_is_kept_stays_where_it_is() -> None:
 def test_events_are_not_filtered_one_by_one() -> None:
     """No predicate is evaluated for bands in a tree, and the ring keeps the attribute instead of masks."""
     engine = engine_of_bands(50, hint="/*+ SYNOPSIS(range_tree) */ ")
-    shard = engine._operators["s"].state
-    assert not shard.wanted.predicates
+    state = engine._shards["s"].state
+    assert not state.wanted.predicates
     engine.push("s", events(0))
-    (ring,) = shard.stores.values()
+    (ring,) = state.stores.values()
     assert set(ring.snapshot()) >= {"column value b", "column value x"}
     assert not [name for name in ring.snapshot() if "mask" in name]
 
@@ -175,7 +175,7 @@ def test_many_at_once_are_as_one_by_one() -> None:
         engine.push("s", events(turn))
     names = list(engine.queries)
     together = engine.lookup_many(names).to_pylist()
-    instant = int(engine._operators["s"].state.clock.now or 0)
+    instant = int(engine._shards["s"].state.clock.now or 0)
     emitted = engine.advance(until=instant)
     for name, row in zip(names, together, strict=True):
         values = [

@@ -72,7 +72,7 @@ def is_served(engine: Engine, name: str, hint: str) -> bool:
     """Whether the hint has been followed, not just accepted."""
     if hint in INDEXES:
         return isinstance(threshold_of(engine.queries[name]), Threshold)
-    manager = engine._operators["s"].state.manager
+    manager = engine._shards["s"].state.manager
     return any(manager.groups[number].synopsis == hint for number in manager.placements[name].groups())
 
 
@@ -146,7 +146,7 @@ def test_events_out_of_order_make_no_more_fragments(hint: str) -> None:
         for part in np.array_split(order, 150):
             engine.push("s", {"ts": times[part], "n": part})
             engine.check()
-        (operator,) = engine._operators.values()
-        synopses = operator.state.synopses.values()
+        (shard,) = engine._shards.values()
+        synopses = shard.state.synopses.values()
         counts.append([len(each) for synopsis in synopses for each in synopsis.slicings.values()])
     assert counts[0] == counts[1]

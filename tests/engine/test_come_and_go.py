@@ -37,7 +37,7 @@ def make_engine() -> muntin.Engine:
 
 
 def shard_of(engine: muntin.Engine) -> State:
-    return engine._operators["s"].state
+    return engine._shards["s"].state
 
 
 def query(random: Random) -> str:
@@ -282,7 +282,7 @@ def test_who_comes_later_is_answered_now(call: str, by: str) -> None:
             slide = random.randint(2, 9)
             window = f"[RANGE {random.randint(slide, 20)} SECONDS SLIDE {slide} SECONDS]"
             engine.register(f"SELECT {item} AS v FROM s {window} {keys}", str(number))
-            instant = engine._operators["s"].state.clock.now
+            instant = engine._shards["s"].state.clock.now
             for name, each in engine.queries.items():
                 found = engine.lookup(name)
                 if each.window.is_time:

@@ -60,7 +60,7 @@ def test_state_follows_the_keys_that_are_live(sql: str) -> None:
             engine.push("s", {"ts": at, "k": key, "w": np.char.add("w", key.astype(str)), "n": key % 7})
             engine.advance()
             engine.lookup("q0")
-            shard = engine._operators["s"].state
+            shard = engine._shards["s"].state
             known = [len(each) for each in (*shard.keys.values(), *shard.texts.values())]
             peak = max(peak, *known)
         engine.check()
@@ -71,7 +71,7 @@ def test_answers_after_a_sweep_are_those_of_the_keys() -> None:
     """Keys keep their values when they are numbered anew, and one that returns starts from nothing."""
     engine = engine_of("SELECT k, SUM(n) AS v FROM s [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY k")
     pass_by(engine, 60_000)
-    assert len(next(iter(engine._operators["s"].state.keys.values()))) < 60_000
+    assert len(next(iter(engine._shards["s"].state.keys.values()))) < 60_000
     now, last = 30 * SECOND, 59_999
     engine.push("s", {"ts": [now, now + 1], "k": [3, last], "w": ["a", "b"], "n": [5, 1]})
     engine.advance(until=now + SECOND)

@@ -80,7 +80,7 @@ def test_one_look_up_serves_all_windows_of_a_size(by: str, monkeypatch: pytest.M
         )
     engine.push("s", {"ts": [at * SECOND for at in range(30)], "k": ["a", "b"] * 15, "v": range(30)})
     seen: list[list[Window]] = []
-    for kind in {type(each) for each in engine._operators["s"].state.synopses.values()}:
+    for kind in {type(each) for each in engine._shards["s"].state.synopses.values()}:
         original = kind.lookup_all
 
         def look_up_all(

@@ -51,7 +51,7 @@ def test_the_queries_are_those_of_one_statement_after_the_other(seed: int) -> No
             engine.execute("; ".join(script))
             queries = wanted
         engine.check()
-        registered = engine._operators["s"].state.registrations
+        registered = engine._shards["s"].state.registrations
         assert {name: each.query.text for name, each in registered.items()} == queries
     engine.push("s", {"ts": [20_000_000], "k": ["a"], "n": [0]})
     engine.advance(21_000_000)

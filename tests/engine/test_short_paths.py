@@ -164,7 +164,7 @@ def test_short_paths_are_taken() -> None:
     keyed = "SELECT k, SUM(i) AS a FROM s [RANGE 6 MICROSECONDS SLIDE 2 MICROSECONDS] GROUP BY k"
     engine.register(keyed, name="keyed")
     engine.push("s", {"ts": [1, 2], "k": [1, 2], "n": ["a", "b"], "v": [0.5, 1.5], "i": [3, 4]})
-    state: State = engine._operators["s"].state
+    state: State = engine._shards["s"].state
     assert short.reader_of(state, "all") is not None
     assert short.reader_of(state, "keyed") is None
     assert short.key_reader_of(state, "keyed") is not None

@@ -156,7 +156,7 @@ def test_which_windows_are_said_to_hold_events(seed: int) -> None:
     for stream, batch in _bursts(seed, 60 * SECOND):
         engine.push(stream, batch)
         times += batch["ts"] if stream == "s" else []
-    state, at, silent = engine._operators["s"].state, np.array(times), 0
+    state, at, silent = engine._shards["s"].state, np.array(times), 0
     for number, group in state.manager.groups.items():
         for window in (
             each for each in group.needs.windows if each.is_time and each.slide and not group.where

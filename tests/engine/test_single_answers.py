@@ -53,7 +53,7 @@ def test_all_ways_agree(engine: Engine, at: int | None) -> None:
 
 def general_answer(engine: Engine, name: str, at: int | None) -> dict[str, object]:
     """By the path that any query can go: with the fast one out of the way."""
-    readers = engine._operators["s"].state.prepared.readers
+    readers = engine._shards["s"].state.prepared.readers
     kept = readers.get(name)
     readers[name] = None
     try:

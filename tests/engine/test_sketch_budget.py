@@ -41,7 +41,7 @@ class Run:
         self.rows = self.engine.lookup("q").to_pylist()
         (self.kept,) = (
             each
-            for each in self.engine._operators["s"].state.synopses.values()
+            for each in self.engine._shards["s"].state.synopses.values()
             if isinstance(each, KeyedSketches)
         )
 

@@ -327,7 +327,7 @@ def test_a_budget_is_kept_at_the_cost_of_error(call: str) -> None:
         engine, events = loaded(30_000, sketch_bytes=budget)
         engine.register(f"SELECT k, {call} FROM s [RANGE 50 SECONDS] GROUP BY k", "q")
         push_all(engine, events)
-        (synopsis,) = engine._operators["s"].state.synopses.values()
+        (synopsis,) = engine._shards["s"].state.synopses.values()
         sizes[budget] = synopsis.nbytes()
         for row in engine.lookup("q").to_pylist():
             assert row["complete"]
@@ -374,7 +374,7 @@ def test_words_are_remembered_while_the_dictionary_forgets() -> None:
         for keyed in engine.lookup("by key").to_pylist():
             assert [each["item"] for each in keyed["top"]] == ["often"]
         engine.check()
-    assert len(next(iter(engine._operators["s"].state.texts.values()))) < 25_000
+    assert len(next(iter(engine._shards["s"].state.texts.values()))) < 25_000
 
 
 def test_items_of_every_type() -> None:

@@ -142,7 +142,7 @@ def test_values_are_those_of_lookups(aggregate: str) -> None:
             for key in range(6):
                 value, expected = engine.value(name, key=key), found.get(key)
                 assert value == (None if expected is None else pytest.approx(expected, rel=1e-12))
-    (store,) = engine._operators["s"].state.stores.values()
+    (store,) = engine._shards["s"].state.stores.values()
     assert [len(level) > 0 for level in store.levels] == [True, True]
 
 
@@ -165,7 +165,7 @@ def test_a_running_grid_becomes_the_youngest_level() -> None:
             "1 SECOND up to 61 SECONDS back, 1 MINUTE to fill the next, 1 HOUR up to 721 HOURS back"
             in explained
         )
-    (store,) = engine._operators["s"].state.stores.values()
+    (store,) = engine._shards["s"].state.stores.values()
     assert isinstance(store, AgingSlices)
     engine.push("s", {"ts": np.array([7300]) * SECOND, "k": np.zeros(1, np.int64)})
     (row,) = engine.lookup("month").to_pylist()
@@ -179,7 +179,7 @@ def test_who_asks_for_slices_keeps_them(hint: str) -> None:
     for name, window in (("hour", "1 HOUR SLIDE 1 SECOND"), ("day", "1 DAY SLIDE 1 HOUR")):
         text = f"SELECT /*+ SYNOPSIS({hint}) */ k, COUNT(*) AS v FROM s [RANGE {window}] GROUP BY k HAVING COUNT(*) > 3"
         engine.register(text, name)
-    groups = engine._operators["s"].state.manager.groups.values()
+    groups = engine._shards["s"].state.manager.groups.values()
     assert {group.synopsis for group in groups} == {"slices"}
 
 
@@ -285,9 +285,7 @@ def test_rows_of_a_component_go_with_its_last_query() -> None:
         engine.push("s", {"ts": at, "k": rng.integers(0, 3, 20), "n": rng.integers(0, 9, 20)})
         for name in engine.queries:
             engine.lookup(name)
-    (store,) = (
-        each for each in engine._operators["s"].state.stores.values() if isinstance(each, AgingSlices)
-    )
+    (store,) = (each for each in engine._shards["s"].state.stores.values() if isinstance(each, AgingSlices))
     before = dict(store._rows)
     assert {need.component for _, need in before} == {"count", "sum", "max"}
     engine.drop("most 5")

@@ -298,8 +298,8 @@ def test_a_refused_batch_leaves_no_key_behind() -> None:
     engine.push("s", {"ts": [1], "k": ["a"], "n": [1]})
     with pytest.raises(MuntinError, match="exceeds 64 bits"):
         engine.push("s", {"ts": [2, 3], "k": ["z", "y"], "n": [2, 2**62]})
-    shard = engine._operators["s"].state
-    assert [len(each) for each in (*shard.keys.values(), *shard.texts.values())] == [1, 1]
+    state = engine._shards["s"].state
+    assert [len(each) for each in (*state.keys.values(), *state.texts.values())] == [1, 1]
     engine.push("s", {"ts": [2, 3], "k": ["y", "z"], "n": [2, 2]})
     assert engine.lookup("q").column("k").to_pylist() == ["a", "y", "z"]
 

@@ -185,8 +185,8 @@ def test_p6_answers_are_those_of_the_reference(chain: list[Spec]) -> None:
     """Slices have the edges of all windows, so every member is answered from one store."""
     pair = Pair(Case("granules", (CREATE,), ()))
     names = [register(pair, *spec) for spec in chain]
-    shard = pair.engine._operators["s"].state
-    (nesting,) = shard.manager.nestings().values()
+    state = pair.engine._shards["s"].state
+    (nesting,) = state.manager.nestings().values()
     assert [seconds(each) for each in nesting.chains] == [chain]
     for second in range(40):
         push(pair, second)
@@ -214,7 +214,7 @@ def test_p7_windows_move_at_multiples_whenever_they_came() -> None:
         pair.take(Advance(None))
         for name in (first, second, third):
             pair.take(Lookup(name))
-    (nesting,) = pair.engine._operators["s"].state.manager.nestings().values()
+    (nesting,) = pair.engine._shards["s"].state.manager.nestings().values()
     assert [seconds(chain) for chain in nesting.chains] == [[(4, 2), (8, 4), (12, 12)]]
     ends = pair.engine.lookup(second)["window_end"].cast("int64").to_pylist()
     assert [end % (4 * SECOND) for end in ends] == [0]

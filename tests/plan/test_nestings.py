@@ -27,7 +27,7 @@ def engine_with(*queries: str, is_running: bool = False) -> Engine:
 
 
 def nestings(engine: Engine) -> Mapping[Signature, Nesting]:
-    return engine._operators["s"].state.manager.nestings()
+    return engine._shards["s"].state.manager.nestings()
 
 
 def shown(engine: Engine) -> dict[str, dict[str, int]]:

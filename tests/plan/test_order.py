@@ -39,7 +39,7 @@ def random_query(dice: random.Random, keyed: float = 0.7) -> str:
 
 def plan_of(engine: Engine) -> Plan:
     """Groups as sets: what serves which demands of which queries."""
-    manager = engine._operators["s"].state.manager
+    manager = engine._shards["s"].state.manager
     served: dict[int, list[tuple[str, str]]] = {}
     for name, placement in manager.placements.items():
         for number, demand in placement.all():
@@ -48,7 +48,7 @@ def plan_of(engine: Engine) -> Plan:
 
 
 def _shown(engine: Engine, number: int, served: list[tuple[str, str]]) -> tuple[Any, ...]:
-    group = engine._operators["s"].state.manager.groups[number]
+    group = engine._shards["s"].state.manager.groups[number]
     return (group.planned, str(group.where), str(group.keys), group.store.kind, tuple(sorted(served)))
 
 
@@ -129,7 +129,7 @@ def test_in_a_running_stream_explain_names_every_group_that_a_new_plan_would_not
     _, queries, engine = wandered(seed, is_running=True)
     begun(engine, at=10**12)
     engine.check()
-    wanted, manager = planned_together(queries), engine._operators["s"].state.manager
+    wanted, manager = planned_together(queries), engine._shards["s"].state.manager
     for number in manager.groups:
         served = [
             (name, str((demand.window, demand.need)))

@@ -19,7 +19,7 @@ def engine_with(*queries: str) -> Engine:
 
 def kept(engine: Engine) -> set[tuple[str, str]]:
     """(synopsis, component) of everything that is kept."""
-    groups = engine._operators["s"].state.manager.groups.values()
+    groups = engine._shards["s"].state.manager.groups.values()
     return {(group.synopsis, str(need)) for group in groups for need in group.needs.components}
 
 
@@ -47,7 +47,7 @@ def test_equal_filters_are_evaluated_once() -> None:
         "SELECT MAX(x) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] where (N  >  3)",
         "SELECT SUM(x) FILTER (WHERE 3 < n) AS v FROM s [ROWS 10]",
     )
-    (predicate,) = engine._operators["s"].state.wanted.predicates
+    (predicate,) = engine._shards["s"].state.wanted.predicates
     assert predicate.sql == "n > 3"
 
 

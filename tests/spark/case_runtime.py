@@ -146,11 +146,11 @@ class _Running:
         instant = at if at is not None or self.greatest is None else self.greatest + 1
         route = ", ".join(map(str, query.key_expressions))
         found: list[Row] = []
-        operators = self.shards.operators(route)
-        if not operators:  # no micro-batch yet
+        shards = self.shards.of_route(route)
+        if not shards:  # no micro-batch yet
             self._keep(self.shards.send([[]]))
-            operators = self.shards.operators(route)
-        for each in operators:
+            shards = self.shards.of_route(route)
+        for each in shards:
             each.check()
             found += each._shard.lookup(name, None if keys is None else list(keys), instant).to_pylist()
         return found

@@ -110,7 +110,7 @@ class Shards:
         found = self.tester.peekValueState("head", shard)
         return None if found is None else parse_head(found[0])
 
-    def operators(self, route: str) -> list[SparkShard]:
+    def of_route(self, route: str) -> list[SparkShard]:
         """Every shard of a route, rebuilt from its state."""
         found = []
         processor = ShardProcessor(self.job)

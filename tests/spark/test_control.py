@@ -75,8 +75,8 @@ def test_a_statement_that_cannot_be_carried_out_is_told_once_and_changes_nothing
     shards.tell(statement)
     (told,) = shards.refused
     assert re.search(reason, told)
-    for operator in shards.operators("k"):
-        assert list(operator.queries) == ["sums"]
+    for shard in shards.of_route("k"):
+        assert list(shard.queries) == ["sums"]
 
 
 def random_statement(dice: random.Random) -> str:
@@ -155,7 +155,7 @@ def test_statements_of_a_micro_batch_are_carried_out_by_their_places(by: str, se
         if dice.random() < 0.3:
             shards.restart()
     assert len(shards.refused) == refused
-    there = {route: operator.queries for route in ("k", "") for operator in shards.operators(route)}
+    there = {route: shard.queries for route in ("k", "") for shard in shards.of_route(route)}
     assert there["k"] | there[""] == queries
 
 
@@ -165,14 +165,14 @@ def test_statements_without_a_position_come_last() -> None:
     told = ["DROP QUERY new", f"REGISTER QUERY new AS {NEW}", None]
     shards.tell_in_tasks([pa.record_batch([told, pa.array([None, 7, 3])], names=["statement", "position"])])
     assert shards.refused == []
-    assert all(list(operator.queries) == ["sums"] for operator in shards.operators("k"))
+    assert all(list(shard.queries) == ["sums"] for shard in shards.of_route("k"))
 
 
 def test_a_replaced_query_may_have_other_keys() -> None:
     shards = controlled(sums=FOLDED["sums"])
     shards.send([_steady(0, 10).to_batches()])
     shards.tell(f"CREATE OR REPLACE QUERY sums AS {FOLDED['all']}")
-    assert [list(operator.queries) for route in ("k", "") for operator in shards.operators(route)] == [
+    assert [list(shard.queries) for route in ("k", "") for shard in shards.of_route(route)] == [
         [], [], [], ["sums"],
     ]  # fmt: skip
 
@@ -193,8 +193,8 @@ def test_a_changed_job_wins_over_statements() -> None:
     shards.tell(f"REGISTER QUERY new AS {NEW}", "DROP QUERY sums")
     shards.restart({"sums": FOLDED["sums"], "ends": FOLDED["ends"]})
     shards.send([_steady(10, 20).to_batches()])
-    for operator in shards.operators("k"):
-        assert operator.queries.keys() == {"sums", "ends", "new"}
+    for shard in shards.of_route("k"):
+        assert shard.queries.keys() == {"sums", "ends", "new"}
 
 
 def test_rest_is_null_when_nothing_is_left() -> None:

@@ -155,8 +155,8 @@ def test_what_is_no_part_of_the_identity_may_change(part: str) -> None:
         same(expected, {name: table for name, table in got.items() if name == "sums"})
     go_on(shards)
     shards.send([_steady(20, 30).to_batches()])
-    for operator in shards.operators("k"):
-        operator.check()
+    for shard in shards.of_route("k"):
+        shard.check()
 
 
 def test_a_column_that_a_query_comes_to_read_is_bound_from_then_on() -> None:

@@ -86,9 +86,9 @@ def test_restarts_with_other_queries_answer_as_the_engine(seed: int, monkeypatch
         same(engine.advance(), shards.send(tasks_of(part, dice.randrange(1, 3))))
     for route in shards.job.routes:
         plans = set()
-        for operator in shards.operators(route.name):
-            operator.check()
-            manager = operator._shard.state.manager
+        for shard in shards.of_route(route.name):
+            shard.check()
+            manager = shard._shard.state.manager
             plans.add(
                 str([(each.planned, each.store, sorted(each.queries)) for each in manager.groups.values()])
             )

@@ -172,8 +172,8 @@ def test_a_log_is_replaced_by_a_base_and_read_back(monkeypatch: pytest.MonkeyPat
         assert min(head.tokens) > head.base - 5
         assert len(shards.tester.peekMapState("log", shard)) == len(head.tokens)
         assert len(shards.tester.peekMapState("base", shard)) == head.pieces
-    for operator in shards.operators("k"):
-        operator.check()
+    for shard in shards.of_route("k"):
+        shard.check()
 
 
 def test_queries_may_change_between_runs() -> None:

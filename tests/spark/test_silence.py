@@ -9,7 +9,7 @@ import pytest
 from shards import Shards
 
 import muntin
-from muntin.spark import shard as operator
+from muntin.spark import shard as spark_shard
 from muntin.stream import Stream
 
 SECOND = 10**6
@@ -25,20 +25,20 @@ QUERIES = {
 @pytest.mark.parametrize("fold", [True, False])
 def test_portions_of_a_shard_are_the_whole(fold: bool, monkeypatch: Any) -> None:
     """Portions of 100 rows: the same answers as embedded in one call, also from shards that were rebuilt."""
-    monkeypatch.setattr(operator, "_PORTION_ROWS", 100)
+    monkeypatch.setattr(spark_shard, "_PORTION_ROWS", 100)
     engine = muntin.Engine()
     engine.execute("CREATE STREAM s (ts TIMESTAMP, k VARCHAR, v BIGINT) TIMESTAMP BY ts")
     engine.register_many(QUERIES)
     shards = Shards(STREAM, QUERIES, fold=fold)
     sizes: list[int] = []
-    advance = operator.SparkShard.advance
+    advance = spark_shard.SparkShard.advance
 
     def counted(self: Any, greatest: int) -> Any:
         for portion in advance(self, greatest):
             sizes.append(sum(table.num_rows for table in portion.values()))
             yield portion
 
-    monkeypatch.setattr(operator.SparkShard, "advance", counted)
+    monkeypatch.setattr(spark_shard.SparkShard, "advance", counted)
     for number, at in enumerate((0, 2_000, 2_003, 5_000)):
         batch = pa.record_batch({"ts": [at * SECOND, (at + 7) * SECOND], "k": ["a", "b"], "v": [1, 2]})
         batch = batch.cast(STREAM.schema)

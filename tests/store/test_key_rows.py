@@ -45,10 +45,10 @@ def engine_of() -> Engine:
 
 
 def rows_of(engine: Engine) -> list[KeyRows]:
-    shard = engine._operators["s"].state
+    state = engine._shards["s"].state
     return [
         rows
-        for synopsis in shard.synopses.values()
+        for synopsis in state.synopses.values()
         if isinstance(synopsis, Slices)
         for rows in synopsis._rows.values()
     ]
@@ -113,8 +113,8 @@ def test_windows_that_end_together_share_one_scan() -> None:
     engine = engine_of()
     for second in range(0, 100, 5):
         engine.push("s", events(rng, second, keys=6, count=200))
-    shard = engine._operators["s"].state
-    (synopsis,) = (each for each in shard.synopses.values() if isinstance(each, Slices))
+    state = engine._shards["s"].state
+    (synopsis,) = (each for each in state.synopses.values() if isinstance(each, Slices))
     need = next(iter(synopsis.needs.components))
     first, last = synopsis.store.dropped, synopsis.store.dropped + len(synopsis.store)
     lo = np.arange(last - 1, first - 1, -1)

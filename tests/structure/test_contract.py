@@ -109,8 +109,8 @@ def push_in_cuts(engine: Engine, columns: dict[str, np.ndarray], cuts: list[int]
 
 
 def states(engine: Engine) -> list[Arrays]:
-    shard = engine._operators["s"].state
-    return [each.snapshot() for each in [*shard.synopses.values(), *shard.stores.values()]]
+    state = engine._shards["s"].state
+    return [each.snapshot() for each in [*state.synopses.values(), *state.stores.values()]]
 
 
 def test_every_synopsis_has_a_subject() -> None:
@@ -122,7 +122,7 @@ class TestContract:
     def test_plan_uses_it(self, name: str, keys: str) -> None:
         """The subjects below really exercise the synopsis they are listed under."""
         engine = engine_of(name, keys)
-        groups = engine._operators["s"].state.manager.groups.values()
+        groups = engine._shards["s"].state.manager.groups.values()
         assert name in {group.synopsis for group in groups}
 
     @pytest.mark.parametrize("seed", range(some_of(2, 50)))

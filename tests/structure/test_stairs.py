@@ -261,7 +261,7 @@ def test_one_month_in_few_granules() -> None:
         engine.register(
             f"SELECT k, {calls} FROM s [RANGE {size} SECONDS SLIDE {slide} SECONDS] GROUP BY k", name
         )
-    assert {group.synopsis for group in engine._operators["s"].state.manager.groups.values()} == {"stairs"}
+    assert {group.synopsis for group in engine._shards["s"].state.manager.groups.values()} == {"stairs"}
     rng = np.random.default_rng(5)
     dense = (
         31 * 86_400 * second - np.arange(2 * 7200, 0, -1) * second // 2
@@ -273,7 +273,7 @@ def test_one_month_in_few_granules() -> None:
     with pytest.warns(RuntimeWarning, match="lost"):  # nobody asked for the windows of a month
         engine.advance()  # whatever is settled is absorbed now
     engine.check()
-    (store,) = engine._operators["s"].state.stores.values()
+    (store,) = engine._shards["s"].state.stores.values()
     cells = np.concatenate([level.cell_key for level in store.levels])
     assert max(np.bincount(cells)) <= 1000
     for name, (size, slide) in windows.items():

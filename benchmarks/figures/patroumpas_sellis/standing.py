@@ -46,7 +46,7 @@ class Standing:
 
     @property
     def _shard(self) -> Any:
-        return self.engine._operators["connections"].state
+        return self.engine._shards["connections"].state
 
     @property
     def nbytes(self) -> int:

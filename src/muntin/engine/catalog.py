@@ -1,4 +1,4 @@
-"""The catalog: all that an engine has, by name. Streams with their operators, queries, joins, views; their counters."""
+"""The catalog: all that an engine has, by name. Streams with their shards, queries, joins, views; their counters."""
 
 from __future__ import annotations
 
@@ -30,45 +30,46 @@ Asked = Request | JoinQuery
 class Catalog:
     """Lets in one thread at a time only if its owner does. A call that raises has changed nothing.
 
-    `make` gives a stream its operator; `folders` are those that paths may lie in.
+    `make_shard` gives a stream its shard; `folders` are those that paths may lie in.
     """
 
     def __init__(
         self,
-        make: Callable[[Stream], Shard],
+        make_shard: Callable[[Stream], Shard],
         backlog_bytes: int,
         archive: str | Path | None,
         folders: Folders,
         portion_rows: int = DEFAULT_ROWS,
     ):
-        self.make_operator = make
+        self.make_shard = make_shard
         self.folders = folders
         self.templates = make_templates()
-        self.operators: dict[str, Shard] = {}
+        self.shards: dict[str, Shard] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
-        self.joins = JoinOperator(lambda stream: self.operators[stream].clock, backlog_bytes, portion_rows)
+        self.joins = JoinOperator(lambda stream: self.shards[stream].clock, backlog_bytes, portion_rows)
         self.views = Views(archive, self.joins, folders)
 
     @property
     def streams(self) -> Mapping[str, Stream]:
-        return MappingProxyType({name: each.stream for name, each in self.operators.items()})
+        return MappingProxyType({name: each.stream for name, each in self.shards.items()})
 
-    def operator(self, stream: str) -> Shard:
-        require(stream, self.operators, "stream")
-        return self.operators[stream]
+    def shard(self, stream: str) -> Shard:
+        require(stream, self.shards, "stream")
+        return self.shards[stream]
 
-    def operator_of(self, query: str) -> Shard | JoinOperator:
+    def serving(self, query: str) -> Shard | JoinOperator:
+        """What answers a query: the shard of its stream, or the joins."""
         if query in self.joins.group_of:
             return self.joins
         try:
-            return self.operators[self.stream_of[query]]
+            return self.shards[self.stream_of[query]]
         except KeyError:
             require(query, self.stream_of)
             raise
 
     def registration(self, query: str) -> Any:
-        return self.operator_of(query).registrations[query]
+        return self.serving(query).registrations[query]
 
     def reserve(self, names: Collection[str]) -> None:
         """Take names for queries that will have them in a moment."""
@@ -86,7 +87,7 @@ class Catalog:
         joins: dict[str, JoinQuery] = {}
         for name, each in asked.items():
             for stream in _streams_of(each):
-                self._operator_still(stream)
+                self._shard_still(stream)
             if isinstance(each, JoinQuery):
                 joins[name] = each
             else:
@@ -94,31 +95,31 @@ class Catalog:
         added: list[tuple[str, str]] = []
         try:
             for of, some in by_stream.items():
-                self.operators[of].register(some)
+                self.shards[of].register(some)
                 added += [(of, name) for name in some]
             self.joins.register(joins)
         except BaseException:
             for of, name in added:
-                self.operators[of].drop(name)
+                self.shards[of].drop(name)
             raise
         self.stream_of |= {name: _streams_of(each)[0].name for name, each in asked.items()}
 
     def graft(self, backfill: Backfill) -> None:
         """Have the queries of a backfill from now on."""
-        operator = self._operator_still(backfill.stream)
+        shard = self._shard_still(backfill.stream)
         backfill.catch_up(backfill.take_held())
-        operator.join(backfill)
+        shard.join(backfill)
         self.stream_of |= dict.fromkeys(backfill.names, backfill.stream.name)
 
     def drop(self, query: str) -> None:
-        self.operator_of(query).drop(query)
+        self.serving(query).drop(query)
         del self.stream_of[query]
 
     def rewind(self, stream: str, to: int) -> None:
         """Have a stream start again at an instant, and with it the joins and views that read it."""
-        operator = self.operator(stream)
+        shard = self.shard(stream)
         self.views.refuse_rewind(stream, to)
-        operator.rewind(to)
+        shard.rewind(to)
         self.joins.start_again(stream)
         self.views.start_again(stream)
 
@@ -152,17 +153,17 @@ class Catalog:
 
     def check(self) -> None:
         """Assert every invariant."""
-        for operator in self.operators.values():
-            operator.check()
+        for shard in self.shards.values():
+            shard.check()
         self.joins.check()
         self.views.check()
 
-    def _operator_still(self, stream: Stream) -> Shard:
-        """The operator of a stream that was there a moment ago."""
-        operator = self.operators.get(stream.name)
-        if operator is None or operator.stream is not stream:
+    def _shard_still(self, stream: Stream) -> Shard:
+        """The shard of a stream that was there a moment ago."""
+        shard = self.shards.get(stream.name)
+        if shard is None or shard.stream is not stream:
             raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
-        return operator
+        return shard
 
 
 def asked_of(query: AnyQuery) -> Asked:
@@ -187,7 +188,7 @@ def _streams_of(asked: Asked) -> tuple[Stream, ...]:
 def stats(catalog: Catalog) -> dict[str, Any]:
     """As `Engine.stats` gives them."""
     return {
-        "streams": {name: each.stats() for name, each in catalog.operators.items()},
+        "streams": {name: each.stats() for name, each in catalog.shards.items()},
         "queries": {name: _query_stats(catalog, name) for name in catalog.stream_of},
         "joins": join_stats(catalog.joins),
         "views": catalog.views.stats(),
@@ -198,7 +199,7 @@ def coverage_of(catalog: Catalog, name: str) -> Coverage:
     """Of a query, a join or a view."""
     if reads_view(catalog, name):
         return catalog.views.coverage(name)
-    return catalog.operator_of(name).coverage(name)
+    return catalog.serving(name).coverage(name)
 
 
 def reads_view(catalog: Catalog, name: str) -> bool:
@@ -214,7 +215,7 @@ def _query_stats(catalog: Catalog, name: str) -> dict[str, Any]:
         "missed": registration.missed,
         "overflows": registration.overflows,
         **asdict(coverage_of(catalog, name)),
-        "owed": catalog.operator_of(name).owed(name),
+        "owed": catalog.serving(name).owed(name),
     }
 
 
@@ -225,7 +226,7 @@ def explain(catalog: Catalog, query: str | None) -> str:
     """The plan of one query, or of all."""
     joins, views = catalog.joins, catalog.views
     if query is None:
-        parts = [each.explain() for each in catalog.operators.values()]
+        parts = [each.explain() for each in catalog.shards.values()]
         parts += filter(None, [explain_joins(joins)])
         shown = [*views.at_work, *(name for name in views.damaged() if name not in views.at_work)]
         return "\n\n".join([*parts, *map(views.explain, shown)]) or "no streams"
@@ -233,7 +234,7 @@ def explain(catalog: Catalog, query: str | None) -> str:
         told = explain_joins(joins, joins.group_of[query].signature)
         return f"{told}\n\n{query}: {joins.coverage(query)}"
     require(query, catalog.stream_of)
-    return catalog.operators[catalog.stream_of[query]].explain(query)
+    return catalog.shards[catalog.stream_of[query]].explain(query)
 
 
 _MANY = 100

@@ -199,8 +199,8 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
     catalog.views.refuse_pending()
     description: Description = {"streams": [], "queries": list(catalog.stream_of)}
     arrays: Named = {}
-    for number, operator in enumerate(catalog.operators.values()):
-        stream, (state, named) = operator.stream, operator.snapshot()
+    for number, shard in enumerate(catalog.shards.values()):
+        stream, (state, named) = shard.stream, shard.snapshot()
         description["streams"].append(
             {
                 "name": stream.name,
@@ -238,13 +238,13 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
 def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
     schema = read_sound_schema(Saved(arrays).column("schema", {pa.binary()}, 1)[0].as_py())
     stream = Stream(saved["name"], schema, saved["time"], saved["delay"], saved.get("ahead"))
-    operator = catalog.operators[stream.name] = catalog.make_operator(stream)
+    shard = catalog.shards[stream.name] = catalog.make_shard(stream)
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
     parsed = {
         name: parse_query(text, {stream.name: stream}, catalog.templates) for name, text in texts.items()
     }
     queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
-    operator.restore(saved["state"], arrays, queries)
+    shard.restore(saved["state"], arrays, queries)
     catalog.stream_of |= dict.fromkeys(queries, stream.name)
 
 

@@ -81,13 +81,13 @@ class Engine:
             raise MuntinError(f"clock is a function without arguments that gives an instant, not {clock!r}")
         self._lock = threading.RLock()
 
-        def make_operator(stream: Stream) -> Shard:
+        def make_shard(stream: Stream) -> Shard:
             return Shard(
                 stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock())
             )
 
-        self._catalog = Catalog(make_operator, backlog_bytes, folder, Folders(folders), portion_rows)
-        self._operators, self._joins = self._catalog.operators, self._catalog.joins
+        self._catalog = Catalog(make_shard, backlog_bytes, folder, Folders(folders), portion_rows)
+        self._shards, self._joins = self._catalog.shards, self._catalog.joins
         self._views = self._catalog.views
 
     # -- statements --------------------------------------------------------------------------------
@@ -193,13 +193,13 @@ class Engine:
         `stats()`.
         """
         with self._lock:
-            operator = self._catalog.operator(text_of("stream", stream))
+            shard = self._catalog.shard(text_of("stream", stream))
             if self._views.reads(stream):
-                feed_views(self._views, self._joins, operator, batch)
+                feed_views(self._views, self._joins, shard, batch)
             elif self._joins.reads(stream):
-                feed(self._joins, operator, batch)
+                feed(self._joins, shard, batch)
             else:
-                operator.insert(batch)
+                shard.insert(batch)
 
     def rewind(self, stream: str, to: Any) -> None:
         """Set a stream's watermark back: its state is dropped, its queries stay, and it starts again at `to`.
@@ -227,15 +227,13 @@ class Engine:
                         f"'{name}' is a view: it answers as of its last update, at no other instant"
                     )
                 return self._views.lookup(name, key)
-            return self._catalog.operator_of(name).lookup(
-                name, key, None if at is None else self._instant(at)
-            )
+            return self._catalog.serving(name).lookup(name, key, None if at is None else self._instant(at))
 
     def value(self, name: str, key: Any = None, at: Any = None) -> Any:
         """The first value of one query's answer (for one key) as a plain Python object; None if NULL,
         or if the key has no answer."""
         with self._lock:
-            return self._catalog.operator_of(text_of("name", name)).value(
+            return self._catalog.serving(text_of("name", name)).value(
                 name, key, None if at is None else self._instant(at)
             )
 
@@ -255,7 +253,7 @@ class Engine:
             if len(streams) != 1:
                 raise MuntinError("lookup_many takes the names of queries over one stream")
             instant = None if at is None else self._instant(at)
-            return self._operators[streams.pop()].lookup_many(chosen, instant)
+            return self._shards[streams.pop()].lookup_many(chosen, instant)
 
     def advance(self, until: Any = None) -> Answers:
         """Answers of every window that closed since the last call, by query name.
@@ -267,9 +265,9 @@ class Engine:
             instant = None if until is None else self._instant(until)
             found: dict[str, pa.Table] = {}
             more = False
-            advancing: list[Advancing] = [*self._operators.values(), self._joins]
-            for operator in advancing:
-                portion = operator.advance(instant)
+            advancing: list[Advancing] = [*self._shards.values(), self._joins]
+            for each in advancing:
+                portion = each.advance(instant)
                 found |= portion
                 more |= portion.more
             self._views.follow(found, instant)
@@ -279,7 +277,7 @@ class Engine:
 
     def _instant(self, given: Any) -> int:
         """Microseconds of an instant that a caller gives."""
-        nows = [now for each in self._operators.values() if (now := each.clock.now) is not None]
+        nows = [now for each in self._shards.values() if (now := each.clock.now) is not None]
         return to_microseconds(given, max(nows, default=None))
 
     # -- what is there -----------------------------------------------------------------------------

@@ -287,10 +287,10 @@ def filling(
         raise MuntinError(f"a backfill is the history of one stream; these queries read {names}")
     (stream,) = streams.values()
     with lock:
-        operator = catalog.operators.get(stream.name)
-        if operator is None or operator.stream is not stream:
-            operator = catalog.make_operator(stream)  # a script that creates it is about to run
-        backfill = operator.begin_backfill(requests)
+        shard = catalog.shards.get(stream.name)
+        if shard is None or shard.stream is not stream:
+            shard = catalog.make_shard(stream)  # a script that creates it is about to run
+        backfill = shard.begin_backfill(requests)
     try:
         backfill.fill(history_batches(stream, history, catalog.folders))
         for _ in range(_ROUNDS):  # what was pushed meanwhile, ever less of it
@@ -300,4 +300,4 @@ def filling(
         yield backfill
     finally:
         with lock:
-            operator.end_backfill(backfill)
+            shard.end_backfill(backfill)

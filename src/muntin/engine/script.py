@@ -18,7 +18,7 @@ from muntin.shard.backfill import Backfill
 
 def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     """Refuse a script of which a later statement would find its name taken or missing."""
-    streams, queries, views = set(catalog.operators), dict(catalog.stream_of), set(catalog.views.known())
+    streams, queries, views = set(catalog.shards), dict(catalog.stream_of), set(catalog.views.known())
     joined = {name: each.query.right.stream.name for name, each in catalog.joins.registrations.items()}
     viewed = {name: each.query.streams for name, each in catalog.views.at_work.items()}
     queries |= {name: of[0] for name, of in viewed.items()}
@@ -74,9 +74,9 @@ def run(
     registered with one."""
     match statement:
         case sql.CreateStream(stream):
-            catalog.operators[stream.name] = catalog.make_operator(stream)
+            catalog.shards[stream.name] = catalog.make_shard(stream)
         case sql.DropStream(name):
-            del catalog.operators[name]
+            del catalog.shards[name]
         case sql.RewindStream(name, to):
             catalog.rewind(name, to_microseconds(to))
         case sql.RegisterQuery() if filled is not None:

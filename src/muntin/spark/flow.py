@@ -1,6 +1,6 @@
 """Thousands of windows over one DataFrame: events in, answers out, in one Spark query.
 
-DataFrame --pack, fold--> rows per shard --shuffle--> operators with state --unpack--> answers
+DataFrame --pack, fold--> rows per shard --shuffle--> shards with state --unpack--> answers
           (every task)                   (a few rows) (one per shard)
 """
 
@@ -256,26 +256,26 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     that ends before the next one starts is emitted.
     """
     rows = (row for batch in batches for row in batch.to_pylist())
-    for shard, some in groupby(rows, key=lambda row: row["shard"]):
-        if shard == Job.ID:
+    for number, some in groupby(rows, key=lambda row: row["shard"]):
+        if number == Job.ID:
             continue  # a table has no state
-        route, _ = job.route_of(shard)
-        operator = SparkShard(job, route)
-        operator.register(route.queries)
+        route, _ = job.route_of(number)
+        shard = SparkShard(job, route)
+        shard.register(route.queries)
         told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
-        for answers in _run_shard(job, operator, some, told):
-            told["overflows"] = operator.take_overflows()
-            for row in emitted_rows(job, shard, answers, [], **told):
+        for answers in _run_shard(job, shard, some, told):
+            told["overflows"] = shard.take_overflows()
+            for row in emitted_rows(job, number, answers, [], **told):
                 yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
             told["events"] = told["state_bytes"] = 0
 
 
 def _run_shard(
-    job: Job, operator: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
+    job: Job, shard: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
 ) -> Iterator[dict[str, pa.Table]]:
     """Rows that only tell the time come first, so that the end is known before the beginning."""
     # a query without SLIDE answers once, as of the end: there must be no instant in between
-    goes_on = all(query.slide or query.moves_by_rows for query in operator.parsed_queries.values())
+    goes_on = all(query.slide or query.moves_by_rows for query in shard.parsed_queries.values())
     greatest: int | None = None
     held: list[tuple[str, bytes]] = []
     size = 0
@@ -289,16 +289,16 @@ def _run_shard(
             continue
         assert greatest is not None
         if size > _HELD:
-            operator.insert(held)
+            shard.insert(held)
             held, size = [], 0
             if goes_on:
-                yield from filter(None, operator.advance_to(min(row["start"], greatest - job.stream.delay)))
+                yield from filter(None, shard.advance_to(min(row["start"], greatest - job.stream.delay)))
         held.append((row["kind"], row["data"]))
         size += len(row["data"])
-    operator.insert(held)
-    told["greatest"], told["state_bytes"] = greatest, operator.nbytes()
+    shard.insert(held)
+    told["greatest"], told["state_bytes"] = greatest, shard.nbytes()
     if greatest is None:
         return
-    yield from operator.advance(greatest)
+    yield from shard.advance(greatest)
     if job.flush:
-        yield from operator.flush(greatest)
+        yield from shard.flush(greatest)

@@ -1,4 +1,4 @@
-"""The stateful operator: one call per shard and micro-batch, rows packed by many tasks in, answers out."""
+"""The stateful step: one call per shard and micro-batch, rows packed by many tasks in, answers out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST = 64  # shards that a worker keeps
 class Copy:
     """A shard as of one entry of its ledger, which it knows by token."""
 
-    operator: SparkShard
+    shard: SparkShard
     job: str  # the fingerprint of the job that it was made for: another one may read other columns
     entries: int
     token: str
@@ -54,8 +54,8 @@ class ShardCache:
             return None
         return copy
 
-    def put(self, head: Head, job: str, operator: SparkShard) -> None:
-        self._copies[head.ledger] = Copy(operator, job, head.entries, head.tokens[head.entries])
+    def put(self, head: Head, job: str, shard: SparkShard) -> None:
+        self._copies[head.ledger] = Copy(shard, job, head.entries, head.tokens[head.entries])
         while len(self._copies) > _MOST:
             self._copies.popitem(last=False)
 
@@ -88,18 +88,18 @@ class ShardProcessor(StatefulProcessor):
         given = sorted((row.asDict() for row in rows), key=lambda row: (row["origin"], row["turn"]))
         head = self._ledger.read_head() or begin_head(self._job, route, bucket)
         check_identity(head, self._job, route)
-        operator = self._find(head, route)
+        shard = self._find(head, route)
         before = replace(head)
-        description, arrays, refusals = self._entry(head, operator, route, given)
-        late, answers = apply(operator, head, description, arrays)
+        description, arrays, refusals = self._entry(head, shard, route, given)
+        late, answers = apply(shard, head, description, arrays)
         is_first = route is self._job.routes[0]
         told = {name: sum(row[name] for row in given) for name in ("events", "ahead")}
         told["late"] = late if route is self._job.counting else 0
         refused = refusals if is_first and bucket == 0 else []
         for portion in answers:  # sent on one by one: a long silence must not fill the worker's memory
             for emitted in emitted_rows(
-                self._job, int(key[0]), portion, refused, **told, overflows=operator.take_overflows(),
-                greatest=head.greatest, state_bytes=operator.nbytes() if told else 0,
+                self._job, int(key[0]), portion, refused, **told, overflows=shard.take_overflows(),
+                greatest=head.greatest, state_bytes=shard.nbytes() if told else 0,
             ):  # fmt: skip
                 yield Row(**dict(zip(EMITTED_SCHEMA.names, emitted, strict=True)))
             told, refused = {}, []
@@ -107,10 +107,10 @@ class ShardProcessor(StatefulProcessor):
             bind(head, self._job, route)
             self._ledger.append(head, pack(description, arrays).to_pybytes())
             if self._ledger.is_due(head) or before.columns is None:
-                self._ledger.write_base(head, operator.snapshot())
+                self._ledger.write_base(head, shard.snapshot())
             self._ledger.write_head(head)
         if head.entries:
-            CACHE.put(head, self._job.fingerprint, operator)
+            CACHE.put(head, self._job.fingerprint, shard)
 
     def _keep_identity(self) -> None:
         """The job's own ledger, which has no entries: any micro-batch may be the first that has rows for shards, so
@@ -126,25 +126,25 @@ class ShardProcessor(StatefulProcessor):
         """The shard as of the last entry: from memory, brought up to date, or from the state."""
         copy = CACHE.take(head, self._job.fingerprint)
         if copy is not None:
-            operator, done = copy.operator, copy.entries
+            shard, done = copy.shard, copy.entries
         else:
-            operator, done = SparkShard(self._job, route, columns_in(head, self._job, route)), head.base
+            shard, done = SparkShard(self._job, route, columns_in(head, self._job, route)), head.base
             if head.pieces:
-                operator.restore(self._ledger.read_base(head))
+                shard.restore(self._ledger.read_base(head))
         replayed = Head(head.route, head.bucket, head.shards, head.routes)
         for number in range(done + 1, head.entries + 1):
-            apply(operator, replayed, *unpack(self._ledger.read_entry(number)), is_replay=True)
-        return operator
+            apply(shard, replayed, *unpack(self._ledger.read_entry(number)), is_replay=True)
+        return shard
 
     def _entry(
-        self, head: Head, operator: SparkShard, route: Route, rows: Iterable[dict[str, Any]]
+        self, head: Head, shard: SparkShard, route: Route, rows: Iterable[dict[str, Any]]
     ) -> tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]:
         """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
         statements that cannot be carried out, with the reason."""
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
         data = [row for row in rows if row["data"] is not None]
-        steps = self._reconfigure(head, operator, route) + self._rewind(head)
+        steps = self._reconfigure(head, shard, route) + self._rewind(head)
         roster, refusals = Roster(head.came, head.went), []
         for text in in_order(row["data"] for row in data if row["kind"] == "statement"):
             try:
@@ -176,14 +176,14 @@ class ShardProcessor(StatefulProcessor):
         """As the micro-batches before have left it; the same in all shards."""
         return None if head.greatest is None else head.greatest - self._job.stream.delay
 
-    def _reconfigure(self, head: Head, operator: SparkShard, route: Route) -> list[Step]:
+    def _reconfigure(self, head: Head, shard: SparkShard, route: Route) -> list[Step]:
         """What to do since the job's own queries are not those of the last run."""
         if self._job.configured == head.configured:
             return []
         head.configured, head.went = self._job.configured, []
         names = {name for each in self._job.routes for name in each.queries}
         head.came = {name: keys for name, keys in head.came.items() if name not in names}
-        there = operator.queries
+        there = shard.queries
         stale = [
             name for name, text in there.items() if name not in head.came and route.queries.get(name) != text
         ]
@@ -192,7 +192,7 @@ class ShardProcessor(StatefulProcessor):
 
 
 def apply(
-    operator: SparkShard,
+    shard: SparkShard,
     head: Head,
     description: dict[str, Any],
     arrays: dict[str, Any],
@@ -204,18 +204,18 @@ def apply(
         if (
             word == "register"
         ):  # those that follow one another at once: they may share what they are planned for
-            operator.register({name: text for _, name, text in some})
+            shard.register({name: text for _, name, text in some})
         elif word == "rewind":
             for _, to in some:
-                operator.rewind(int(to))
+                shard.rewind(int(to))
         else:
             for _, name in some:
-                operator.drop(name)
-    late = operator.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
+                shard.drop(name)
+    late = shard.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
     head.late += late
     greatest = head.greatest = description["greatest"]
     if greatest is None or is_replay:
         if greatest is not None:
-            operator.skip(greatest, description.get("delay"))
+            shard.skip(greatest, description.get("delay"))
         return late, iter([{}])
-    return late, operator.advance(greatest)
+    return late, shard.advance(greatest)

@@ -1,4 +1,4 @@
-"""A shard at work on Spark: packed rows in, answers out, the same operator as in the embedded engine.
+"""A shard at work on Spark: packed rows in, answers out, around the same `Shard` as in the embedded engine.
 
 Its clock calls no event late by itself. The runtime tells it how far the whole stream has come, and what
 lies before that when it arrives is late: time moves between micro-batches, not within one.
@@ -115,7 +115,7 @@ class SparkShard:
         return pack(*self._shard.snapshot())
 
     def restore(self, packed: bytes) -> None:
-        """State from a snapshot, into an operator without queries."""
+        """State from a snapshot, into a shard without queries."""
         with refusing("the state in this checkpoint"):
             description, arrays = unpack(packed)
             queries = {name: self._parse(each["text"]) for name, each in description["registrations"].items()}

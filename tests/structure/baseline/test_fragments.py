@@ -179,7 +179,7 @@ def test_refuses_what_has_no_edges(kind: str, window: str, by: str) -> None:
 
 
 def fragments_of(engine: Engine) -> Fragments:
-    (synopsis,) = engine._operators["s"].state.synopses.values()
+    (synopsis,) = engine._shards["s"].state.synopses.values()
     assert isinstance(synopsis, Fragments)
     return synopsis
 

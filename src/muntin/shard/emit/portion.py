@@ -26,7 +26,7 @@ class Answers(dict[str, pa.Table]):
 
 
 class Advancing(Protocol):
-    """An engine or an operator."""
+    """An engine, a shard, or the joins."""
 
     def advance(self, until: Any = None) -> Answers: ...
 
@@ -61,7 +61,7 @@ def allot(wanted: Sequence[int], rows: int) -> int:
 
 
 class Flushed(Advancing, Protocol):
-    """An engine or an operator."""
+    """An engine, a shard, or the joins."""
 
     def drop(self, name: str) -> None: ...
 
