@@ -14,6 +14,7 @@ import pytest
 from effort import some_of
 from muntin import Engine
 from muntin.arrays import Arrays
+from muntin.plan.cost import COMBINES
 from muntin.plan.synopses import SYNOPSES
 
 MERGED = "COUNT(*), COUNT(x), SUM(x), AVG(x), MIN(x), MAX(x), FIRST(x), LAST(x), VAR_POP(x), STDDEV_SAMP(x)"
@@ -115,6 +116,11 @@ def states(engine: Engine) -> list[Arrays]:
 
 def test_every_synopsis_has_a_subject() -> None:
     assert SYNOPSES.keys() == SUBJECTS.keys()
+
+
+def test_every_synopsis_says_what_a_look_up_costs() -> None:
+    """Else `explain` and `stats` would fail for the queries that it serves."""
+    assert SYNOPSES.keys() == COMBINES.keys()
 
 
 @pytest.mark.parametrize(("name", "keys"), PAIRS)
