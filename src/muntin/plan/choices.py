@@ -1,6 +1,6 @@
-"""The choice of a synopsis: `CHOICES` is everything that decides which synopsis serves a demand, in order.
+"""The choice of a synopsis: everything that decides which synopsis serves a demand.
 
-A query meets the choices at four moments, and every moment is in this file:
+A query meets choices at four moments, and every moment is in this file:
 
 1. `choose_synopsis` takes the first of `CHOICES` that applies to a demand, before the plan is known: an error comes
    before anything has changed.
