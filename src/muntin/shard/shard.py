@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import Coverage
-from muntin.arrays import LONG_AGO, Arrays, Ints
+from muntin.arrays import Arrays, Ints
 from muntin.errors import MuntinError
 from muntin.plan import Request, request_of
 from muntin.plan.explain import Running, explain_group, explain_stream, predicted_combines
@@ -28,10 +28,10 @@ from muntin.shard.emit.emission import emit, skip
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.intake import Admitted
 from muntin.shard.read.answers import answer_one
-from muntin.shard.read.evaluate import Answered, is_covered
+from muntin.shard.read.coverage import coverage_of
+from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.lookup import lookup, lookup_many, value
 from muntin.shard.read.question import Question
-from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
@@ -283,56 +283,6 @@ def _costs(state: State, number: int) -> dict[str, Any]:
 
 def _instant(at: int | None) -> np.datetime64 | None:
     return None if at is None else np.datetime64(at, "us")
-
-
-# Covered: whether the windows of a query lie within what is known, found without any row of its answer.
-
-
-def coverage_of(state: State, name: str) -> Coverage:
-    """Of a query as of now; O(windows), and if some count events, a look-up."""
-    reading, now = reading_of(state, name), state.now_of(name)
-    if now is not None and reading.query.slide:
-        now -= now % reading.query.slide
-    known, covered_from, is_by_count = LONG_AGO, LONG_AGO, False
-    for number, window, needs in reading.windows:
-        if window.to == window.size:  # holds nothing, of which nothing is missing
-            continue
-        synopsis = state.synopses[number]
-        since = max(synopsis.known_since(window, need) for need in needs)
-        if (
-            now is not None
-            and window.is_time
-            and window.settle(now) - window.size < synopsis.forgotten_before
-        ):
-            since = max(since, synopsis.forgotten_before)  # what others had kept until the query came
-        known = max(known, since)
-        if window.is_time:
-            reached = _up(_up(since + window.size, window.slide), reading.query.slide)
-            covered_from = max(covered_from, reached if since > LONG_AGO else LONG_AGO)
-        else:
-            is_by_count |= since > LONG_AGO
-    if known == LONG_AGO or now is None:
-        return Coverage(known == LONG_AGO)
-    complete = now >= covered_from and (not is_by_count or _is_whole(state, reading, now))
-    instant = None if is_by_count or covered_from == LONG_AGO else np.datetime64(covered_from, "us")
-    return Coverage(complete, np.datetime64(known, "us"), instant)
-
-
-def _is_whole(state: State, reading: Reading, now: int) -> bool:
-    """Whether the windows of all keys that have events are covered."""
-    if not reading.width:
-        return False
-    instants = np.array([now])
-    found = [  # not timed: what is asked for here says nothing of what users look up
-        state.synopses[number].lookup(window, window.settle(instants), needs, None, reading.width)
-        for number, window, needs in reading.windows
-    ]
-    return is_covered(reading, found)
-
-
-def _up(instant: int, slide: int) -> int:
-    """The first instant at or after one that a slide reaches."""
-    return -(-instant // slide) * slide if slide else instant
 
 
 def _differences(state: State) -> dict[int, str]:
