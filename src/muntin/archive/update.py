@@ -60,11 +60,11 @@ class Update:
         moved: set[Number] = set()
         if definition.by_count:
             open_parts = frozenset(due | class_mates(rows, indexing, definition))
-            moves = Moves(new.liveness(), new.arrivals, indexing, open_parts)
-            moving = {number: moves.moving(index.parts[number]) for number in due}
+            relocation = Relocation(new.liveness(), new.arrivals, indexing, open_parts)
+            moving = {number: relocation.moving(index.parts[number]) for number in due}
             moved = {number for number, tables in moving.items() if tables}
             rows = pa.concat_tables([rows, *(table for tables in moving.values() for table in tables)])
-            keep = moves.stays
+            keep = relocation.stays
         dealt = deal_out(rows, indexing, definition)
         rewriter = Rewriter(
             definition, indexing.variant.layout, new.liveness(), keep, new.number, self.drafts
@@ -96,14 +96,14 @@ class Update:
         return replace(new, invalidations=rest, log=log)
 
 
-# Moves: results of count windows that outlived their guess get a new one, and move to its part.
+# Relocation: results of count windows that outlived their guess get a new one, and move to its part.
 #
 # Without it they would wait a full turn of the classes to be looked at again. They move only among parts
 # that the update has open anyway.
 
 
 @dataclass(frozen=True)
-class Moves:
+class Relocation:
     """Decides for whole tables which rows move, and what they become."""
 
     liveness: Liveness

@@ -140,7 +140,7 @@ class ChainedSide:
 _ROOM = 4096  # matches that a probe makes room for at first
 
 
-class Demand(NamedTuple):
+class JoinDemand(NamedTuple):
     """What queries of one slide, that have been answered up to one instant, must still be able to see."""
 
     slide: int
@@ -167,7 +167,7 @@ class JoinGroup:
         self.registrations: dict[str, JoinRegistration] = {}
         self.spared_at = LONG_AGO  # the instant that was last spared when forgetting
         self.given_up_to = LONG_AGO  # what was owed before this instant may be gone, for want of room
-        self._demands: list[Demand] | None = None  # made when asked for
+        self._demands: list[JoinDemand] | None = None  # made when asked for
         self._sweeper = Sweeper()
 
     # -- time --------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class JoinGroup:
         """Queries came, went or gave out answers: what must be kept for them is different now."""
         self._demands = None
 
-    def _demanded(self) -> list[Demand]:
+    def _demanded(self) -> list[JoinDemand]:
         if self._demands is None:
             longest: dict[tuple[int, int | None], tuple[int, int]] = {}
             for each in self.registrations.values():
@@ -219,7 +219,7 @@ class JoinGroup:
                 left, right = (side.window.size for side in each.query.sides)
                 before = longest.get(owes, (0, 0))
                 longest[owes] = max(before[0], left), max(before[1], right)
-            self._demands = [Demand(*owes, *sizes) for owes, sizes in longest.items()]
+            self._demands = [JoinDemand(*owes, *sizes) for owes, sizes in longest.items()]
         return self._demands
 
     # -- events ------------------------------------------------------------------------------------

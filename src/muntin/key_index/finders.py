@@ -218,7 +218,7 @@ class KeyBand(NamedTuple):
     tolerance: float | None = None  # by what factor keys may miss the band; None: they are verified
 
 
-class Wanted(NamedTuple):
+class KeySearch(NamedTuple):
     """The keys whose `need`, from instant `start` to element number `end`, lies in a band.
 
     Elements below number `settled` cannot change any more.
@@ -249,7 +249,7 @@ class Finders:
         self._store, self._where, self._keys = store, where, keys
         self._accounts: dict[tuple[Need, float, int], _Account] = {}
 
-    def candidates(self, wanted: Wanted) -> Candidates | None:
+    def candidates(self, wanted: KeySearch) -> Candidates | None:
         """Ids, ascending, of all keys that qualify and some that do not; None if it is better to visit all."""
         band = wanted.band
         if why_not_indexed(wanted.need, band.low) or (band.width < FEW and not band.is_forced):
@@ -269,7 +269,7 @@ class Finders:
             return None
         return self._look_up(account, wanted)
 
-    def _look_up(self, account: _Account, wanted: Wanted) -> Candidates | None:
+    def _look_up(self, account: _Account, wanted: KeySearch) -> Candidates | None:
         store, finder, band = self._store, account.finder, wanted.band
         fed = store.count_by_key(wanted.settled - finder.pending(wanted.settled), wanted.settled)
         found = finder.candidates(wanted.start, wanted.settled, wanted.end, band.low, band.high, band.width)
@@ -284,10 +284,10 @@ class Finders:
             finder.begin_again()
         return found
 
-    def _cells(self, wanted: Wanted) -> int:
+    def _cells(self, wanted: KeySearch) -> int:
         return self._store.count_by_key(self._store.run(wanted.start, 2**62)[0], wanted.end)
 
-    def _scan(self, wanted: Wanted) -> float:
+    def _scan(self, wanted: KeySearch) -> float:
         """What visiting all keys would cost this look-up."""
         cells = min(self._cells(wanted), wanted.at_most)
         return cells / wanted.band.sharers + _COMPARE * wanted.band.width

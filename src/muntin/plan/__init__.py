@@ -2,13 +2,13 @@
 
 from muntin.plan.choices import CHOICES, Choice, Chosen
 from muntin.plan.demand import Demand, Signature, demands_of
-from muntin.plan.group import Changes, WindowGroup
+from muntin.plan.group import PlanChanges, WindowGroup
 from muntin.plan.manager import Placement, WindowManager
 from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.request import Request, request_of
 from muntin.plan.window_chain import WindowChain
 
 __all__ = [
-    "CHOICES", "Changes", "Choice", "Chosen", "Demand", "Nesting", "Nestings", "Placement", "Request", "Signature",
+    "CHOICES", "Choice", "Chosen", "Demand", "Nesting", "Nestings", "Placement", "PlanChanges", "Request", "Signature",
     "WindowChain", "WindowGroup", "WindowManager", "demands_of", "request_of",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from muntin.join_query import JoinQuery, JoinSignature
 from muntin.plan.choices import because_of
 from muntin.plan.cost import Observed, combines, combines_formula, elements_in, elements_merged
 from muntin.plan.demand import Signature
-from muntin.plan.group import Changes, WindowGroup, longest_of
+from muntin.plan.group import PlanChanges, WindowGroup, longest_of
 from muntin.plan.manager import WindowManager
 from muntin.plan.nesting import Nesting
 from muntin.plan.request import request_of
@@ -116,7 +116,7 @@ def explain_stream(
 def explain_query(query: Query) -> str:
     """How a query would be served on its own; nothing is registered."""
     manager = WindowManager()
-    changes = Changes()
+    changes = PlanChanges()
     manager.register({"this query": request_of(query)}, changes)
     manager.raise_stairs(changes, ())
     groups = manager.groups.values()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.plan.demand import Demand
-from muntin.plan.group import Changes
+from muntin.plan.group import PlanChanges
 from muntin.plan.manager import WindowManager
 from muntin.plan.request import request_of
 from muntin.query import Query
@@ -38,7 +38,7 @@ def differences_to_fresh_plan(manager: WindowManager, queries: Mapping[str, Quer
     for name in sorted(placements, key=lambda name: queries[name].text):
         alike[name] = tuple([demand for _, demand in placements[name].all()])
         first.setdefault(alike[name], name)
-    fresh, changes = WindowManager(manager.is_by_demand), Changes()
+    fresh, changes = WindowManager(manager.is_by_demand), PlanChanges()
     fresh.register({name: request_of(queries[name]) for name in first.values()}, changes)
     fresh.raise_stairs(changes, ())
     planned = {name: [number for number, _ in each.all()] for name, each in fresh.placements.items()}

@@ -102,10 +102,10 @@ def longest_of(sizes: Iterable[Mapping[Shape, int]]) -> dict[Shape, int]:
     return longest
 
 
-# Changes: what queries that came or went have changed in the plan, for state to follow.
+# PlanChanges: what queries that came or went have changed in the plan, for state to follow.
 
 
-class Changes:
+class PlanChanges:
     """The groups and stores that demands came to or left, each with the components that it has to keep since,
     or need not keep any more: which of the two, the plan knows."""
 

@@ -12,7 +12,7 @@ from muntin.band import Band
 from muntin.expression import Expression
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
 from muntin.plan.demand import Demand, Signature, demands_of
-from muntin.plan.group import Changes, StoreId, WindowGroup, ring_of
+from muntin.plan.group import PlanChanges, StoreId, WindowGroup, ring_of
 from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.request import Request
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
@@ -62,7 +62,9 @@ class WindowManager:
         self._precedents = Precedents()
         self._nestings = Nestings()
 
-    def register(self, requests: Mapping[str, Request], changes: Changes, is_running: bool = False) -> None:
+    def register(
+        self, requests: Mapping[str, Request], changes: PlanChanges, is_running: bool = False
+    ) -> None:
         """Place queries, all or none. They are placed in the order of their texts, so that the plan of an empty
         manager depends on which queries there are, not on the order in which somebody lists them.
 
@@ -82,24 +84,24 @@ class WindowManager:
         finally:
             self._coming = {}
 
-    def _register(self, name: str, request: Request, changes: Changes, is_running: bool) -> None:
+    def _register(self, name: str, request: Request, changes: PlanChanges, is_running: bool) -> None:
         calls = tuple([self._place_call(name, call, changes, is_running) for call in request.calls])
         presence = tuple(
             [self._place_call(name, (each,), changes, is_running)[0] for each in request.presence]
         )
         self.placements[name] = Placement(calls, presence)
 
-    def drop(self, name: str, changes: Changes) -> Placement:
+    def drop(self, name: str, changes: PlanChanges) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
         placement = self.placements.pop(name)
         for number, demand in placement.all():
             self._leave(name, self.groups[number], demand, changes)
         return placement
 
-    def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> Changes:
+    def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> PlanChanges:
         """Take over a plan made earlier instead of making one: `placed` has, for each query, the
         groups of its demands in the order of `Placement.all`."""
-        changes = Changes()
+        changes = PlanChanges()
         for group in groups:
             self._open(group)
         self._next = max(self.groups, default=0) + 1
@@ -111,12 +113,12 @@ class WindowManager:
                 self._join(name, self.groups[number], demand, changes)
         return changes
 
-    def graft(self, other: WindowManager) -> tuple[Changes, dict[int, int], int]:
+    def graft(self, other: WindowManager) -> tuple[PlanChanges, dict[int, int], int]:
         """Take over the queries of another plan, with groups and stores of their own, whose generation is new.
 
         Gives what changed, the new number of each group, and the generation.
         """
-        changes, numbers = Changes(), dict[int, int]()
+        changes, numbers = PlanChanges(), dict[int, int]()
         generation = 1 + max((store.generation for store in self.stores), default=0)
         for old in other.groups.values():
             store = old.store._replace(generation=generation)
@@ -131,7 +133,7 @@ class WindowManager:
                 self._join(name, self.groups[number], demand, changes)
         return changes, numbers, generation
 
-    def raise_stairs(self, changes: Changes, filled: Container[StoreId]) -> dict[StoreId, StoreId]:
+    def raise_stairs(self, changes: PlanChanges, filled: Container[StoreId]) -> dict[StoreId, StoreId]:
         """Move windows per key from grids to stairs where these are better, after the changes so far: the stairs,
         each with the store that they take the place of. `filled` are the stores that have seen events.
         O(queries) if any move, else O(groups with the filters and keys of those that changed)."""
@@ -156,7 +158,7 @@ class WindowManager:
         )
         return any(any(kept) and not all(kept) for kept in calls)
 
-    def _move(self, stores: list[StoreId], to: StoreId, changes: Changes) -> None:
+    def _move(self, stores: list[StoreId], to: StoreId, changes: PlanChanges) -> None:
         """Move all demands on some stores to another store."""
         gone = {number for store in stores for number in self.stores[store].groups}
 
@@ -180,7 +182,7 @@ class WindowManager:
             fresh._open(replace(group, needs=Needs(), queries={}, slides={}, hinted=0, pinned=0))
         for name, placement in self.placements.items():
             for number, demand in placement.all():
-                fresh._join(name, fresh.groups[number], demand, Changes())
+                fresh._join(name, fresh.groups[number], demand, PlanChanges())
         assert fresh.groups == self.groups
         assert fresh.stores == self.stores
         assert fresh.columns == self.columns
@@ -193,7 +195,9 @@ class WindowManager:
         """How the windows of all groups nest, found now; O(windows) if they are those of the last call."""
         return self._nestings.of(self.groups.values())
 
-    def _place_call(self, name: str, call: Call, changes: Changes, is_running: bool) -> tuple[Placed, ...]:
+    def _place_call(
+        self, name: str, call: Call, changes: PlanChanges, is_running: bool
+    ) -> tuple[Placed, ...]:
         if (precedents := self._precedents.find(call, self.groups)) is not None:
             for group, demand, is_served in precedents:
                 if is_served:  # to have it there once more changes nothing but counts
@@ -216,7 +220,9 @@ class WindowManager:
             self._precedents.remember(demand, alone, self.groups[number])
         return placed
 
-    def _place(self, name: str, demand: Demand, chosen: Chosen, store: StoreId, changes: Changes) -> Placed:
+    def _place(
+        self, name: str, demand: Demand, chosen: Chosen, store: StoreId, changes: PlanChanges
+    ) -> Placed:
         asked = (chosen.synopsis, store)
         groups = self._by_signature.get(demand.signature, {}).values()
         group = next(
@@ -246,7 +252,7 @@ class WindowManager:
             del self.stores[group.store]
         self.columns.count_group(group.where, group.keys, -1)
 
-    def _join(self, name: str, group: WindowGroup, demand: Demand, changes: Changes) -> None:
+    def _join(self, name: str, group: WindowGroup, demand: Demand, changes: PlanChanges) -> None:
         if group.store.kind == "stairs" and demand.window not in group.needs.windows:
             self.stores[group.store].add_window(demand.window)
         is_new = group.add(name, demand)
@@ -255,7 +261,7 @@ class WindowManager:
         self._count(demand, 1)
         changes.come(group, demand, is_new)
 
-    def _leave(self, name: str, group: WindowGroup, demand: Demand, changes: Changes) -> None:
+    def _leave(self, name: str, group: WindowGroup, demand: Demand, changes: PlanChanges) -> None:
         is_gone = group.remove(name, demand)
         if is_gone:
             self._count_component(group, demand.need, -1)
@@ -314,7 +320,7 @@ class WindowManager:
         count(self._bands.setdefault(demand.band.attribute, {}), demand.band, step)
 
     def _slices_for(
-        self, demand: Demand, call: tuple[Demand, ...], changes: Changes | None, synopsis: str
+        self, demand: Demand, call: tuple[Demand, ...], changes: PlanChanges | None, synopsis: str
     ) -> StoreId:
         """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window. In a
         running stream, `changes` tell which components are as young there as those of the call will be."""

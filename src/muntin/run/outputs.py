@@ -35,7 +35,7 @@ LONG = pa.schema(
 )  # fmt: skip
 
 
-class Answered(Protocol):
+class Answerable(Protocol):
     """A query, or a SELECT from a view."""
 
     @property
@@ -47,7 +47,7 @@ class Answered(Protocol):
 class OutputFiles:
     """The files of one run and which answers go to which."""
 
-    def __init__(self, out: Path, queries: Mapping[str, Answered], format: str = "parquet"):
+    def __init__(self, out: Path, queries: Mapping[str, Answerable], format: str = "parquet"):
         self.queries = queries
         self.files: dict[str, AnswerFile] = {}  # by query; under "" for all of them
         if is_directory(out):
@@ -77,7 +77,7 @@ class OutputFiles:
 
 
 @contextmanager
-def open_outputs(out: Path, queries: Mapping[str, Answered], format: str) -> Iterator[OutputFiles]:
+def open_outputs(out: Path, queries: Mapping[str, Answerable], format: str) -> Iterator[OutputFiles]:
     """Outputs whose files appear when the block ends well, and not at all when it does not."""
     outputs = OutputFiles(out, queries, format)
     directory = out if is_directory(out) else out.parent
@@ -102,7 +102,7 @@ def is_directory(out: Path) -> bool:
     return out.is_dir() or not out.suffix
 
 
-def long_table(name: str, query: Answered, table: pa.Table) -> pa.Table:
+def long_table(name: str, query: Answerable, table: pa.Table) -> pa.Table:
     """Answers as one row a value: numbers in `value`, anything else in `text`; a row without a value for an
     answer that has none."""
     table, rows = as_written(table), table.num_rows
@@ -127,7 +127,7 @@ def long_table(name: str, query: Answered, table: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def key_text(query: Answered, table: pa.Table) -> pa.Array:
+def key_text(query: Answerable, table: pa.Table) -> pa.Array:
     """The key of each answer as a JSON object, NULL for a query without GROUP BY."""
     if not query.keys:
         return pa.nulls(table.num_rows, pa.string())

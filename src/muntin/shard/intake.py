@@ -34,7 +34,7 @@ _GREATEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedColumns:
     """What the groups of a stream need of each event."""
 
     arguments: frozenset[Expression]
@@ -46,7 +46,7 @@ def prepare(
     batch: pa.RecordBatch,
     at: Ints,
     ascends: bool,
-    wanted: Wanted,
+    wanted: WantedColumns,
     texts: Mapping[Expression, Dictionary],
     keys: Mapping[tuple[Expression, ...], KeyDictionary],
 ) -> Batch:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
-from muntin.plan import Changes, Request, WindowGroup, WindowManager, request_of
+from muntin.plan import PlanChanges, Request, WindowGroup, WindowManager, request_of
 from muntin.plan.cost import Observed
 from muntin.plan.fresh_plan import differences_to_fresh_plan, without_history
 from muntin.plan.group import STREAM_RING, StoreId
@@ -23,7 +23,7 @@ from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
 from muntin.shard.adapt.meter import Meter
 from muntin.shard.clock import Alarm, Clock, wall_clock
-from muntin.shard.intake import Admitted, Wanted, arguments_of_text, prepare
+from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
 from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import Owed, Registration
@@ -65,7 +65,7 @@ class State:
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
         self.sweepers = Sweepers(self)
-        self.wanted = Wanted(frozenset(), frozenset(), frozenset())
+        self.wanted = WantedColumns(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
         self._sketch_bytes = sketch_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
@@ -81,7 +81,7 @@ class State:
 
     def register(self, queries: Mapping[str, Request]) -> None:
         """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
-        changes = Changes()
+        changes = PlanChanges()
         self.manager.register(queries, changes, self._is_running)
         self._is_provisional = not self._is_running and bool(self.registrations)
         self.raise_stairs(changes)
@@ -102,7 +102,7 @@ class State:
             self._is_provisional = False
             plan_again(self)
 
-    def raise_stairs(self, changes: Changes) -> None:
+    def raise_stairs(self, changes: PlanChanges) -> None:
         """Move windows to stairs where these are better; a store that is filled becomes their youngest level."""
         moved = self.manager.raise_stairs(changes, self.stores if self._is_running else ())
         for stairs, before in moved.items():
@@ -124,7 +124,7 @@ class State:
         registration = self.registrations.pop(name)
         if registration.owes:
             self._owed.remove(registration.emitted_to)
-        changes = Changes()
+        changes = PlanChanges()
         self._is_provisional = not self._is_running
         placement = self.manager.drop(name, changes)
         self.sweepers.look_again(demand for _, demand in placement.all())
@@ -165,7 +165,7 @@ class State:
             self._expect(name, Registration(each.query, backfill.emitted_to, history=backfill.history))
         self.fit(changes)
 
-    def fit(self, changes: Changes) -> None:
+    def fit(self, changes: PlanChanges) -> None:
         """Bring stores, synopses and dictionaries in line with what changed in the plan; O(what changed)."""
         for store, needs in changes.stores.items():
             self._fit_store(store, needs)
@@ -246,7 +246,7 @@ class State:
         if columns.version == self._fitted_to:
             return
         self._fitted_to = columns.version
-        self.wanted = Wanted(
+        self.wanted = WantedColumns(
             frozenset(columns.arguments), frozenset(columns.predicates), frozenset(columns.keys)
         )
         self.keys = {
@@ -377,7 +377,7 @@ def plan_again(state: State) -> None:
     queries = {name: state.registrations[name].query for name in without_history(state.manager)}
     if not differences_to_fresh_plan(state.manager, queries):
         return  # the plan is what it would be
-    changes = Changes()
+    changes = PlanChanges()
     for name in queries:
         state.manager.drop(name, changes)
     for store in [each for each in state.stores if not each.generation]:

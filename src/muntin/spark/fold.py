@@ -18,7 +18,7 @@ from muntin.expression import Expression
 from muntin.kernels.times import ascends
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.plan import demands_of
-from muntin.shard.intake import Wanted, prepare
+from muntin.shard.intake import WantedColumns, prepare
 from muntin.spark.job import Fold, read_query
 from muntin.spark.shard_of import shard_of_keys
 from muntin.store.needs import Need
@@ -47,7 +47,7 @@ class FoldPlan:
             arguments |= some
             predicates |= others
         keys = frozenset({self.keys} if self.keys else ())
-        self.wanted = Wanted(frozenset(arguments), frozenset(predicates), keys)
+        self.wanted = WantedColumns(frozenset(arguments), frozenset(predicates), keys)
 
 
 class TaskFold:

@@ -26,7 +26,7 @@ from muntin.aggregate.contract import Array, Partial, is_text
 from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.key_index.finders import Candidates, Finders, KeyBand, Wanted
+from muntin.key_index.finders import Candidates, Finders, KeyBand, KeySearch
 from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, columns_of, key_column
 from muntin.structure.synopsis import Found, Synopsis, TextOrder
@@ -127,7 +127,7 @@ class Rescan(RingSynopsis):
     ) -> Candidates | None:
         start = instant - window.size
         end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
-        return self._finders.candidates(Wanted(need, start, final, end, band))
+        return self._finders.candidates(KeySearch(need, start, final, end, band))
 
     def renumber_keys(self, new_id: Ints) -> None:
         self._finders.renumber(new_id)

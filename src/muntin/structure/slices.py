@@ -28,7 +28,7 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import merge_chains
-from muntin.key_index.finders import Candidates, Finders, KeyBand, Wanted
+from muntin.key_index.finders import Candidates, Finders, KeyBand, KeySearch
 from muntin.store.key_rows import KeyRows
 from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.sequence import Located
@@ -75,7 +75,7 @@ class Slices(Synopsis[SliceStore]):
         end = self.store.run(start, instant)[1]
         final = min(end, self.store.run(LONG_AGO, settled)[1])
         at_most = _ROWS_READ * band.width if self._rows[need].is_on else inf
-        return self._finders.candidates(Wanted(need, start, final, end, band, at_most))
+        return self._finders.candidates(KeySearch(need, start, final, end, band, at_most))
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int

@@ -94,7 +94,7 @@ def _escaped(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
-class Stored(NamedTuple):
+class StoredView(NamedTuple):
     """A view on disk; of one that is damaged, only that."""
 
     folder: Path
@@ -123,9 +123,9 @@ class Shelf:
             if known.damage is not None:
                 raise damaged(name, known.damage)
 
-    def views(self) -> dict[str, Stored]:
+    def views(self) -> dict[str, StoredView]:
         """All views by name. One that is damaged is there too, and harms no other."""
-        found: dict[str, Stored] = {}
+        found: dict[str, StoredView] = {}
         if self.folder is None or not self.folder.is_dir():
             return found
         for path in sorted(self.folder.iterdir()):
@@ -139,13 +139,13 @@ class Shelf:
         """Remove a view that nobody writes."""
         remove_archive(self.views()[name].folder)
 
-    def _open(self, folder: Path) -> Stored:
+    def _open(self, folder: Path) -> StoredView:
         try:
             self._allowed.require(folder, "view")  # its folder may be a link
             view = View.open(folder)
-            return Stored(folder, view, known_of(view))
+            return StoredView(folder, view, known_of(view))
         except FAILURES as error:
             damage = str(error)
         except (LookupError, TypeError, ValueError) as error:
             damage = f"the directory in '{folder}' describes no view ({type(error).__name__}: {error})"
-        return Stored(folder, None, KnownView.damaged(view_name(folder.name), damage))
+        return StoredView(folder, None, KnownView.damaged(view_name(folder.name), damage))

@@ -61,7 +61,7 @@ class MaterializedView:
         self._missed = 0  # windows of the join that had to be forgotten
         is_new = not (folder / DIRECTORY).exists()
         self.archive = self._open(folder)
-        self.coverage = Coverage(clocks)
+        self.coverage = ArchiveCoverage(clocks)
         if not is_new:
             epoch = self.view.epoch
             told = epoch.now if epoch.known_from is None else epoch.known_from
@@ -105,7 +105,7 @@ class MaterializedView:
         except BaseException:
             view.archive.close()
             raise
-        view.coverage = Coverage(clocks)
+        view.coverage = ArchiveCoverage(clocks)
         for known_from in (epoch.known_from, promise.known_from):
             if known_from is not None:
                 view.coverage.lose_before(known_from)
@@ -328,7 +328,7 @@ class Promise(NamedTuple):
     id: str | None = None  # None: version 0.1 wrote the checkpoint or the archive
 
 
-class Coverage:
+class ArchiveCoverage:
     """What is missing in an archive; `clocks` are those of the view's streams."""
 
     def __init__(self, clocks: Sequence[Clock], known_from: int = LONG_AGO):
