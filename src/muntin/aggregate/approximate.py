@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_number
+from muntin.aggregate.contract import Aggregate, Lowered, Partials, any_type, is_number
 from muntin.aggregate.holistic import Quantile
 
 ERROR = "_error"  # suffix of the companions
@@ -114,10 +114,8 @@ class ApproxFrequent(ItemAggregate):
     parameters = ("support", "eps")
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None:
-            raise TypeError("takes a column or expression")
         bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
-        return pa.list_(pa.struct([("item", argument), *bounds]))
+        return pa.list_(pa.struct([("item", any_type(argument)), *bounds]))
 
     def check_parameters(self, parameters: tuple[Any, ...]) -> None:
         support, eps, *_ = parameters
@@ -156,8 +154,7 @@ class ApproxCountSummary(ItemAggregate):
     components = ("item_summary",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None:
-            raise TypeError("takes a column or expression")
+        any_type(argument)
         return pa.string()
 
 

@@ -61,9 +61,7 @@ class Picked(Aggregate):
     """One value of the window, as the component of the same name holds it first; NULL if there is none."""
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None:
-            raise TypeError("takes a column or expression")
-        return argument
+        return any_type(argument)
 
     def lower(self, partials: Partials) -> Lowered:
         (count,) = partials["count"]
@@ -72,6 +70,13 @@ class Picked(Aggregate):
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:
         return partials[1][0] if partials[0][0] else None
+
+
+def any_type(argument: pa.DataType | None) -> pa.DataType:
+    """The type of an argument that may be of any type, but must be there."""
+    if argument is None:
+        raise TypeError("takes a column or expression")
+    return argument
 
 
 def real_type(argument: pa.DataType | None) -> pa.DataType:

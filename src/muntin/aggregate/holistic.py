@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Array, Lowered, Partial, Partials, is_number
+from muntin.aggregate.contract import Aggregate, Array, Lowered, Partial, Partials, any_type, is_number
 
 RankRule = Literal["ceil", "floor"]
 
@@ -50,8 +50,7 @@ class CountDistinct(Aggregate):
     components = ("distinct",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
-        if argument is None:
-            raise TypeError("takes a column or expression")
+        any_type(argument)
         return pa.int64()
 
     def lower(self, partials: Partials) -> Lowered:
