@@ -76,6 +76,14 @@ class Window:
         events, so wherever it is asked for."""
         return instant - instant % self.slide if self.slide and self.is_time else instant
 
+    def settle_count(self, count: Instants) -> Instants:
+        """Where a ROWS window stands after so many events.
+
+        >>> Window("rows", 10, slide=4).settle_count(11)
+        8
+        """
+        return count - count % self.slide if self.slide else count
+
     def __str__(self) -> str:
         word = "RANGE" if self.is_time else "ROWS"
         show = span if self.is_time else str

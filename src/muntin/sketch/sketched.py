@@ -119,7 +119,7 @@ class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of a ROWS window when the stream had given numbers of events."""
-        seen = moves.seen - moves.seen % window.slide if window.slide else moves.seen
+        seen = window.settle_count(moves.seen)
         forever = np.full(len(seen), 2**63 - 1)
         read = [self._read(window, wanted, 2**63 - 1, max(0, int(count) - window.to)) for count in seen]
         return self._found(window, Asked(forever, wanted), read)
@@ -128,8 +128,7 @@ class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
         """Where the number of events passed a multiple of `slide` by events in [after, until)."""
         edges = np.array([LONG_AGO if after is None else after, until])
         had, has = self.store.dropped + np.searchsorted(self.store.at, edges)
-        seen = np.arange(had // slide + 1, has // slide + 1) * slide
-        return Moves(np.zeros(len(seen), np.int64), seen)
+        return Moves.of_stream(had, has, slide)
 
     def _counts(self, window: Window, instants: Ints) -> Ints:
         """How many events there were before the end of a window at each instant."""
@@ -137,7 +136,7 @@ class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
             ended: Ints = self.store.dropped + np.searchsorted(self.store.at, instants - window.to)
             return ended
         count = self.store.dropped + np.searchsorted(self.store.at, instants)
-        return np.maximum(0, (count - count % window.slide if window.slide else count) - window.to)
+        return np.maximum(0, window.settle_count(count) - window.to)
 
     def _read(self, window: Window, wanted: Sequence[Need], instant: int, count: int) -> _Read:
         """What is known of a window that ends after `count` events."""

@@ -111,7 +111,7 @@ class RescanRows(RingSynopsis):
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""
         order, dropped = self._ordered(None, width), self._dropped_of(None, width)
-        count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
+        count = window.settle_count(moves.seen)
         forever = np.full(len(count), 2**63 - 1)
         return self._at_counts(window, moves.slot, count, forever, wanted, order, dropped)
 

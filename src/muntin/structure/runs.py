@@ -117,8 +117,7 @@ class RunSynopsis(Synopsis[Elements]):
         if window.is_time:
             located = self.locate(instants - window.size, instants - window.to, instants)
         else:
-            count = self._counts(instants)
-            located = self._rows(window, count - count % window.slide if window.slide else count, instants)
+            located = self._rows(window, window.settle_count(self._counts(instants)), instants)
         return self._found(window, located, wanted)
 
     def track_of(self, need: Need) -> Track:
@@ -126,14 +125,13 @@ class RunSynopsis(Synopsis[Elements]):
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of a ROWS window when the stream had given numbers of events."""
-        count = moves.seen - moves.seen % window.slide if window.slide else moves.seen
+        count = window.settle_count(moves.seen)
         return self._found(window, self._rows(window, count, np.full(len(count), 2**63 - 1)), wanted)
 
     def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
         """Where the number of events passed a multiple of `slide` by events in [after, until)."""
         had, has = self._counts(np.array([LONG_AGO if after is None else after, until]))
-        seen = np.arange(had // slide + 1, has // slide + 1) * slide
-        return Moves(np.zeros(len(seen), np.int64), seen)
+        return Moves.of_stream(had, has, slide)
 
     def first_needed(self) -> int:
         """Index of the first element that a window looked up from `kept_from` on reaches."""

@@ -59,6 +59,16 @@ class Moves(NamedTuple):
     slot: Ints
     seen: Ints
 
+    @classmethod
+    def of_stream(cls, had: int, has: int, slide: int) -> Moves:
+        """Of one slot, as the number of its events went from `had` to `has`.
+
+        >>> Moves.of_stream(7, 21, 5).seen
+        array([10, 15, 20])
+        """
+        seen = np.arange(had // slide + 1, has // slide + 1) * slide
+        return cls(np.zeros(len(seen), np.int64), seen)
+
 
 @runtime_checkable
 class CountsEvents(Protocol):
