@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from muntin.archive import Archive, Definition
 from muntin.archive.liveness import Arrivals
-from tests.archive.naive import COLUMNS, Oracle, assert_agrees, table
+from tests.archive.naive import COLUMNS, Oracle, assert_agrees, deliver_counted, table
 
 SIZES = (12, 9)
 KEYS = [1, 2, 3]
@@ -56,11 +56,8 @@ def test_agrees_with_the_oracle(label, steps, reopen_at, reach):
     with tempfile.TemporaryDirectory() as folder:
         made = by_count(reach=reach)
         archive, oracle = Archive.create(folder, made, label), Oracle(sizes=SIZES)
-        names = [name for name in made.schema.names if name != "expires_at"]
         for number, (now, counts, rows) in enumerate(steps):
-            archive.update(now, table(rows, names), counts=counts)
-            oracle.results += rows
-            oracle.now, oracle.counts = now, counts
+            deliver_counted(archive, oracle, now, counts, rows)
             assert_agrees(archive, oracle, KEYS)
             if number == reopen_at:
                 archive.close()
@@ -119,12 +116,9 @@ def test_touched_parts_are_a_row_and_the_columns_around_now(tmp_path, generation
 def test_what_outlived_its_guess_in_a_part_that_is_not_due_stays(tmp_path, label):
     """New results open it, but nobody takes its overdue results elsewhere."""
     made, oracle = by_count(every=1, window=16, sizes=(128, 128), reach=1), Oracle(sizes=(128, 128))
-    names = [name for name in made.schema.names if name != "expires_at"]
     with Archive.create(tmp_path, made, label) as archive:
         for now, counts, rows in stream(60, seed=4, factor=4.0):
-            archive.update(now, table(rows, names), counts=counts)
-            oracle.results += rows
-            oracle.now, oracle.counts = now, counts
+            deliver_counted(archive, oracle, now, counts, rows)
             assert archive.view.read_all().num_rows == len(oracle.alive())
 
 

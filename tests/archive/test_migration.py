@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin.archive import VARIANTS, Archive
-from tests.archive.naive import Oracle, bag, definition, result, table
+from tests.archive.naive import Oracle, bag, definition, deliver_counted, result, table
 from tests.archive.test_count_windows import LABELS, by_count, match, stream
 from tests.archive.test_variants import BY_TIME
 
@@ -89,13 +89,10 @@ def test_the_old_index_goes_when_its_results_have_expired(tmp_path):
 )
 def test_windows_by_count(tmp_path, new, how):
     made = by_count(every=1, window=16, sizes=(128, 128))
-    names = [name for name in made.schema.names if name != "expires_at"]
     oracle = Oracle(sizes=(128, 128))
     with Archive.create(tmp_path, made, "count_no_rebuild 2x2") as archive:
         for now, counts, rows in stream(40, seed=4):
-            archive.update(now, table(rows, names), counts=counts)
-            oracle.results += rows
-            oracle.now, oracle.counts = now, counts
+            deliver_counted(archive, oracle, now, counts, rows)
             if now == 12:
                 archive.migrate(new, how)
             if now % 6 == 0:

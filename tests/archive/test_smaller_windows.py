@@ -8,7 +8,7 @@ import pytest
 
 from muntin.archive import Archive, Definition
 from muntin.archive.view import compare_sharing
-from tests.archive.naive import Oracle, bag, definition, result, table
+from tests.archive.naive import Oracle, bag, definition, deliver_counted, result, table
 from tests.archive.test_count_windows import by_count, stream
 
 
@@ -49,13 +49,10 @@ def test_agrees_with_the_oracle(tmp_path, label):
 
 def test_windows_by_count(tmp_path):
     made = by_count(every=1, window=16, sizes=(128, 128))
-    names = [name for name in made.schema.names if name != "expires_at"]
     oracle = Oracle(sizes=(128, 128))
     with Archive.create(tmp_path, made, "count_rebuild 2x2") as archive:
         for now, counts, rows in stream(30, seed=4):
-            archive.update(now, table(rows, names), counts=counts)
-            oracle.results += rows
-            oracle.now, oracle.counts = now, counts
+            deliver_counted(archive, oracle, now, counts, rows)
         for sizes in ((128, 128), (64, 64), (100, 20)):
             assert bag(archive.view.read_all(sizes)) == bag(oracle.alive(sizes))
 

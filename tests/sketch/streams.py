@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -38,6 +38,15 @@ KINDS: dict[str, Callable[[Random, int], np.ndarray]] = {
 
 def make(kind: str, seed: int, count: int) -> np.ndarray:
     return KINDS[kind](np.random.default_rng(seed), count).astype(np.int64)
+
+
+def summaries_of_shards(sketches: Sequence[Any], stream: np.ndarray, seed: int, since: int) -> list[Any]:
+    """A stream dealt out to sketches at random, each asked since one instant: the number of an element."""
+    at = np.arange(len(stream))
+    shard_of = np.random.default_rng(seed).integers(0, len(sketches), len(stream))
+    for shard, sketch in enumerate(sketches):
+        sketch.extend(stream[shard_of == shard], at=at[shard_of == shard])
+    return [sketch.summary(since=since) for sketch in sketches]
 
 
 class Sketching(NamedTuple):

@@ -13,7 +13,7 @@ from muntin.kernels.ladder import find_block
 from muntin.kernels.sliding_counts import feed
 from muntin.sketch.count_summary import CountSummary
 from muntin.sketch.sliding_counts import SlidingCounts
-from tests.sketch.streams import KINDS, Sketching, counts, make, sketchings
+from tests.sketch.streams import KINDS, Sketching, counts, make, sketchings, summaries_of_shards
 
 
 def letters(text: str) -> np.ndarray:
@@ -201,14 +201,9 @@ def test_items_that_are_null_have_a_place() -> None:
 @given(seed=st.integers(0, 50), count=st.integers(1, 5000), kind=st.sampled_from(sorted(KINDS)))
 def test_shards_merge_with_their_errors(seed: int, count: int, kind: str) -> None:
     """A stream dealt out to three, asked since one instant."""
-    stream, at = make(kind, seed, count), np.arange(count)
-    shard_of = np.random.default_rng(seed).integers(0, 3, count)
-    since = count // 3
-    summaries = []
-    for shard in range(3):
-        sketch = SlidingCounts(0.125)
-        sketch.extend(stream[shard_of == shard], at=at[shard_of == shard])
-        summaries.append(sketch.summary(since=since))
+    stream, since = make(kind, seed, count), count // 3
+    sketches = [SlidingCounts(0.125) for _ in range(3)]
+    summaries = summaries_of_shards(sketches, stream, seed, since)
     merged = CountSummary.merge(summaries)
     assert merged.error == sum(each.error for each in summaries)
-    assert_kept(sketch, merged, stream[since:], 0.125 * (count - since))
+    assert_kept(sketches[-1], merged, stream[since:], 0.125 * (count - since))

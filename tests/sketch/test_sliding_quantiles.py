@@ -14,7 +14,7 @@ from muntin.kernels.sliding_quantiles import cut_block
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.sketch.sliding_quantiles import SlidingQuantiles
 from muntin.store.codes import OrderCode
-from tests.sketch.streams import KINDS, Sketching, make, rank_error, sketchings
+from tests.sketch.streams import KINDS, Sketching, make, rank_error, sketchings, summaries_of_shards
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 PHIS = [1e-9, 0.01, 0.1, 0.25, 0.5, 0.77, 0.99, 1.0]
@@ -131,14 +131,9 @@ def test_extreme_values_keep_their_order() -> None:
 @given(seed=st.integers(0, 50), count=st.integers(1, 5000), kind=st.sampled_from(sorted(KINDS)))
 def test_shards_merge_with_their_errors(seed: int, count: int, kind: str) -> None:
     """A stream dealt out to two sketches of different eps, asked since one instant."""
-    stream, at = make(kind, seed, count), np.arange(count)
-    shard_of = np.random.default_rng(seed).integers(0, 2, count)
-    since = count // 3
-    summaries = []
-    for shard, eps in enumerate((0.125, 0.03)):
-        sketch = SlidingQuantiles(INT, eps)
-        sketch.extend(stream[shard_of == shard], at=at[shard_of == shard])
-        summaries.append(sketch.summary(since=since))
+    stream, since = make(kind, seed, count), count // 3
+    sketches = [SlidingQuantiles(INT, eps) for eps in (0.125, 0.03)]
+    summaries = summaries_of_shards(sketches, stream, seed, since)
     merged = QuantileSummary.merge(summaries)
     assert merged.error <= sum(each.error for each in summaries)
     assert_kept(merged, stream[since:], 0.125 * (count - since))

@@ -22,7 +22,6 @@ from tests.structure.told import (
     assert_unknown_runs_are_refused,
     columns,
     numbers,
-    random_values,
     stories,
 )
 
@@ -72,11 +71,7 @@ def test_long_sequences(dtype: np.dtype, spread: int) -> None:
     """Table and rings grow, wrap and shrink; runs of all lengths stay right."""
     random = np.random.default_rng(spread)
     told = Told(DistinctCounter(dtype, 77), feed)
-    for _ in range(12):
-        told.extend(random_values(random, dtype, int(random.integers(0, 900)), spread))
-        told.rewind(int(random.integers(0, 300)))
-        told.forget(int(random.integers(0, 700)))
-        told.structure.check()
+    for _ in told.live_long(random, dtype, spread):
         assert_right(told, *told.some_runs(random, 60))
         assert_right(told, *suffixes(told))
 

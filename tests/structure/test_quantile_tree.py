@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from muntin.aggregate.holistic import RankRule, as_written, ranks_of
 from muntin.kernels.sorted_runs import LEAF
 from muntin.structure.quantile_tree import QuantileTree
-from tests.structure.told import FLOAT, INT, A, Told, columns, numbers, random_values, stories
+from tests.structure.told import FLOAT, INT, A, Told, columns, numbers, stories
 
 PHIS = ["0.5", "0.1", "0.29", "0.57", "1", "0.999", "0.1234567890123456789", "1e-300"]
 RULES: list[RankRule] = ["ceil", "floor"]
@@ -71,11 +71,7 @@ def test_long_sequences(dtype: np.dtype, spread: int) -> None:
     """The ring grows, wraps and shrinks; runs of all lengths stay right."""
     random = np.random.default_rng(spread)
     told = Told(QuantileTree(dtype, 77), feed)
-    for _ in range(12):
-        told.extend(random_values(random, dtype, int(random.integers(0, 900)), spread))
-        told.rewind(int(random.integers(0, 300)))
-        told.forget(int(random.integers(0, 700)))
-        told.structure.check()
+    for _ in told.live_long(random, dtype, spread):
         assert_right(told, *told.some_runs(random, 25), "ceil")
         assert_right(told, *told.some_runs(random, 5), "floor")
 

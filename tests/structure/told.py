@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,15 @@ class Told:
         del self.values[: first - self.first]
         self.first = first
         self.structure.forget(first)
+
+    def live_long(self, random: np.random.Generator, dtype: np.dtype[Any], spread: int) -> Iterator[None]:
+        """Twelve rounds of hundreds of values, of which some are taken back and some forgotten; a pause after each."""
+        for _ in range(12):
+            self.extend(random_values(random, dtype, int(random.integers(0, 900)), spread))
+            self.rewind(int(random.integers(0, 300)))
+            self.forget(int(random.integers(0, 700)))
+            self.structure.check()
+            yield
 
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
         """Every run that is remembered, an empty one, and one the wrong way round."""
