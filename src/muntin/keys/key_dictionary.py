@@ -205,9 +205,6 @@ def _with_offsets(kind: pa.DataType, offsets: np.dtype[Any]) -> pa.DataType:
     return pa.string() if is_text else pa.binary()
 
 
-__all__ = ["Dictionary", "KeyDictionary"]
-
-
 class KeyDictionary:
     """Ids of keys in order of first appearance.
 

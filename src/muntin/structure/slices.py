@@ -158,8 +158,3 @@ class Slices(Synopsis[SliceStore]):
             visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
         rows.consider(visited, width)
         return out
-
-
-def identity_of(need: Need) -> tuple[object, ...]:
-    """The partial of nothing, as plain numbers."""
-    return tuple(value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
