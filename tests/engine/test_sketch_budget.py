@@ -78,3 +78,18 @@ def check_row(call: str, row: dict[str, Any], run: Run) -> None:
     for item in row["a"]:
         assert item["lower"] <= truth[item["item"]]
         assert call == "sampled" or truth[item["item"]] <= item["upper"]
+
+
+def test_a_backfill_keeps_to_the_budget() -> None:
+    """A query that is filled from a history has the budget of its engine, as any other has."""
+    engine = Engine(sketch_bytes=300_000)
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, x DOUBLE) TIMESTAMP BY ts")
+    at = np.arange(EVENTS) * 10_000
+    history = {"ts": at, "k": at % 40, "x": np.random.default_rng(1).random(EVENTS)}
+    text = "SELECT k, APPROX_QUANTILE(x, 0.4, 0.01) AS a FROM s [RANGE 1 HOUR] GROUP BY k"
+    engine.register(text, "q", backfill=history)
+    (kept,) = (
+        each for each in engine._shards["s"].state.synopses.values() if isinstance(each, KeyedSketches)
+    )
+    assert kept.budget == 300_000
+    assert kept.nbytes() <= 1.1 * 300_000

@@ -67,7 +67,7 @@ class State:
         self.sweepers = Sweepers(self)
         self.wanted = WantedColumns(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
-        self._sketch_bytes = sketch_bytes
+        self.sketch_bytes = sketch_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
         self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
         self.prepared = Prepared()
@@ -211,7 +211,7 @@ class State:
             new.kept_from = old.kept_from
         elif new.loses_edges:  # the store may be older, and have made coarser what lies before
             new.kept_from = group.earliest_lookup(self.forgotten_to)
-        new.budget = self._sketch_bytes
+        new.budget = self.sketch_bytes
         new.fit(group.needs)
         return new
 
