@@ -62,6 +62,8 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     import muntin.spark
 
-    session = muntin.spark.local_session(cores=2, memory="1g")
+    # a session lives for minutes: what Java's second compiler takes is not won back
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    session = muntin.spark.local_session(cores=2, memory="1g", settings=quick)
     yield session
     session.stop()
