@@ -1,7 +1,7 @@
 """How far random tests look: ordinary runs take some of the seeds and examples, MUNTIN_THOROUGH=1 all of them.
 
 A greater number, such as MUNTIN_THOROUGH=30, has Hypothesis try so many times as many examples, other ones each time.
-What the documentation promises by number, such as 10,000 pairs, is all done by ordinary runs.
+What the documentation promises by number is all done by ordinary runs.
 """
 
 from __future__ import annotations
