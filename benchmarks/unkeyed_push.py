@@ -101,8 +101,8 @@ def _kernels(at: np.ndarray, x: np.ndarray) -> None:
     edges = np.searchsorted(at, np.arange(0, SECONDS + 1) * 1_000_000)
     valid = np.ones(len(x), np.bool_)
     lo, hi = edges[:-1], edges[1:]
-    fold_runs(FloatSums)(lo, hi, at, x, valid, True, np.zeros(SECONDS), np.zeros(SECONDS))
-    fold_runs(Counts)(lo, hi, at, x, valid, True, np.zeros(SECONDS, np.int64))
+    fold_runs(FloatSums)(lo, hi, at, x, valid, np.zeros(SECONDS), np.zeros(SECONDS))
+    fold_runs(Counts)(lo, hi, at, x, valid, np.zeros(SECONDS, np.int64))
 
 
 def _row(what: str, windows: int, size: int, timing: Timing, ratio: float | None) -> dict[str, object]:

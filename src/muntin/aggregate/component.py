@@ -36,7 +36,7 @@ class Component(Rules):
     def fold_runs(self, lo: Array, hi: Array, at: Array, value: Array, valid: Array, into: Partial) -> None:
         """Fold runs of events without keys, one slot each; O(events)."""
         kernel = fold_runs(self.kind(value.dtype))
-        kernel(lo, hi, read_only(at), read_only(value), valid, _is_all(valid), *into)
+        kernel(lo, hi, read_only(at), read_only(value), valid, *into)
 
     def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
              into: Partial) -> None:  # fmt: skip
@@ -68,7 +68,7 @@ def read_only(events: Array) -> Array:
     """A view that cannot be written to, as columns from Arrow are: one compiled kernel serves those and our own."""
     if events.flags.writeable:
         events = events.view()
-        events.flags.writeable = False
+        events.setflags(write=False)
     return events
 
 

@@ -6,6 +6,8 @@ state arrays, one element per slot, come last. They start as the component's ide
 
 from __future__ import annotations
 
+import numpy as np
+
 from muntin.component.count import Counts
 from muntin.component.extremes import Greatests, Leasts
 from muntin.component.sum import FloatSums, IntSums
@@ -33,15 +35,18 @@ def fold_events(kind):
 def fold_runs(kind):
     """Range `r` goes to slot `r`: the state stays in registers."""
 
-    def fold_runs(lo, hi, at, value, valid, is_all_valid, *arrays):
+    def fold_runs(lo, hi, at, value, valid, *arrays):
         into = kind(*arrays)
         for r in range(len(lo)):
+            begin, end = np.uint64(lo[r]), np.uint64(hi[r])  # unsigned: see `take`
+            is_all_valid = True  # nearly always: then there is a loop that does not ask
+            for i in range(begin, end):
+                is_all_valid &= valid[i]
             state = take(into, r)
-            for i in range(lo[r], hi[r]):
+            for i in range(begin, end):
                 folded = fold(into, state, value[i], at[i])
-                state = (
-                    folded if is_all_valid or valid[i] else state
-                )  # no branch, which would be mispredicted
+                # no branch, which would be mispredicted
+                state = folded if is_all_valid or valid[i] else state
             put(into, r, state)
 
     return fold_runs

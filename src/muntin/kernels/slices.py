@@ -94,24 +94,32 @@ def unlink_cells(key, prior, last):
         last[key[i]] = prior[i]
 
 
-@kernel
-def merge_chains(cells, prior, dropped, last, ids, lo, hi, into):
+@kernel_per_kind
+def merge_chains(kind):
     """Partials of some keys over runs of cells `lo[r] .. hi[r] - 1` (numbers); slot `r * keys + j`.
 
-    Follows each key's chain back from its newest cell; older cells stand left of newer ones.
+    Follows each key's chain back from its newest cell; older cells stand left of newer ones. The state arrays of the
+    cells come first, then those of the slots.
     """
-    width = len(ids)
-    for r in range(len(lo)):
-        for j in range(width):
-            c = last[ids[j]] if ids[j] < len(last) else -1
-            while c >= hi[r]:
-                c = prior[c - dropped]
-            slot = r * width + j
-            merged = take(into, slot)
-            while c >= lo[r]:
-                merged = combine(cells, take(cells, c - dropped), merged)
-                c = prior[c - dropped]
-            put(into, slot, merged)
+    parts = len(kind._fields)
+
+    def merge_chains(prior, dropped, last, ids, lo, hi, *arrays):
+        cells = kind(*arrays[:parts])
+        into = kind(*arrays[parts:])
+        width = len(ids)
+        for r in range(len(lo)):
+            for j in range(width):
+                c = last[ids[j]] if ids[j] < len(last) else -1
+                while c >= hi[r]:
+                    c = prior[c - dropped]
+                slot = r * width + j
+                merged = take(into, slot)
+                while c >= lo[r]:
+                    merged = combine(cells, take(cells, c - dropped), merged)
+                    c = prior[c - dropped]
+                put(into, slot, merged)
+
+    return merge_chains
 
 
 @kernel

@@ -24,15 +24,15 @@ def to_record_batch(stream: Stream, batch: Any) -> pa.RecordBatch:
     that do not fit their type are an error, as is a NULL time.
     """
     table = _to_table(batch)
-    missing = [name for name in stream.schema.names if name not in table.column_names]
+    wanted, given = stream.schema.names, table.column_names  # Arrow makes these lists anew each time
+    missing = [name for name in wanted if name not in given]
     if missing:
         raise SchemaError(
-            f"the batch has no column '{missing[0]}' of stream '{stream.name}'"
-            f"{nearest(missing[0], table.column_names)}"
+            f"the batch has no column '{missing[0]}' of stream '{stream.name}'{nearest(missing[0], given)}"
         )
-    for name in stream.schema.names:
-        if table.column_names.count(name) > 1:
-            raise SchemaError(f"the batch has {table.column_names.count(name)} columns called '{name}'")
+    for name in wanted:
+        if given.count(name) > 1:
+            raise SchemaError(f"the batch has {given.count(name)} columns called '{name}'")
     columns = [_cast(table, field, stream) for field in stream.schema]
     return pa.RecordBatch.from_arrays(columns, schema=stream.schema)
 

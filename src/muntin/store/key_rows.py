@@ -22,6 +22,7 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
+from muntin.kernels.slices import merge_chains
 from muntin.store.needs import Need, dtype_of
 from muntin.store.slice_store import SliceStore
 
@@ -47,9 +48,15 @@ class KeyRows:
         """The cells of the component, as kernels take them."""
         return self._kind(*self._store.cells_of(self._need))
 
-    def start(self, slots: int) -> Any:
-        """Cells of so many partials, each of nothing."""
-        return self._kind(*self._component.start(self._dtype, slots))
+    def start(self, slots: int) -> Partial:
+        """So many partials, each of nothing."""
+        return self._component.start(self._dtype, slots)
+
+    def merge_keys(self, ids: Ints, lo: Ints, hi: Ints, into: Partial) -> None:
+        """Merge runs of cells `lo .. hi - 1` (numbers) of some keys into partials, along chains; O(these cells)."""
+        store = self._store
+        last, cells = store.chains.last, store.cells_of(self._need)
+        merge_chains(self._kind)(store.cell_prior, store.dropped_cells, last, ids, lo, hi, *cells, *into)
 
     def drop(self) -> None:
         """Go back to the cells alone."""
@@ -80,12 +87,10 @@ class KeyRows:
         if self.is_on:
             self._catch_up(hi, width)
         store = self._store
-        kind = self._kind
-        cells, rows, into = self.cells(), kind(*self._rows), kind(*out)
-        acc = kind(*newer) if newer else self.start(width)
-        visited: int = read_nested(
-            cells, store.cell_key, store.first_cells(0), store.dropped, rows, self._width, self._base,
-            self._mask, self._made, lo, hi, acc, into, slot, width,
+        merged = newer or self.start(width)
+        visited: int = read_nested(self._kind)(
+            store.cell_key, store.first_cells(0), store.dropped, self._width, self._base, self._mask, self._made,
+            lo, hi, slot, width, *store.cells_of(self._need), *self._rows, *merged, *out,
         )  # fmt: skip
         return visited
 

@@ -97,9 +97,9 @@ class EventRing(Sequence):
     def known_since(
         self, window: Window, need: Need, where: Expression | None, keys: tuple[Expression, ...]
     ) -> int:
-        arguments, predicates = columns_of([need], where)
-        names = [f"value {argument.sql}" for argument in arguments]
-        names += [f"mask {predicate.sql}" for predicate in predicates]
+        argument, predicate = need.input
+        names = [] if argument is None else [f"value {argument.sql}"]
+        names += [f"mask {each.sql}" for each in (where, predicate) if each is not None]
         names += [key_column(keys)] if keys else []
         return max([self.began_at, *(self.known_from[name] for name in names)])
 

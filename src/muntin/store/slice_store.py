@@ -334,7 +334,7 @@ class SliceStore(Sequence):
 
     def first_cells(self, index: int) -> Ints:
         """`first_cell` of all slices from `index` on, with the end of the last."""
-        return np.append(self._slices["cell"][index:] - self._cells.dropped, len(self._cells))
+        return np.concatenate((self._slices["cell"][index:] - self._cells.dropped, (len(self._cells),)))
 
     def nbytes(self) -> int:
         return self._slices.nbytes() + self._cells.nbytes() + (self.chains.nbytes() if self.keys else 0)

@@ -27,7 +27,6 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
-from muntin.kernels.slices import merge_chains
 from muntin.key_index.finders import Candidates, Finders, KeyBand, KeySearch
 from muntin.store.key_rows import KeyRows
 from muntin.store.needs import Need, Needs, dtype_of
@@ -84,15 +83,15 @@ class Slices(Synopsis[SliceStore]):
             return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
         located = self.locate(instants - window.size, instants - window.to, instants)
         store = self.store
-        first_cells = store.first_cells(0) + store.dropped_cells
-        lo, hi = (first_cells[side - store.dropped] for side in (located.lo, located.hi))
+        first_cells = store.first_cells(0)
+        lo, hi = (
+            first_cells[side - store.dropped] + store.dropped_cells for side in (located.lo, located.hi)
+        )
         partials: dict[Need, Partial] = {}
-        prior, dropped, last = store.cell_prior, store.dropped_cells, store.chains.last
         for need in wanted:
             rows = self._rows[need]
-            into = rows.start(len(instants) * len(ids))
-            merge_chains(rows.cells(), prior, dropped, last, ids, lo, hi, into)
-            partials[need] = tuple(into)
+            partials[need] = rows.start(len(instants) * len(ids))
+            rows.merge_keys(ids, lo, hi, partials[need])
         return self.found(window, located, partials, width)
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:

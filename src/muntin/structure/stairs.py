@@ -27,7 +27,6 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.kernels.slices import merge_chains
 from muntin.key_index.finders import Candidates, KeyBand
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need, dtype_of
@@ -71,9 +70,7 @@ class Stairs(Synopsis[AgingSlices]):
                 for side in level.runs(located.start, located.end)
             )
             for need, partial in partials.items():
-                cells = level.typed_cells(need)
-                into, last = type(cells)(*partial), level.chains.last
-                merge_chains(cells, level.cell_prior, level.dropped_cells, last, ids, lo, hi, into)
+                self.store.rows(level, need).merge_keys(ids, lo, hi, partial)
         return self.found(window, located, partials, width)
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:

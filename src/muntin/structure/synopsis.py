@@ -248,7 +248,8 @@ class Synopsis(ABC, Generic[Store]):
         once, but has been forgotten, is refused.
         """
         located = self.store.locate(start, end)
-        self.refuse_forgotten(located, instants)
+        if not located.is_whole.all():
+            self.refuse_forgotten(located, instants)
         return located
 
     def refuse_forgotten(self, located: Located, instants: Any, kept_since: int | None = None) -> None:

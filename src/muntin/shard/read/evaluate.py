@@ -350,4 +350,4 @@ def is_covered(reading: Reading, found: Sequence[Found]) -> bool:
 
 def _spread(per_instant: Any, width: int, kept: Ints | None) -> Any:
     """What is known of each instant, for each of the slots that are kept."""
-    return np.repeat(per_instant, width) if kept is None else per_instant[kept // width]
+    return per_instant.repeat(width) if kept is None else per_instant[kept // width]

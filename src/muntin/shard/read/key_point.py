@@ -106,7 +106,8 @@ _UNSURE = -2  # of a key that `find_one` does not know how to look for
 
 def key_reader_of(state: State, name: str) -> KeyPointReader | None:
     """The reader of a query, if it has one; kept until the plan changes."""
-    if name not in state.prepared.key_readers:
-        state.prepared.key_readers[name] = KeyPointReader.of(state, name)
-    reader: KeyPointReader | None = state.prepared.key_readers[name]
+    try:
+        reader: KeyPointReader | None = state.prepared.key_readers[name]
+    except KeyError:
+        reader = state.prepared.key_readers[name] = KeyPointReader.of(state, name)
     return reader

@@ -123,7 +123,7 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
 
 
 def _ids_of(state: State, query: Query, key: Any) -> Ints:
-    """Ids of the known ones among the keys asked for, in order of first appearance."""
+    """Ids of the known ones among the keys asked for, ascending."""
     if not query.keys:
         raise MuntinError("the query has no GROUP BY, so it has no keys to look up")
     parts = [
@@ -139,4 +139,5 @@ def _ids_of(state: State, query: Query, key: Any) -> Ints:
         for position, each in enumerate(query.keys)
     ]
     found = state.keys[query.key_expressions].find(columns)
-    return np.unique(found[found >= 0])
+    # a set of a few costs less than any call of NumPy's, one of many less than the keys did
+    return np.array(sorted({id for id in found.tolist() if id >= 0}), np.int64)

@@ -78,7 +78,8 @@ class SharedReads:
         width = reading.width if ids is None or reading.keys is None else len(ids)
         if moves is not None:
             return Rows(1, moves.seen, moves.slot), lambda wanted: self.find(wanted, question, width)
-        key = None if ids is None else np.tile(ids, len(question.instants))
+        many = len(question.instants)
+        key = ids if ids is None or many == 1 else np.tile(ids, many)
         rows = Rows(width, question.instants, key, question.is_started)
         return rows, lambda wanted: self.find(wanted, question, width)
 
