@@ -123,8 +123,8 @@ def is_attribute(expression: Expression) -> bool:
 
 
 def in_parentheses(text: str) -> str:
-    """An operand of AND as it must be written."""
-    return f"({text})" if " OR " in text else text
+    """An operand of AND as it must be written; an OR over several attributes has its own parentheses."""
+    return f"({text})" if " OR " in text and not text.endswith(") IS TRUE") else text
 
 
 # Parts that are predicates. Their passing sets are of FALSE (0), TRUE (1) and NULL.
@@ -173,6 +173,8 @@ def _evaluate(part: Part, columns: Columns) -> pa.Array:
         return value
     passing = part[1]
     assert isinstance(passing, PassingKeys)
+    if passing.ranges == ((0, 0),) and not passing.has_null:
+        return pc.invert(value)
     passes = [any(low <= key <= high for low, high in passing.ranges) for key in (0, 1)]
     known = pc.if_else(value, passes[1], passes[0])
     return pc.coalesce(known, pa.scalar(passing.has_null))

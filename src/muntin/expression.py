@@ -55,7 +55,9 @@ class Expression:
         """Of a predicate: where it is TRUE, in canonical form; found when it is first asked for."""
         if self.understand is None:
             raise TypeError(f"{self.sql} is no predicate")
-        return self.understand()
+        condition = self.understand()
+        self.__dict__.pop("understand", None)  # what it holds is not needed any more
+        return condition
 
     @property
     def is_column(self) -> bool:
@@ -98,8 +100,8 @@ class Deferred(Expression):
         return self._made.band
 
     @property
-    def understand(self) -> Callable[[], Condition] | None:
-        return self._made.understand
+    def condition(self) -> Condition:
+        return self._made.condition
 
 
 def both(left: Expression | None, right: Expression | None) -> Expression | None:

@@ -68,7 +68,7 @@ class Passing(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PassingKeys(Passing):
-    """Ranges of sort keys: ascending, within the domain, and with a gap of at least one key between any two.
+    """Ranges of sort keys: ascending, within the domain, and with a value between any two that does not pass.
 
     Make one with `between` or `PassingKeys.at`, which bring ranges into this form.
     """
@@ -158,30 +158,37 @@ class PassingKeys(Passing):
 
 
 _FLOATS = sort_key(-inf), sort_key(nan)  # the domain of REAL and DOUBLE
-_NO_FLOAT = -1  # the sort key of -0.0, if -0.0 were not equal to 0.0
+_NO_FLOATS = (
+    (-1, -1),
+    (sort_key(inf) + 1, sort_key(nan) - 1),
+)  # keys that no float has: -0.0 is 0.0, NaN is one value
 
 
 def _clipped(low: int, high: int, domain: Range) -> Range:
     """The part of a range that lies in a domain, with ends that values can have."""
     low, high = max(low, domain[0]), min(high, domain[1])
-    if domain is _FLOATS or domain == _FLOATS:
-        if low == _NO_FLOAT:
-            low += 1
-        if high == _NO_FLOAT:
-            high -= 1
+    if domain == _FLOATS:
+        for first, last in _NO_FLOATS:
+            if first <= low <= last:
+                low = last + 1
+            if first <= high <= last:
+                high = first - 1
     return low, high
+
+
+def _next(key: int, domain: Range) -> int:
+    """The least key after another that a value can have."""
+    return _clipped(key + 1, GREATEST, domain)[0]
 
 
 def _merged(ranges: Iterable[Range], domain: Range) -> tuple[Range, ...]:
     found: list[Range] = []
-    skipped = _NO_FLOAT if domain == _FLOATS else None
     for low, high in sorted(ranges):
         low, high = _clipped(low, high, domain)
         if low > high:
             continue
-        after = found[-1][1] + 1 if found else None
-        if after is not None and low <= (after + 1 if after == skipped else after):
-            if high >= after:
+        if found and low <= _next(found[-1][1], domain):
+            if high > found[-1][1]:
                 found[-1] = (found[-1][0], high)
         else:
             found.append((low, high))

@@ -9,7 +9,6 @@ A comparison with constants also notes what it says (`Term.says`), of which `con
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,10 +75,14 @@ def _different(left: Datum, right: Datum) -> Datum:
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _saying(term: Term, said: Compared) -> Term:
-    """The term of a comparison, with what it says if it compares an attribute with constants."""
-    is_said = said.attribute.constant is None and all(each.constant is not None for each in said.constants)
-    return replace(term, says=said) if is_said else term
+def _said(attribute: Term, tree: exp.Expr, symbol: str, constants: Sequence[Term] = ()) -> Compared | None:
+    """What a comparison says; None if it does not compare an attribute with constants."""
+    if attribute.constant is not None:
+        return None
+    for each in constants:
+        if each.constant is None:
+            return None
+    return Compared(attribute, tree, symbol, constants)
 
 
 def _compare(symbol: str) -> Builder:
@@ -91,8 +94,8 @@ def _compare(symbol: str) -> Builder:
             left, right, tree, word = right, left, node.right, _MIRRORED.get(symbol, symbol)
             sides.reverse()
         sql = f"{left.within(COMPARE + 1)} {word} {right.within(COMPARE + 1)}"
-        term = apply(node, sql, COMPARE, _OPERATIONS[word], sides)
-        return _saying(term, Compared(left, tree, word, sides[1:]))
+        said = _said(left, tree, word, sides[1:])
+        return apply(node, sql, COMPARE, _OPERATIONS[word], sides, says=said)
 
     return build
 
@@ -105,8 +108,8 @@ def _between(node: exp.Between, build: Build) -> Term:
     terms = [build(node.this), build(node.args["low"]), build(node.args["high"])]
     value, low, high = (term.within(COMPARE + 1) for term in terms)
     sides = common(node, terms)
-    term = apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, sides)
-    return _saying(term, Compared(terms[0], node.this, "BETWEEN", sides[1:]))
+    said = _said(terms[0], node.this, "BETWEEN", sides[1:])
+    return apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, sides, says=said)
 
 
 def _among(value: Datum, *choices: Datum) -> Datum:
@@ -131,8 +134,7 @@ def _in(node: exp.In, build: Build) -> Term:
     terms = [build(node.this), *map(build, node.expressions)]
     sql = f"{terms[0].within(COMPARE + 1)} IN ({', '.join(term.sql for term in terms[1:])})"
     sides = common(node, terms)
-    term = apply(node, sql, COMPARE, _among, sides)
-    return _saying(term, Compared(terms[0], node.this, "IN", sides[1:]))
+    return apply(node, sql, COMPARE, _among, sides, says=_said(terms[0], node.this, "IN", sides[1:]))
 
 
 def _is_truth(value: Datum, wanted: bool) -> Datum:
@@ -144,16 +146,16 @@ def _is(node: exp.Is, build: Build) -> Term:
     negated = "NOT " if node.args.get("negate") else ""
     if isinstance(node.expression, exp.Null):
         sql = f"{term.within(COMPARE + 1)} IS {negated}NULL"
-        found = apply(node, sql, COMPARE, pc.is_valid if negated else pc.is_null, [term])
-        return _saying(found, Compared(term, node.this, f"IS {negated}NULL"))
+        said = _said(term, node.this, f"IS {negated}NULL")
+        return apply(node, sql, COMPARE, pc.is_valid if negated else pc.is_null, [term], says=said)
     if not isinstance(node.expression, exp.Boolean):
         raise misfit(node, "IS takes NULL, TRUE or FALSE")
     if term.kind != "boolean":
         raise misfit(node, f"IS TRUE and IS FALSE take a condition, not {type_name(term.type)}")
     wanted = bool(node.expression.this)
     symbol = f"IS {str(wanted).upper()}"
-    found = apply(node, f"{term.within(COMPARE + 1)} {symbol}", COMPARE, _is_truth, [term], wanted)
-    return _saying(found, Compared(term, node.this, symbol))
+    sql, said = f"{term.within(COMPARE + 1)} {symbol}", _said(term, node.this, symbol)
+    return apply(node, sql, COMPARE, _is_truth, [term], wanted, says=said)
 
 
 def _matches(value: Datum, pattern: str, ignore_case: bool, negate: bool) -> Datum:

@@ -57,7 +57,8 @@ class _Reader:
         says = term.says
         if isinstance(says, Connected):
             if (says.word == "AND") == wanted:
-                return all(self._collect(*part, wanted, parts) for part in says.parts)
+                pairs = zip(says.parts, says.trees, strict=True)
+                return all(self._collect(*pair, wanted, parts) for pair in pairs)
             return self._add(self._any_of(term, tree, wanted), parts)
         if isinstance(says, Negated):
             return self._collect(says.part, says.tree, not wanted, parts)
@@ -134,7 +135,7 @@ def _alternatives(term: Term, tree: Written, wanted: bool) -> Iterator[tuple[Ter
     if isinstance(says, Negated):
         yield from _alternatives(says.part, says.tree, not wanted)
     elif isinstance(says, Connected) and (says.word == "OR") == wanted:
-        for part in says.parts:
+        for part in zip(says.parts, says.trees, strict=True):
             yield from _alternatives(*part, wanted)
     else:
         yield term, tree, wanted
@@ -252,9 +253,12 @@ def ends_of(kind: pa.DataType, symbol: str, constant: Term) -> Range | None:
     if value is None or key_of is None:
         return None
     low, high = _ONE_SIDED[symbol](value)
-    if key_of is not _itself:
-        low, high = _first_from(key_of, low), _first_from(key_of, high + 1) - 1
-    return low, high
+    if key_of is _itself:
+        return low, high
+    return (
+        low if low == LEAST else _first_from(key_of, low),
+        high if high == GREATEST else _first_from(key_of, high + 1) - 1,
+    )
 
 
 def _key(constant: Term) -> int | None:
@@ -347,7 +351,7 @@ def _comparisons(term: Term) -> list[Compared] | None:
     if not isinstance(says, Connected) or says.word != "AND":
         return None
     found: list[Compared] = []
-    for part, _ in says.parts:
+    for part in says.parts:
         comparisons = _comparisons(part)
         if comparisons is None:
             return None

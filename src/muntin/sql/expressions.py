@@ -25,7 +25,7 @@ from muntin.sql.conditions import band_of, understand
 from muntin.sql.functions import CASTS, TEXT, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
-from muntin.sql.term import Build, Builder, Term, column, common, literal, reason
+from muntin.sql.term import Build, Builder, Datum, Term, column, common, literal, reason
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
@@ -177,14 +177,18 @@ def _part(
 
 
 def _evaluator(term: Term, scope: Scope) -> partial[pa.Array]:
-    return partial(_evaluate, term, scope.meanings)
+    return partial(
+        _evaluate, term.run, term.sql, scope.meanings
+    )  # not the term: it holds more than is needed
 
 
-def _evaluate(term: Term, meanings: Mapping[str, str], columns: Columns) -> pa.Array:
+def _evaluate(
+    run: Callable[[Columns], Datum], sql: str, meanings: Mapping[str, str], columns: Columns
+) -> pa.Array:
     try:
-        value = term.run(columns)
+        value = run(columns)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), term.sql)
+        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), sql)
         raise NoValue(f"{shown}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -47,8 +46,7 @@ def _connect(word: str, strength: int, operation: Operation) -> Builder:
         nodes = _operands(node, type(node))
         terms = [truth(part, build(part), word) for part in nodes]
         sql = f" {word} ".join(term.within(strength) for term in terms)
-        term = apply(node, sql, strength, operation, terms)
-        return replace(term, says=Connected(word, list(zip(terms, nodes, strict=True))))
+        return apply(node, sql, strength, operation, terms, says=Connected(word, terms, nodes))
 
     return build
 
@@ -70,8 +68,7 @@ def _any_of(*conditions: Datum) -> Datum:
 
 def _not(node: exp.Not, build: Build) -> Term:
     term = truth(node.this, build(node.this), "NOT")
-    found = apply(node, f"NOT {term.within(NOT)}", NOT, pc.invert, [term])
-    return replace(found, says=Negated(term, node.this))
+    return apply(node, f"NOT {term.within(NOT)}", NOT, pc.invert, [term], says=Negated(term, node.this))
 
 
 def _choose(*values: Datum) -> Datum:

@@ -62,10 +62,11 @@ class Compared(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """Predicates connected by one word, each with its tree."""
+    """Predicates connected by one word."""
 
     word: str  # AND or OR
-    parts: Sequence[tuple[Term, exp.Expr]]
+    parts: Sequence[Term]
+    trees: Sequence[exp.Expr]  # of the parts
 
 
 class Negated(NamedTuple):
@@ -114,9 +115,15 @@ def column(name: str, sql: str, kind: pa.DataType) -> Term:
 
 
 def apply(
-    node: exp.Expr, sql: str, strength: int, operation: Operation, terms: Sequence[Term], *options: Any
+    node: exp.Expr,
+    sql: str,
+    strength: int,
+    operation: Operation,
+    terms: Sequence[Term],
+    *options: Any,
+    says: Compared | Connected | Negated | None = None,
 ) -> Term:
-    """`operation` on the values of `terms`; `options` are further, constant arguments.
+    """`operation` on the values of `terms`; `options` are further, constant arguments. `says` is what a predicate says.
 
     `operation` must be a module-level function (types are remembered by it), `options` hashable.
     """
@@ -128,7 +135,7 @@ def apply(
     except _FAILURES as error:
         raise misfit(node, f"{sql}: {reason(error)}") from error
     columns = terms[0].columns.union(*[term.columns for term in terms[1:]])
-    return Term(sql, strength, kind, _runner(operation, terms, options), columns)
+    return Term(sql, strength, kind, _runner(operation, terms, options), columns, None, says)
 
 
 def _runner(
