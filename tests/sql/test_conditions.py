@@ -18,7 +18,7 @@ from muntin.band import sort_key
 from muntin.condition import Condition, condition_of
 from muntin.expression import Expression, both
 from muntin.passing import Passing, PassingKeys, PassingTexts, domain_of
-from muntin.sql import make_templates, parse_expression, parse_query
+from muntin.sql import conditions, make_templates, parse_expression, parse_query
 from muntin.stream import Stream
 
 TYPES = {
@@ -323,18 +323,35 @@ def test_points_and_band() -> None:
         assert compiled(sql).condition.band is None
 
 
+def test_integers_compared_as_double_are_rounded() -> None:
+    """2**53 + 3 and 2**53 + 5 are no DOUBLE: both become 2**53 + 4, to which they are equal."""
+    equal, above = (compiled(f"n {symbol} 9007199254740996e0").condition.parts[0][1] for symbol in "=>")
+    assert equal.points() == (2**53 + 3, 2**53 + 4, 2**53 + 5)
+    assert above.band == (2**53 + 6, 2**63 - 1)
+
+
 def test_expression_without_truth_value_has_none() -> None:
     with pytest.raises(TypeError, match=r"n \+ 1 is no predicate"):
         _ = compiled("n + 1").condition
 
 
-def test_nested_too_deep_is_rest() -> None:
-    """A text that can be read has a condition; and what is asked twice at each level is found once."""
+def test_nested_deep() -> None:
+    """Both sides of a predicate are asked for at every level, and found once."""
     deep = "n > 1"
     for _ in range(40):
         deep = f"({deep}) IS NULL"
     assert compiled(deep).condition.is_never
-    assert compiled(f"({deep}) IS NULL").condition.is_never
+
+
+def test_nested_too_deep_is_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A predicate that could be read has a condition, also with less of the stack left."""
+
+    def fail(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(conditions._Reader, "condition", fail)
+    predicate = compiled("n > 1 AND s = 'a'")
+    assert (predicate.condition.attributes, predicate.condition.rest) == ((), predicate)
 
 
 def test_warm_is_cold() -> None:
