@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.query import Query
@@ -48,4 +50,5 @@ def _shown(expression: Expression | None) -> tuple[object, ...]:
         return (None,)
     band = expression.band
     limits = None if band is None else (band.attribute.sql, band.low, band.high)
-    return expression.sql, str(expression.type), expression.columns, expression.is_column, limits
+    told = str(expression.condition) if expression.type == pa.bool_() else None
+    return expression.sql, str(expression.type), expression.columns, expression.is_column, limits, told

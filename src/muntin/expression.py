@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.band import Band
+
+if TYPE_CHECKING:
+    from muntin.condition import Condition
 
 Columns = Mapping[str, pa.Array]
 
@@ -28,6 +32,7 @@ class Expression:
     evaluate: Callable[[Columns], pa.Array] = field(repr=False)
     written: exp.Expression | Callable[[], exp.Expression] = field(repr=False)  # see `tree`
     band: Band | None = field(default=None, repr=False)  # of a predicate that is one
+    understand: Callable[[], Condition] | None = field(default=None, repr=False)  # see `condition`
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -44,6 +49,15 @@ class Expression:
     def tree(self) -> exp.Expression:
         """For runtimes with an evaluator of their own; made when it is first asked for, if it is not there."""
         return self.written if isinstance(self.written, exp.Expression) else self.written()
+
+    @cached_property
+    def condition(self) -> Condition:
+        """Of a predicate: where it is TRUE, in canonical form; found when it is first asked for."""
+        if self.understand is None:
+            raise TypeError(f"{self.sql} is no predicate")
+        condition = self.understand()
+        self.__dict__.pop("understand", None)  # what it holds is not needed any more
+        return condition
 
     @property
     def is_column(self) -> bool:
@@ -85,6 +99,10 @@ class Deferred(Expression):
     def band(self) -> Band | None:
         return self._made.band
 
+    @property
+    def condition(self) -> Condition:
+        return self._made.condition
+
 
 def both(left: Expression | None, right: Expression | None) -> Expression | None:
     """The predicate that passes what both pass, with the text it has when written as one; None passes all."""
@@ -101,4 +119,6 @@ def both(left: Expression | None, right: Expression | None) -> Expression | None
     columns = tuple(sorted({*left.columns, *right.columns}))
     tree = exp.And(this=exp.paren(left.tree), expression=exp.paren(right.tree))
     band = left.band & right.band if left.band and right.band else None
-    return Expression(sql, left.type, columns, evaluate, tree, band)
+    return Expression(
+        sql, left.type, columns, evaluate, tree, band, lambda: first.condition & second.condition
+    )

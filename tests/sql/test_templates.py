@@ -98,11 +98,12 @@ def assert_same(templates: Templates, text: str, streams: dict[str, Stream] = ST
     assert isinstance(found, str) or found.stream is streams["s"]
     if isinstance(found, str) or isinstance(expected, str):
         return
-    # what equality leaves out: bands, and what the expressions compute
+    # what equality leaves out: bands, conditions, and what the expressions compute
     for one, other in zip(expressions(found), expressions(expected), strict=True):
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert one.band == other.band
+            assert one.type != pa.bool_() or one.condition == other.condition
             assert one.is_column == other.is_column
             assert type(one.tree) is type(other.tree)
     if found.where is not None and found.stream is STREAMS["s"]:

@@ -3,131 +3,21 @@
 Only values of one class compare: numbers with numbers, text with text; a mix is refused when the
 query is registered. NaN equals itself and is greater than every number, as for MIN and MAX.
 
-A comparison of an attribute with a constant is also a *band* (`band.py`): what it lets pass is a stretch of values.
+A comparison with constants also notes what it says (`Term.says`), of which `conditions.py` makes passing sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from muntin.band import GREATEST, LEAST, narrowed, sort_key
 from muntin.sql.arithmetic import call_text
 from muntin.sql.place import misfit
-from muntin.sql.term import ATOM, COMPARE, Build, Builder, Datum, Operation, Term, apply, common
+from muntin.sql.term import ATOM, COMPARE, Build, Builder, Compared, Datum, Operation, Term, apply, common
 from muntin.sql.type_name import type_name
-
-_DAY = 86_400_000_000
-Ends = tuple[int, int]
-
-
-class TermBand(NamedTuple):
-    """Low and high end as sort keys of the attribute; `tree` is the attribute's."""
-
-    attribute: Term
-    tree: exp.Expr
-    low: int
-    high: int
-
-
-def compared(tree: exp.Expr, attribute: Term, symbol: str, constant: Term) -> TermBand | None:
-    """The band of `attribute symbol constant`; the constant has been converted to their common type."""
-    ends = _ENDS.get(symbol)
-    value = _number(constant)
-    key_of = _keys_as(attribute.type, constant.type)
-    if ends is None or value is None or key_of is None:
-        return None
-    low, high = ends(value)
-    if key_of is not _itself:
-        low, high = _first_from(key_of, low), _first_from(key_of, high + 1) - 1
-    return TermBand(attribute, tree, *narrowed(low, high))
-
-
-def between(tree: exp.Expr, attribute: Term, low: Term, high: Term) -> TermBand | None:
-    """The band of `attribute BETWEEN low AND high`."""
-    return conjunction([compared(tree, attribute, ">=", low), compared(tree, attribute, "<=", high)])
-
-
-def conjunction(bands: Sequence[TermBand | None]) -> TermBand | None:
-    """The band that all of them make up, if all are bands of one attribute."""
-    found = [band for band in bands if band is not None]
-    if len(found) < len(bands) or len({band.attribute.sql for band in found}) != 1:
-        return None
-    ends = narrowed(max(band.low for band in found), min(band.high for band in found))
-    return TermBand(found[0].attribute, found[0].tree, *ends)
-
-
-def _number(constant: Term) -> int | None:
-    """The sort key of a constant; None if it is no number or time, or NULL."""
-    value = constant.constant
-    if value is None or not value.is_valid or not _has_keys(constant.type):
-        return None
-    if pa.types.is_temporal(value.type):
-        return int(value.value)
-    return sort_key(value.as_py())
-
-
-def _has_keys(kind: pa.DataType) -> bool:
-    """Whether values of a type are kept in a way that their sort keys can be told."""
-    is_ = pa.types
-    if is_.is_integer(kind):
-        return not is_.is_uint64(kind)
-    return bool(is_.is_floating(kind) or is_.is_timestamp(kind) or is_.is_date32(kind))
-
-
-_ENDS: dict[str, Callable[[int], Ends]] = {
-    "=": lambda key: (key, key),
-    "<": lambda key: (LEAST, key - 1),
-    "<=": lambda key: (LEAST, key),
-    ">": lambda key: (key + 1, GREATEST),
-    ">=": lambda key: (key, GREATEST),
-}
-
-
-def _itself(key: int) -> int:
-    return key
-
-
-def _rounded(key: int) -> int:
-    """Of an integer compared as a DOUBLE, which rounds large ones."""
-    return sort_key(float(key))
-
-
-def _midnight(key: int) -> int:
-    """Of a date compared as a timestamp."""
-    return key * _DAY
-
-
-def _keys_as(attribute: pa.DataType, common: pa.DataType) -> Callable[[int], int] | None:
-    """From the attribute's sort keys to those of the type in which it is compared; ascending."""
-    is_ = pa.types
-    if not _has_keys(attribute):
-        return None
-    if attribute == common or (is_.is_floating(attribute) and is_.is_floating(common)):
-        return _itself
-    if is_.is_integer(attribute):
-        return _itself if is_.is_integer(common) else _rounded
-    if is_.is_date32(attribute) and common == pa.timestamp("us"):
-        return _midnight
-    return None
-
-
-def _first_from(key_of: Callable[[int], int], bound: int) -> int:
-    """The least key whose image is `bound` or more; one past the greatest if there is none."""
-    low, high = LEAST, GREATEST + 1
-    while low < high:
-        middle = (low + high) // 2
-        if key_of(middle) < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
 
 _TRUE, _FALSE, _UNKNOWN = pa.scalar(True), pa.scalar(False), pa.scalar(None, pa.bool_())
 
@@ -185,6 +75,16 @@ def _different(left: Datum, right: Datum) -> Datum:
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
+def _said(attribute: Term, tree: exp.Expr, symbol: str, constants: Sequence[Term] = ()) -> Compared | None:
+    """What a comparison says; None if it does not compare an attribute with constants."""
+    if attribute.constant is not None:
+        return None
+    for each in constants:
+        if each.constant is None:
+            return None
+    return Compared(attribute, tree, symbol, constants)
+
+
 def _compare(symbol: str) -> Builder:
     def build(node: exp.Binary, build: Build) -> Term:
         left, right = build(node.left), build(node.right)
@@ -194,9 +94,8 @@ def _compare(symbol: str) -> Builder:
             left, right, tree, word = right, left, node.right, _MIRRORED.get(symbol, symbol)
             sides.reverse()
         sql = f"{left.within(COMPARE + 1)} {word} {right.within(COMPARE + 1)}"
-        term = apply(node, sql, COMPARE, _OPERATIONS[word], sides)
-        is_one_sided = left.constant is None and right.constant is not None
-        return replace(term, band=compared(tree, left, word, sides[1])) if is_one_sided else term
+        said = _said(left, tree, word, sides[1:])
+        return apply(node, sql, COMPARE, _OPERATIONS[word], sides, says=said)
 
     return build
 
@@ -209,9 +108,8 @@ def _between(node: exp.Between, build: Build) -> Term:
     terms = [build(node.this), build(node.args["low"]), build(node.args["high"])]
     value, low, high = (term.within(COMPARE + 1) for term in terms)
     sides = common(node, terms)
-    term = apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, sides)
-    is_attribute = [side.constant is None for side in sides] == [True, False, False]
-    return replace(term, band=between(node.this, terms[0], *sides[1:])) if is_attribute else term
+    said = _said(terms[0], node.this, "BETWEEN", sides[1:])
+    return apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, sides, says=said)
 
 
 def _among(value: Datum, *choices: Datum) -> Datum:
@@ -235,7 +133,8 @@ def _in(node: exp.In, build: Build) -> Term:
         raise misfit(node, "IN takes a list of values: x IN (1, 2, 3)")
     terms = [build(node.this), *map(build, node.expressions)]
     sql = f"{terms[0].within(COMPARE + 1)} IN ({', '.join(term.sql for term in terms[1:])})"
-    return apply(node, sql, COMPARE, _among, common(node, terms))
+    sides = common(node, terms)
+    return apply(node, sql, COMPARE, _among, sides, says=_said(terms[0], node.this, "IN", sides[1:]))
 
 
 def _is_truth(value: Datum, wanted: bool) -> Datum:
@@ -247,14 +146,16 @@ def _is(node: exp.Is, build: Build) -> Term:
     negated = "NOT " if node.args.get("negate") else ""
     if isinstance(node.expression, exp.Null):
         sql = f"{term.within(COMPARE + 1)} IS {negated}NULL"
-        return apply(node, sql, COMPARE, pc.is_valid if negated else pc.is_null, [term])
+        said = _said(term, node.this, f"IS {negated}NULL")
+        return apply(node, sql, COMPARE, pc.is_valid if negated else pc.is_null, [term], says=said)
     if not isinstance(node.expression, exp.Boolean):
         raise misfit(node, "IS takes NULL, TRUE or FALSE")
     if term.kind != "boolean":
         raise misfit(node, f"IS TRUE and IS FALSE take a condition, not {type_name(term.type)}")
     wanted = bool(node.expression.this)
-    sql = f"{term.within(COMPARE + 1)} IS {str(wanted).upper()}"
-    return apply(node, sql, COMPARE, _is_truth, [term], wanted)
+    symbol = f"IS {str(wanted).upper()}"
+    sql, said = f"{term.within(COMPARE + 1)} {symbol}", _said(term, node.this, symbol)
+    return apply(node, sql, COMPARE, _is_truth, [term], wanted, says=said)
 
 
 def _matches(value: Datum, pattern: str, ignore_case: bool, negate: bool) -> Datum:

@@ -17,15 +17,15 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.band import Band
 from muntin.errors import NoValue, nearest
 from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
 from muntin.sql.comparison import COMPARISON
+from muntin.sql.conditions import band_of, understand
 from muntin.sql.functions import CASTS, TEXT, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
-from muntin.sql.term import Build, Builder, Term, column, common, literal, reason
+from muntin.sql.term import Build, Builder, Datum, Term, column, common, literal, reason
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
@@ -126,42 +126,69 @@ def fill_expression(
     scope: Scope,
     condition_of: str | None,
     given: Callable[[exp.Expr], Term | None],
-    written: Callable[[], exp.Expr],
-) -> Expression | None:
-    """`compile_expression` of a tree of which some terms are `given`, and which is only `written` if somebody asks.
-
-    None if it takes the tree as it is to tell: the attribute of a band must not be made of what was given.
-    """
+    written: Callable[[exp.Expr], exp.Expr],
+) -> Expression:
+    """`compile_expression` of a tree of which some terms are `given`. `written` copies a part of the tree with
+    what was given in its place; it is called when somebody asks for such a tree."""
     term = _compile(scope, tree, given)
     if condition_of:
         term = truth(tree, term, condition_of)
-    if term.band is not None and given(term.band.tree) is None:
-        return None
-    return _expression(scope, term, written)
+    return _expression(scope, term, partial(written, tree), written)
 
 
-def _expression(scope: Scope, term: Term, tree: exp.Expr | Callable[[], exp.Expr]) -> Expression:
+def _as_it_is(tree: exp.Expr) -> exp.Expr:
+    return tree
+
+
+def _expression(
+    scope: Scope,
+    term: Term,
+    tree: exp.Expr | Callable[[], exp.Expr],
+    written: Callable[[exp.Expr], exp.Expr] = _as_it_is,
+) -> Expression:
+    """The expression of a term; `written` makes trees of the trees that its parts name."""
     known = scope.compiled.get(term.sql)
     if known is None or known.type != term.type:
-        columns = tuple(sorted(term.columns))
-        band = None
-        if term.band is not None:
-            attribute, of, low, high = term.band
-            band = Band(_expression(scope, attribute, of.unnest()), low, high)
-        known = Expression(term.sql, term.type, columns, _evaluator(term, scope), tree, band)  # type: ignore[arg-type]
+        part = partial(_part, scope, written)
+        known = Expression(
+            term.sql,
+            term.type,
+            tuple(sorted(term.columns)),
+            _evaluator(term, scope),
+            tree,  # type: ignore[arg-type]
+            None if term.says is None else band_of(term, part),
+            partial(understand, term, tree, part) if pa.types.is_boolean(term.type) else None,
+        )
         scope.compiled[term.sql] = known
     return known
 
 
+def _part(
+    scope: Scope,
+    written: Callable[[exp.Expr], exp.Expr],
+    term: Term,
+    tree: exp.Expr | Callable[[], exp.Expr],
+) -> Expression:
+    """The expression of a part of a term."""
+    known = scope.compiled.get(term.sql)
+    if known is not None and known.type == term.type:
+        return known  # and no tree is written
+    return _expression(scope, term, written(tree).unnest() if isinstance(tree, exp.Expr) else tree, written)
+
+
 def _evaluator(term: Term, scope: Scope) -> partial[pa.Array]:
-    return partial(_evaluate, term, scope.meanings)
+    return partial(
+        _evaluate, term.run, term.sql, scope.meanings
+    )  # not the term: it holds more than is needed
 
 
-def _evaluate(term: Term, meanings: Mapping[str, str], columns: Columns) -> pa.Array:
+def _evaluate(
+    run: Callable[[Columns], Datum], sql: str, meanings: Mapping[str, str], columns: Columns
+) -> pa.Array:
     try:
-        value = term.run(columns)
+        value = run(columns)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), term.sql)
+        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), sql)
         raise NoValue(f"{shown}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -12,9 +11,24 @@ from sqlglot import exp
 
 from muntin.expression import Columns
 from muntin.sql.arithmetic import call_text
-from muntin.sql.comparison import conjunction, equal
+from muntin.sql.comparison import equal
 from muntin.sql.place import misfit
-from muntin.sql.term import AND, ATOM, NOT, OR, Build, Builder, Datum, Operation, Term, apply, common, convert
+from muntin.sql.term import (
+    AND,
+    ATOM,
+    NOT,
+    OR,
+    Build,
+    Builder,
+    Connected,
+    Datum,
+    Negated,
+    Operation,
+    Term,
+    apply,
+    common,
+    convert,
+)
 from muntin.sql.type_name import type_name
 
 _FALSE = pa.scalar(False)
@@ -29,10 +43,10 @@ def truth(node: exp.Expr, term: Term, where: str) -> Term:
 
 def _connect(word: str, strength: int, operation: Operation) -> Builder:
     def build(node: exp.Connector, build: Build) -> Term:
-        terms = [truth(part, build(part), word) for part in _operands(node, type(node))]
+        nodes = _operands(node, type(node))
+        terms = [truth(part, build(part), word) for part in nodes]
         sql = f" {word} ".join(term.within(strength) for term in terms)
-        term = apply(node, sql, strength, operation, terms)
-        return replace(term, band=conjunction([each.band for each in terms])) if word == "AND" else term
+        return apply(node, sql, strength, operation, terms, says=Connected(word, terms, nodes))
 
     return build
 
@@ -54,7 +68,7 @@ def _any_of(*conditions: Datum) -> Datum:
 
 def _not(node: exp.Not, build: Build) -> Term:
     term = truth(node.this, build(node.this), "NOT")
-    return apply(node, f"NOT {term.within(NOT)}", NOT, pc.invert, [term])
+    return apply(node, f"NOT {term.within(NOT)}", NOT, pc.invert, [term], says=Negated(term, node.this))
 
 
 def _choose(*values: Datum) -> Datum:

@@ -22,7 +22,7 @@ from muntin.aggregate import AGGREGATES
 from muntin.expression import Deferred, Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over
-from muntin.sql.expressions import Scope, compile_expression, fill_expression, term_of, value_term
+from muntin.sql.expressions import Scope, fill_expression, term_of, value_term
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.term import Term
@@ -247,13 +247,14 @@ class Blank:
                 return value_term(value)
             return None if id(node) in self._with_holes else self._term(node)
 
-        written = partial(self._copy, self._tree, values)
+        written = partial(self._written, values)
         made = fill_expression(self._tree, self._scope, self._condition_of, given, written)
-        if made is None:
-            made = compile_expression(written(), self._scope, self._condition_of)
         if made.type != self._type:
             raise Misfit("the type depends on the value", None)
         return made
+
+    def _written(self, values: Sequence[Value], node: exp.Expr) -> exp.Expr:
+        return self._copy(node, values) if id(node) in self._with_holes else node
 
     def _copy(self, node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
         number = self._hole_of.get(id(node))

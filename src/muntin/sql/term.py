@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +41,7 @@ class Term:
     run: Callable[[Columns], Datum]
     columns: frozenset[str] = frozenset()
     constant: pa.Scalar | None = None
-    band: Any = None  # the TermBand (`comparison.py`) of a predicate that is one
+    says: Compared | Connected | Negated | None = None  # of a predicate that `conditions.py` understands
 
     @property
     def kind(self) -> Kind:
@@ -50,6 +50,30 @@ class Term:
     def within(self, strength: int) -> str:
         """Its text as an operand, in parentheses if it binds less tightly than that."""
         return self.sql if self.strength >= strength else f"({self.sql})"
+
+
+class Compared(NamedTuple):
+    """`attribute symbol constants`, as in `x BETWEEN 1 AND 2`; constants are in the type in which both are compared."""
+
+    attribute: Term
+    tree: exp.Expr  # the attribute's
+    symbol: str
+    constants: Sequence[Term] = ()
+
+
+class Connected(NamedTuple):
+    """Predicates connected by one word."""
+
+    word: str  # AND or OR
+    parts: Sequence[Term]
+    trees: Sequence[exp.Expr]  # of the parts
+
+
+class Negated(NamedTuple):
+    """NOT of a predicate."""
+
+    part: Term
+    tree: exp.Expr
 
 
 Build = Callable[[exp.Expr], Term]  # compiles a child
@@ -91,9 +115,15 @@ def column(name: str, sql: str, kind: pa.DataType) -> Term:
 
 
 def apply(
-    node: exp.Expr, sql: str, strength: int, operation: Operation, terms: Sequence[Term], *options: Any
+    node: exp.Expr,
+    sql: str,
+    strength: int,
+    operation: Operation,
+    terms: Sequence[Term],
+    *options: Any,
+    says: Compared | Connected | Negated | None = None,
 ) -> Term:
-    """`operation` on the values of `terms`; `options` are further, constant arguments.
+    """`operation` on the values of `terms`; `options` are further, constant arguments. `says` is what a predicate says.
 
     `operation` must be a module-level function (types are remembered by it), `options` hashable.
     """
@@ -105,7 +135,7 @@ def apply(
     except _FAILURES as error:
         raise misfit(node, f"{sql}: {reason(error)}") from error
     columns = terms[0].columns.union(*[term.columns for term in terms[1:]])
-    return Term(sql, strength, kind, _runner(operation, terms, options), columns)
+    return Term(sql, strength, kind, _runner(operation, terms, options), columns, None, says)
 
 
 def _runner(
