@@ -141,13 +141,32 @@ def find_text(data, lo, hi, table, mix, starts, arena):
 
 @kernel
 def find_texts(offsets, data, valid, table, mix, starts, arena, null_id, ids):
-    """Ids of known texts, -1 for others."""
-    for i in range(len(ids)):
-        if len(valid) > 0 and not valid[i]:
-            ids[i] = null_id
-        else:
+    """Ids of known texts, -1 for others. By blocks: the places of a block are on their way while its words are made."""
+    mask = (len(table) >> 1) - 1
+    one, two, shift = mix[0], mix[1], mix[2]
+    places, source, size, store = table.ctypes.data, data.ctypes.data, len(data), arena.ctypes.data
+    has_nulls = len(valid) > 0
+    word, place = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    for first in range(0, len(ids), BLOCK):
+        last = min(first + BLOCK, len(ids))
+        for i in range(first, last):
+            text = word_of(source, size, np.int64(offsets[i]), np.int64(offsets[i + 1]), one, two)
+            word[i - first] = text
+            place[i - first] = home_of(text, one, two, shift)
+            prefetch(places + 16 * place[i - first])
+        for i in range(first, last):
+            if has_nulls and not valid[i]:
+                ids[i] = null_id
+                continue
+            at, text = place[i - first], word[i - first]
             lo, hi = np.int64(offsets[i]), np.int64(offsets[i + 1])
-            ids[i] = find_text(data, lo, hi, table, mix, starts, arena)
+            while table[2 * at + 1] >= 0:
+                if table[2 * at] == text:
+                    start, stop = np.int64(starts[table[2 * at + 1]]), np.int64(starts[table[2 * at + 1] + 1])
+                    if text >= 0 or is_same(source + lo, hi - lo, store + start, stop - start):
+                        break
+                at = (at + 1) & mask
+            ids[i] = table[2 * at + 1]
 
 
 @kernel
