@@ -261,7 +261,7 @@ class Engine:
         Goes as far as the watermark; `until` stops earlier, or promises that time has reached it. If there are
         more rows than `portion_rows`, `more` of what is returned is true, and the next call goes on.
         """
-        with self._lock:
+        with self._lock, bulk(len(self._catalog.stream_of)):
             instant = None if until is None else self._instant(until)
             found: dict[str, pa.Table] = {}
             more = False
