@@ -57,7 +57,8 @@ class Batch:
         if where is None:
             return self
         if where not in self._passing:
-            self._passing[where] = _Passing(self, self.mask(where))
+            kept = self.mask(where)
+            self._passing[where] = self if kept.all() else _Passing(self, kept)
         return self._passing[where]
 
 

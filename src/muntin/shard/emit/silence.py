@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class Spans:
         ends = np.append(begins[1:], True)[: len(first)]
         return cls(first[begins], last[ends])
 
-    @property
+    @cached_property
     def count(self) -> int:
         return len(self.first) if self.first is self.last else int((self.last - self.first + 1).sum())
 
@@ -85,8 +86,8 @@ class Silence:
 
     def ticks(self, name: str, query: Query, first: int, last: int) -> Spans:
         """The ticks from `first` to `last` at which the query may have rows."""
-        if not (query.keys or query.emits_changes):
-            return Spans.between(first, last)  # an un-keyed query has a row in silence, too
+        if not (query.keys or query.emits_changes):  # an un-keyed query has a row in silence, too
+            return self._all(first, last)
         is_few = last - first < _FEW
         placement = self._state.manager.placements[name]
         of: Iterable[Placed] = placement.presence
@@ -103,6 +104,11 @@ class Silence:
                 found = self._held(windows, query.slide, first, last)
             self._known[what] = found
         return self._known[what]
+
+    def _all(self, first: int, last: int) -> Spans:
+        if (first, last) not in self._known:
+            self._known[first, last] = Spans.between(first, last)
+        return self._known[first, last]
 
     def _one_by_one(self, windows: Collection[Served], query: Query, first: int, last: int) -> Spans:
         ticks = np.arange(first, last + 1)
