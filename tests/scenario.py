@@ -8,7 +8,7 @@ Options are listed simplest first: that is where Hypothesis shrinks to.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -59,10 +59,15 @@ class SeededDice:
         return self._random.randrange(100) < percent
 
 
-def random_case(dice: Dice, title: str, most_events: int = 36, most_queries: int = 3) -> Case:
+Ask = Callable[["Dice"], Question]  # makes a query
+
+
+def random_case(
+    dice: Dice, title: str, most_events: int = 36, most_queries: int = 3, question: Ask = random_question
+) -> Case:
     """A stream, some queries, and batches between which the queries are looked at, and come and go."""
     delay = dice.pick(DELAYS)
-    questions = {f"q{number}": random_question(dice) for number in range(dice.whole(1, most_queries))}
+    questions = {f"q{number}": question(dice) for number in range(dice.whole(1, most_queries))}
     steps: list[Step] = [Register(name, question.sql) for name, question in questions.items()]
     if dice.chance(10):
         steps += random_looks(dice, questions, [])
@@ -73,7 +78,7 @@ def random_case(dice: Dice, title: str, most_events: int = 36, most_queries: int
         if dice.chance(40):
             steps += random_looks(dice, questions, times)
         if dice.chance(12):
-            steps += random_changes(dice, questions)
+            steps += random_changes(dice, questions, question)
     steps += [Lookup(name) for name in questions]
     steps.append(Advance())
     if times:
@@ -81,7 +86,7 @@ def random_case(dice: Dice, title: str, most_events: int = 36, most_queries: int
     return Case(title, (random_stream(dice, delay),), tuple(steps))
 
 
-def random_crowd(dice: Dice, title: str) -> Case:
+def random_crowd(dice: Dice, title: str, question: Ask = random_question) -> Case:
     """Hundreds of queries that come and go, many at a time, around batches of a few events."""
     delay = dice.pick(DELAYS)
     questions: dict[str, Question] = {}
@@ -90,7 +95,7 @@ def random_crowd(dice: Dice, title: str) -> Case:
     made = 0
     for batch in random_batches(dice, delay, dice.whole(20, 40)):
         for _ in range(dice.pick((200, 80, 5, 1))):
-            questions[f"q{made}"] = random_question(dice)
+            questions[f"q{made}"] = question(dice)
             steps.append(Register(f"q{made}", questions[f"q{made}"].sql))
             made += 1
         times += batch["ts"]
@@ -107,12 +112,12 @@ def random_crowd(dice: Dice, title: str) -> Case:
     return Case(title, (random_stream(dice, delay),), (*steps, Advance()))
 
 
-def random_changes(dice: Dice, questions: dict[str, Question]) -> list[Step]:
+def random_changes(dice: Dice, questions: dict[str, Question], question: Ask = random_question) -> list[Step]:
     """While the stream runs: another query, one query less, or a restart from a checkpoint."""
     change = dice.pick(("register", "register", "drop", "checkpoint"))
     if change == "register":
         name = f"q{1 + max(int(each[1:]) for each in questions)}"
-        questions[name] = random_question(dice)
+        questions[name] = question(dice)
         return [Register(name, questions[name].sql)]
     if change == "drop" and len(questions) > 1:
         name = dice.pick(list(questions))

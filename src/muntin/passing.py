@@ -13,10 +13,12 @@ from functools import lru_cache, reduce
 from math import inf, isfinite, isnan, nan
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.band import GREATEST, LEAST, sort_key, sort_value
+from muntin.band import GREATEST, LEAST, sort_key, sort_keys, sort_value
 
 Range = tuple[int, int]  # of sort keys; both ends belong to it
 _MOST_POINTS = 1024
@@ -64,6 +66,17 @@ class Passing(ABC):
     def band(self) -> Range | None:
         """The ends, as sort keys, if exactly the values between two ends pass; else None."""
         return None
+
+    def passes(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of some values pass; O(values) for each range."""
+        passing = self._passing(values)
+        if not values.null_count:
+            return passing
+        return np.where(np.asarray(values.is_valid()), passing, self.has_null)
+
+    @abstractmethod
+    def _passing(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Which of some values pass; where a value is NULL, anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +155,12 @@ class PassingKeys(Passing):
         highs = [*(low - 1 for low, _ in self.ranges), self.domain[1]]
         gaps = _merged(zip(lows, highs, strict=True), self.domain)
         return PassingKeys(gaps, not self.has_null, self.domain)
+
+    def _passing(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        keys, found = _keys_of(values), np.zeros(len(values), np.bool_)
+        for low, high in self.ranges:
+            found |= (keys >= low) & (keys <= high)
+        return found
 
     def points(self, most: int = _MOST_POINTS) -> tuple[int, ...] | None:
         """
@@ -252,8 +271,25 @@ class PassingTexts(Passing):
     def __invert__(self) -> PassingTexts:
         return PassingTexts(self.texts, not self.has_null, not self.is_all_but)
 
+    def _passing(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        found = np.asarray(pc.is_in(values, pa.array(sorted(self.texts), values.type)))
+        return ~found if self.is_all_but else found
+
     def points(self, most: int = _MOST_POINTS) -> tuple[str, ...] | None:
         return None if self.is_all_but or len(self.texts) > most else tuple(sorted(self.texts))
+
+
+def _keys_of(values: pa.Array) -> npt.NDArray[np.int64]:
+    """The sort keys of values; of NULL, anything."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        values = values.view(pa.int32())
+    elif pa.types.is_temporal(kind):
+        values = values.view(pa.int64())
+    elif pa.types.is_boolean(kind):
+        values = values.cast(pa.int8())
+    numbers = np.asarray(values.fill_null(0) if values.null_count else values)
+    return sort_keys(numbers.astype(np.float64 if pa.types.is_floating(kind) else np.int64, copy=False))
 
 
 def union(sets: Sequence[Passing]) -> Passing:

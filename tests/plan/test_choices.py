@@ -10,7 +10,7 @@ import muntin
 from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.plan import CHOICES
-from muntin.plan.choices import MANY_BANDS, Precedents
+from muntin.plan.choices import MANY_BANDS, MANY_LANES, Precedents
 
 SOURCE = Path(muntin.__file__).parent
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
@@ -31,6 +31,10 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
     ("sampled_counts", "they may fail"): ["SELECT APPROX_FREQUENT(k, 0.2, 0.1, 0.1) AS v FROM s [RANGE 9 SECONDS]"],
     ("rescan_rows", "a ROWS window per key"): ["SELECT k, SUM(n) AS v FROM s [ROWS 9] GROUP BY k"],
     ("stairs", "its windows differ so much"): LONG_AND_SHORT,
+    ("slices", "many filters compare"): [
+        f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] WHERE k = '{each}'"
+        for each in range(MANY_LANES)
+    ],
     ("slices", "its edges fall on a grid"): LONG_AND_SHORT[:1],
     ("rescan", "windows per key without"): ["SELECT k, SUM(n) AS v FROM s [RANGE 9 SECONDS] GROUP BY k"],
     ("rescan_rows", "the order of text"): ["SELECT MAX(k) AS v FROM s [ROWS 9]"],

@@ -1,13 +1,15 @@
 """The choice of a synopsis: everything that decides which synopsis serves a demand.
 
-A query meets choices at four moments, and every moment is in this file:
+A query meets choices at five moments, and every moment is in this file:
 
 1. `choose_synopsis` takes the first of `CHOICES` that applies to a demand, before the plan is known: an error comes
    before anything has changed.
 2. `Precedents` sends a demand to the group of a demand like it that came before, if that changes nothing else there.
    Otherwise the manager asks `choose_synopsis` again: it knows how many bands there are, and whether there are stairs.
-3. `stores_for_stairs` decides whether all windows per key that have the same filter and keys go to stairs.
-4. While events come, the load may choose among the `candidates` of a group (`shard/adapt/adaptation.py`).
+3. `MANY_LANES` decides whether a query whose WHERE compares attributes with constants reads lanes of a store that
+   such queries share, or has a store of its own filter.
+4. `stores_for_stairs` decides whether all windows per key that have the same filter and keys go to stairs.
+5. While events come, the load may choose among the `candidates` of a group (`shard/adapt/adaptation.py`).
 
 `because_of` says which of them had the last word on a group: `explain` prints it.
 """
@@ -48,6 +50,11 @@ from muntin.window import Window
 MANY_BANDS = 8
 MANY_BANDS_ON_SLICES = 64
 LONGEST_BAND_ON_SLICES = 600_000_000  # microseconds
+
+
+# From so many different constants on, one store with a key more is cheaper than a store for each: below, a structure
+# without keys answers a look-up in fewer steps.
+MANY_LANES = 8
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,11 @@ CHOICES: tuple[Choice, ...] = (
         "its windows differ so much in length and slide that granules which get coarser with age are cheaper",
     ),
     Choice(
+        lambda demand: demand.is_laned and is_on_slices(demand),
+        "slices",
+        "many filters compare the same attributes with constants: a cell per slice and constant serves them all",
+    ),
+    Choice(
         lambda demand: _is_keyed(demand) and is_on_slices(demand),
         "slices",
         "its edges fall on a grid, so a cell per slice and key is enough",
@@ -184,6 +196,7 @@ class _Traits(NamedTuple):
     is_short: bool
     bands: int
     stairs: bool
+    is_laned: bool
 
 
 _BY_TRAITS: dict[_Traits, Chosen] = {}  # what was chosen, remembered
@@ -204,6 +217,7 @@ def choose_synopsis(demand: Demand) -> Chosen:
         window.size <= LONGEST_BAND_ON_SLICES,
         demand.bands,
         demand.stairs,
+        demand.is_laned,
     )
     chosen = _BY_TRAITS.get(traits)
     if chosen is None:

@@ -11,6 +11,7 @@ from muntin.aggregate.component import APPROXIMATE
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.expression import Expression, both
+from muntin.lane import Asked
 from muntin.query import Call, Input, Query
 from muntin.sketch.kinds import SKETCHES, sketch_for
 from muntin.store.needs import Need
@@ -54,6 +55,11 @@ class Demand(NamedTuple):
         return Signature(self.where, self.keys)
 
     @property
+    def is_laned(self) -> bool:
+        """Whether it asks a store that queries with other constants share."""
+        return isinstance(self.where, Asked)
+
+    @property
     def band(self) -> Band | None:
         """The band its filter is, if a range tree can serve it."""
         return self.need.input.filter.band if self.need.input.filter and not self.where else None
@@ -87,6 +93,22 @@ def demands_of(query: Query) -> Demands:
             for call in query.calls
         ),
         tuple(_demand(query, keys, window, PRESENCE, beside) for window in windows),
+    )
+
+
+def laned_demands_of(query: Query, asked: Asked) -> Demands:
+    """What must be kept for a query that reads lanes of a store: the same components, by the keys of that store."""
+    windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
+    keys = asked.store_keys
+    return Demands(
+        tuple(
+            tuple(
+                Demand(asked, keys, _with_slide(call.window, query), need, query.slide)
+                for need in needs_of(call, query.stream)
+            )
+            for call in query.calls
+        ),
+        tuple(Demand(asked, keys, _with_slide(window, query), PRESENCE, query.slide) for window in windows),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.join_query import JoinQuery, JoinSignature
+from muntin.lane import Asked
 from muntin.plan.choices import because_of
 from muntin.plan.cost import Observed, combines, combines_formula, elements_in, elements_merged
 from muntin.plan.demand import Signature
@@ -24,20 +25,31 @@ from muntin.window import Window, span
 _SHOWN = 6  # names or chains of a kind, before "… and n more"
 
 
+class LanesSeen(NamedTuple):
+    """How many lanes queries read of a store, and how many of the events since it has been there are in one."""
+
+    lanes: int
+    passed: int
+    events: int
+
+
 class Running(NamedTuple):
     """A group at work: its state, and what it and its store have cost."""
 
     synopsis: Synopsis[Any]
     own: Observed
     store: Observed
+    lanes: LanesSeen | None = None
 
 
 def explain_group(
     group: WindowGroup, running: Running | None, groups: Collection[WindowGroup], fresh: str = ""
 ) -> str:
     """A paragraph on one of the groups of a stream; `fresh` as in `because_of`."""
-    keys = f" by {', '.join(map(str, group.keys))}" if group.keys else ""
-    where = f" where {group.where}" if group.where else ""
+    laned = group.where if isinstance(group.where, Asked) else None
+    by = group.keys if laned is None else laned.keys
+    keys = f" by {', '.join(map(str, by))}" if by else ""
+    where = f" where {group.where}" if group.where and laned is None else ""
     history = ", filled from a history of its own" if group.store.generation else ""
     lines = [
         f"group {group.number}: {group.synopsis}{keys}{where}{history}",
@@ -46,6 +58,8 @@ def explain_group(
         f"  windows  {_listed([str(window) for window in sorted(group.needs.windows)])}",
         f"  keeps    {_listed(sorted(map(str, group.needs.components)))}",
     ]
+    if laned is not None:
+        lines += _explain_lanes(laned, None if running is None else running.lanes)
     if group.store.kind == "stairs":
         lines += explain_stairs([each for each in groups if each.store == group.store])
     if running is None:
@@ -61,6 +75,16 @@ def explain_group(
             *([f"  beside   {synopsis}"] if str(synopsis) else []),
         ]
     )
+
+
+def _explain_lanes(asked: Asked, seen: LanesSeen | None) -> list[str]:
+    """What is found by an index, and what is evaluated on top of that."""
+    attributes = " and ".join(map(str, asked.attributes))
+    found = f"by the value of {attributes}"
+    if seen is not None:
+        found += f": {seen.lanes:,} are asked for, {seen.passed:,} of {seen.events:,} events passed"
+    rest = [f"  evaluated {_listed([str(each) for each in asked.rest])}"] if asked.rest else []
+    return [f"  lanes    {found}", *rest]
 
 
 def predicted_combines(group: WindowGroup, synopsis: Synopsis[Any]) -> float:

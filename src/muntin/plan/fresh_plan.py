@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from muntin.lane import Laned
 from muntin.plan.demand import Demand
 from muntin.plan.group import PlanChanges
 from muntin.plan.manager import WindowManager
 from muntin.plan.request import request_of
 from muntin.query import Query
+
+_Same = tuple[tuple[Demand, ...], Laned | None]
 
 
 def without_history(manager: WindowManager) -> list[str]:
@@ -31,14 +34,13 @@ def differences_to_fresh_plan(manager: WindowManager, queries: Mapping[str, Quer
     Queries that were filled from a history are left out: their state is apart from all else.
     """
     placements = {name: manager.placements[name] for name in without_history(manager)}
-    first: dict[
-        tuple[Demand, ...], str
-    ] = {}  # of those that ask for the same: the first in the order of texts
-    alike: dict[str, tuple[Demand, ...]] = {}
+    first: dict[_Same, str] = {}  # of those that ask for the same: the first in the order of texts
+    alike: dict[str, _Same] = {}
     for name in sorted(placements, key=lambda name: queries[name].text):
-        alike[name] = tuple([demand for _, demand in placements[name].all()])
+        placement = placements[name]
+        alike[name] = tuple([demand for _, demand in placement.all()]), placement.laned
         first.setdefault(alike[name], name)
-    fresh, changes = WindowManager(manager.is_by_demand), PlanChanges()
+    fresh, changes = WindowManager(manager.is_by_demand, manager.has_lanes), PlanChanges()
     fresh.register({name: request_of(queries[name]) for name in first.values()}, changes)
     fresh.raise_stairs(changes, ())
     planned = {name: [number for number, _ in each.all()] for name, each in fresh.placements.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from muntin.expression import Expression
+from muntin.lane import Asked, Lane
 from muntin.plan.demand import Demand, Signature
 from muntin.store.needs import Need, Needs, Shape, count, place_of
 from muntin.store.ring import columns_of
@@ -113,6 +114,7 @@ class PlanChanges:
         self.groups: dict[int, set[Need]] = {}
         self.stores: dict[StoreId, set[Need]] = {}
         self.came: list[tuple[int, Demand]] = []  # demands that are new in a group, with its number
+        self.lanes: dict[Asked, set[Lane]] = {}  # that queries came to or left
 
     def come(self, group: WindowGroup, demand: Demand, is_first: bool) -> None:
         """A demand came to a group, perhaps as the first for its component."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
 from muntin.band import Band
 from muntin.expression import Expression
+from muntin.lane import Laned
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
-from muntin.plan.demand import Demand, Signature, demands_of
+from muntin.plan.demand import Demand, Demands, Signature
 from muntin.plan.group import PlanChanges, StoreId, WindowGroup, ring_of
+from muntin.plan.lanes import LaneCounts
 from muntin.plan.nesting import Nesting, Nestings
-from muntin.plan.request import Request
+from muntin.plan.request import Request, bands_of
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
 from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
-from muntin.query import Query
 from muntin.store.granularity import granules, levels_for
 from muntin.store.grid import window_step
 from muntin.store.needs import Need, Needs, count, shape_of
@@ -28,10 +29,13 @@ Placed = tuple[int, Demand]  # a demand and the number of the group that serves 
 
 
 class Placement(NamedTuple):
-    """Which groups serve each call of a query, and each window that decides its keys."""
+    """Which groups serve each call of a query, and each window that decides its keys. `laned` are the lanes that the
+    query could read, and does if it `is_among_lanes`."""
 
     calls: tuple[tuple[Placed, ...], ...]
     presence: tuple[Placed, ...]
+    laned: Laned | None = None
+    is_among_lanes: bool = False
 
     def all(self) -> tuple[Placed, ...]:
         return (*(placed for call in self.calls for placed in call), *self.presence)
@@ -47,10 +51,11 @@ class WindowManager:
     on how many queries there are.
     """
 
-    def __init__(self, is_by_demand: bool = False) -> None:
+    def __init__(self, is_by_demand: bool = False, has_lanes: bool = True) -> None:
         """With `is_by_demand` a demand alone says whether cells are enough for it: a runtime may then fold events
-        before it knows what else is registered."""
+        before it knows what else is registered. Without `has_lanes`, every WHERE has state of its own."""
         self.is_by_demand = is_by_demand
+        self.has_lanes = has_lanes and not is_by_demand
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
         self.stores: dict[StoreId, StoreNeeds] = {}
@@ -59,6 +64,7 @@ class WindowManager:
         self._by_signature: dict[Signature, dict[int, WindowGroup]] = {}
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
         self._coming: dict[Expression, set[Band]] = {}  # of queries that are being registered
+        self.lanes = LaneCounts()
         self._precedents = Precedents()
         self._nestings = Nestings()
 
@@ -72,7 +78,8 @@ class WindowManager:
         a sum that began later than the count beside it would make an average of neither.
         """
         placed: list[str] = []
-        self._coming = _bands_of(requests.values())
+        self._coming = bands_of(requests.values())
+        self.lanes.expect(each.among_lanes.laned for each in requests.values() if each.among_lanes)
         try:
             for name in sorted(requests, key=lambda name: requests[name].query.text):
                 placed.append(name)
@@ -83,34 +90,53 @@ class WindowManager:
             raise
         finally:
             self._coming = {}
+            self.lanes.expect(())
 
     def _register(self, name: str, request: Request, changes: PlanChanges, is_running: bool) -> None:
-        calls = tuple([self._place_call(name, call, changes, is_running) for call in request.calls])
-        presence = tuple(
-            [self._place_call(name, (each,), changes, is_running)[0] for each in request.presence]
-        )
-        self.placements[name] = Placement(calls, presence)
+        among_lanes = request.among_lanes
+        is_among_lanes = among_lanes is not None and self._goes_to_lanes(request, among_lanes.laned)
+        asked = among_lanes if among_lanes is not None and is_among_lanes else request
+        calls = tuple([self._place_call(name, call, changes, is_running) for call in asked.calls])
+        presence = tuple([self._place_call(name, (each,), changes, is_running)[0] for each in asked.presence])
+        laned = None if among_lanes is None else among_lanes.laned
+        self.placements[name] = Placement(calls, presence, laned, is_among_lanes)
+        self._count_lanes(self.placements[name], 1, changes)
 
     def drop(self, name: str, changes: PlanChanges) -> Placement:
         """Take a query out; groups without queries are gone afterwards."""
         placement = self.placements.pop(name)
         for number, demand in placement.all():
             self._leave(name, self.groups[number], demand, changes)
+        self._count_lanes(placement, -1, changes)
         return placement
 
-    def adopt(self, groups: list[WindowGroup], placed: dict[str, tuple[Query, list[int]]]) -> PlanChanges:
-        """Take over a plan made earlier instead of making one: `placed` has, for each query, the
-        groups of its demands in the order of `Placement.all`."""
+    def _goes_to_lanes(self, request: Request, laned: Laned) -> bool:
+        """Whether a query reads lanes of a store that others share; else its WHERE has state of its own."""
+        if not self.has_lanes or not self.lanes.are_many(laned):
+            return False
+        # a filter that is kept already stays where it is: it may know more of the past
+        return not all(self._keeps(*each) for call in (*request.calls, request.presence) for each in call)
+
+    def _count_lanes(self, placement: Placement, step: int, changes: PlanChanges) -> None:
+        if placement.laned is not None:
+            self.lanes.count(placement.laned, placement.is_among_lanes, step)
+            if placement.is_among_lanes:
+                changes.lanes.setdefault(placement.laned.asked, set()).update(placement.laned.lanes)
+
+    def adopt(
+        self, groups: list[WindowGroup], placed: Mapping[str, tuple[Demands, list[int], Laned | None, bool]]
+    ) -> PlanChanges:
+        """Take over a plan made earlier instead of making one: `placed` has, for each query, its demands, the groups
+        of its demands in the order of `Placement.all`, the lanes it could read, and whether it reads them."""
         changes = PlanChanges()
         for group in groups:
             self._open(group)
         self._next = max(self.groups, default=0) + 1
-        for name, (query, numbers) in placed.items():
-            demands, rest = demands_of(query), iter(numbers)
+        for name, (demands, numbers, laned, is_among_lanes) in placed.items():
+            rest = iter(numbers)
             calls = tuple(tuple((next(rest), demand) for demand in call) for call in demands.calls)
-            self.placements[name] = Placement(calls, tuple((next(rest), each) for each in demands.presence))
-            for number, demand in self.placements[name].all():
-                self._join(name, self.groups[number], demand, changes)
+            presence = tuple((next(rest), each) for each in demands.presence)
+            self._take_over(name, Placement(calls, presence, laned, is_among_lanes), changes)
         return changes
 
     def graft(self, other: WindowManager) -> tuple[PlanChanges, dict[int, int], int]:
@@ -128,10 +154,14 @@ class WindowManager:
         for name, placement in other.placements.items():
             calls = tuple(tuple((numbers[n], each) for n, each in call) for call in placement.calls)
             presence = tuple((numbers[n], each) for n, each in placement.presence)
-            self.placements[name] = Placement(calls, presence)
-            for number, demand in self.placements[name].all():
-                self._join(name, self.groups[number], demand, changes)
+            self._take_over(name, placement._replace(calls=calls, presence=presence), changes)
         return changes, numbers, generation
+
+    def _take_over(self, name: str, placement: Placement, changes: PlanChanges) -> None:
+        self.placements[name] = placement
+        for number, demand in placement.all():
+            self._join(name, self.groups[number], demand, changes)
+        self._count_lanes(placement, 1, changes)
 
     def raise_stairs(self, changes: PlanChanges, filled: Container[StoreId]) -> dict[StoreId, StoreId]:
         """Move windows per key from grids to stairs where these are better, after the changes so far: the stairs,
@@ -173,16 +203,16 @@ class WindowManager:
             if gone & placement.groups():
                 calls = tuple(tuple(move(name, each) for each in call) for call in placement.calls)
                 presence = tuple(move(name, each) for each in placement.presence)
-                self.placements[name] = Placement(calls, presence)
+                self.placements[name] = placement._replace(calls=calls, presence=presence)
 
     def check(self) -> None:
         """Assert that what is kept up to date is what the placements make it."""
-        fresh = WindowManager(self.is_by_demand)
+        fresh = WindowManager(self.is_by_demand, self.has_lanes)
         for group in self.groups.values():
             fresh._open(replace(group, needs=Needs(), queries={}, slides={}, hinted=0, pinned=0))
         for name, placement in self.placements.items():
-            for number, demand in placement.all():
-                fresh._join(name, fresh.groups[number], demand, PlanChanges())
+            fresh._take_over(name, placement, PlanChanges())
+        assert fresh.lanes == self.lanes
         assert fresh.groups == self.groups
         assert fresh.stores == self.stores
         assert fresh.columns == self.columns
@@ -342,16 +372,6 @@ def _is_partly_kept(needs: set[Need], asked: StoreNeeds, young: set[Need] | None
     """Whether a store has kept some components for longer than it will have kept the others."""
     kept = sum(need in asked.components and need not in (young or ()) for need in needs)
     return 0 < kept < len(needs)
-
-
-def _bands_of(requests: Iterable[Request]) -> dict[Expression, set[Band]]:
-    """All bands that queries ask for, by attribute."""
-    found: dict[Expression, set[Band]] = {}
-    for request in requests:
-        for call in request.calls:
-            if (band := call[0][0].band) is not None:
-                found.setdefault(band.attribute, set()).add(band)
-    return found
 
 
 def _is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:

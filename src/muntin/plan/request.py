@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
 from muntin.aggregate.contract import is_text
+from muntin.band import Band
 from muntin.errors import MuntinError
+from muntin.expression import Expression
+from muntin.lane import Laned
 from muntin.plan.choices import Call, Chosen, choose_synopsis
 from muntin.plan.demand import Demand, Demands, demands_of
+from muntin.plan.lanes import laned_of
 from muntin.plan.synopses import INDEXES
 from muntin.query import Query
 
@@ -54,25 +59,41 @@ def threshold_of(query: Query) -> Threshold | str:
     return Threshold(number, call.function, having.band.low, having.band.high, is_forced, query.tolerance)
 
 
-class Request(NamedTuple):
-    """`calls` and `presence` are demands as in `Demands`, each with what was chosen for it."""
+class LanedRequest(NamedTuple):
+    """The same query as it would be placed among lanes."""
 
-    query: Query
+    laned: Laned
     calls: tuple[Call, ...]
     presence: Call
 
 
+class Request(NamedTuple):
+    """`calls` and `presence` are demands as in `Demands`, each with what was chosen for it; `among_lanes` is how the
+    query could be served instead, from a store that it shares with queries that have other constants."""
+
+    query: Query
+    calls: tuple[Call, ...]
+    presence: Call
+    among_lanes: LanedRequest | None = None
+
+
 def request_of(query: Query) -> Request:
     """The request of a query; an error if any of it cannot be served. Needs no plan, and changes none."""
-    demands: Demands = demands_of(query)
-    calls = tuple([tuple([(demand, choose_synopsis(demand)) for demand in call]) for call in demands.calls])
-    presence = tuple([(demand, choose_synopsis(demand)) for demand in demands.presence])
+    calls, presence = _chosen(demands_of(query))
     _check_hint(query, [chosen for *_, chosen in (*chain.from_iterable(calls), *presence)])
     is_asked_for = query.hint in INDEXES or query.tolerance is not None
     if is_asked_for and isinstance(reason := threshold_of(query), str):
         index = query.hint if query.hint in INDEXES else "index that APPROX reads"
         raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
-    return Request(query, calls, presence)
+    laned = laned_of(query)
+    among_lanes = None if laned is None else LanedRequest(laned[0], *_chosen(laned[1]))
+    return Request(query, calls, presence, among_lanes)
+
+
+def _chosen(demands: Demands) -> tuple[tuple[Call, ...], Call]:
+    """Each demand with the synopsis that is chosen for it alone."""
+    calls = tuple([tuple([(demand, choose_synopsis(demand)) for demand in call]) for call in demands.calls])
+    return calls, tuple([(demand, choose_synopsis(demand)) for demand in demands.presence])
 
 
 def _check_hint(query: Query, chosen: list[Chosen]) -> None:
@@ -91,3 +112,13 @@ def _check_hint(query: Query, chosen: list[Chosen]) -> None:
 def demands_in(request: Request) -> list[tuple[Demand, Chosen]]:
     """All demands of a request, each with what was chosen for it."""
     return [each for call in request.calls for each in call] + list(request.presence)
+
+
+def bands_of(requests: Iterable[Request]) -> dict[Expression, set[Band]]:
+    """All bands that queries ask for, by attribute."""
+    found: dict[Expression, set[Band]] = {}
+    for request in requests:
+        for call in request.calls:
+            if (band := call[0][0].band) is not None:
+                found.setdefault(band.attribute, set()).add(band)
+    return found

@@ -7,6 +7,7 @@ from math import gcd
 from typing import Any
 
 from muntin.expression import Expression
+from muntin.lane import Asked
 from muntin.plan.group import WindowGroup
 from muntin.store.needs import Greatest, Need, Shape, count, shape_of
 from muntin.window import Window
@@ -21,6 +22,7 @@ class ColumnsRead:
         self.arguments: dict[Expression, int] = {}
         self.predicates: dict[Expression, int] = {}
         self.keys: dict[tuple[Expression, ...], int] = {}
+        self.laned_keys: dict[tuple[tuple[Expression, ...], Asked], int] = {}  # of these, for lanes alone
         self.version = 0  # changes whenever a column is new or gone
 
     def count_group(self, where: Expression | None, keys: tuple[Expression, ...], step: int) -> None:
@@ -29,6 +31,19 @@ class ColumnsRead:
             self._count(self.predicates, where, step)
         if keys:
             self._count(self.keys, keys, step)
+        if self.laned_keys or isinstance(where, Asked):
+            self.version += 1  # whether all events need the ids of some keys may be another
+        if isinstance(where, Asked):
+            self._count(self.laned_keys, (keys, where), step)
+            if where.keys:  # answers have these, in the order in which they first appeared in the stream
+                self._count(self.keys, where.keys, step)
+
+    def keys_for_lanes(self) -> dict[tuple[Expression, ...], frozenset[Asked]]:
+        """Keys whose ids only events of some lanes need, with these lanes; of all others, every event needs its id."""
+        found: dict[tuple[Expression, ...], dict[Asked, int]] = {}
+        for (keys, where), many in self.laned_keys.items():
+            found.setdefault(keys, {})[where] = many
+        return {keys: frozenset(of) for keys, of in found.items() if sum(of.values()) == self.keys[keys]}
 
     def count_component(self, group: WindowGroup, need: Need, step: int) -> None:
         """A component of a group more or less."""
@@ -44,9 +59,10 @@ class ColumnsRead:
 
     def __eq__(self, other: object) -> bool:
         """Whether the same is read; versions do not matter."""
-        return isinstance(other, ColumnsRead) and (self.arguments, self.predicates, self.keys) == (
-            other.arguments, other.predicates, other.keys
-        )  # fmt: skip
+        return isinstance(other, ColumnsRead) and (
+            (self.arguments, self.predicates, self.keys, self.laned_keys)
+            == (other.arguments, other.predicates, other.keys, other.laned_keys)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

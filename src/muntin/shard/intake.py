@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
+from muntin.lane import Asked
+from muntin.shard.lanes import Lanes
 from muntin.store.batch import Batch, Column
 from muntin.store.needs import storage
 
@@ -40,6 +43,16 @@ class WantedColumns:
     arguments: frozenset[Expression]
     predicates: frozenset[Expression]
     keys: frozenset[tuple[Expression, ...]]
+    lanes: Mapping[Asked, Lanes] = field(default_factory=dict)
+    # keys that only events of some lanes need, with these lanes
+    laned_keys: Mapping[tuple[Expression, ...], frozenset[Asked]] = field(default_factory=dict)
+
+    @cached_property
+    def expressions(self) -> frozenset[Expression]:
+        """All that is evaluated."""
+        parts = {part for some in self.keys for part in some}
+        of_lanes = {each for asked in self.lanes for each in (*asked.attributes, *asked.rest)}
+        return self.arguments | self.predicates | parts | of_lanes
 
 
 def prepare(
@@ -56,17 +69,23 @@ def prepare(
     compiled loops over arrays that are there.
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
-    parts = {part for some in wanted.keys for part in some}
-    evaluated = {
-        expression: evaluate(expression, given) for expression in wanted.arguments | wanted.predicates | parts
-    }
+    evaluated = {expression: evaluate(expression, given) for expression in wanted.expressions}
     order = None if ascends else np.argsort(at, kind="stable")
 
     def sorted_by_time(array: np.ndarray) -> np.ndarray:
         return array if order is None else array[order]
 
     at = sorted_by_time(at)
-    masks = {predicate: sorted_by_time(_to_mask(evaluated[predicate])) for predicate in wanted.predicates}
+    passing = {predicate: _to_mask(evaluated[predicate]) for predicate in wanted.predicates}
+    lane_of = {
+        asked: lanes.find([evaluated[each] for each in asked.attributes])
+        for asked, lanes in wanted.lanes.items()
+    }
+    for asked, lane in lane_of.items():
+        passing[asked] = np.logical_and.reduce(
+            [lane >= 0, *(_to_mask(evaluated[each]) for each in asked.rest)]
+        )
+    masks = {predicate: sorted_by_time(each) for predicate, each in passing.items()}
     columns = {
         argument: Column(*map(sorted_by_time, to_column(evaluated[argument])))
         for argument in wanted.arguments - texts.keys()
@@ -75,8 +94,22 @@ def prepare(
     for text in valid:
         columns[text] = Column(sorted_by_time(texts[text].encode(evaluated[text])), valid[text])
     ids = {
-        some: sorted_by_time(keys[some].encode([evaluated[part] for part in some])) for some in wanted.keys
+        some: keys[some].encode([evaluated[part] for part in some])
+        for some in wanted.keys
+        if some not in wanted.laned_keys
     }
+    for some, of_lanes in wanted.laned_keys.items():
+        ids[some] = np.zeros(len(at), np.int64)  # nobody asks for those of events that are in no lane
+        for asked in of_lanes:
+            place = np.flatnonzero(passing[asked])
+            key = ids[asked.keys][place] if asked.keys else None
+            values = [evaluated[part] for part in some]
+            ids[some][place] = wanted.lanes[asked].pair_ids(
+                keys[some], key, lane_of[asked][place], values, place
+            )
+    ids = {some: sorted_by_time(each) for some, each in ids.items()}
+    for asked, lanes in wanted.lanes.items():
+        lanes.note(len(at), int(np.count_nonzero(passing[asked])))
     return Batch(at, ids, columns, masks)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from muntin.answer import Coverage
 from muntin.arrays import Arrays, Ints
 from muntin.errors import MuntinError
+from muntin.lane import Asked
 from muntin.plan import Request, request_of
 from muntin.plan.explain import Running, explain_group, explain_stream, predicted_combines
 from muntin.plan.fresh_plan import differences_to_fresh_plan
@@ -253,7 +254,8 @@ def stream_stats(state: State) -> dict[str, Any]:
 def running(state: State, number: int) -> Running:
     """A window group at work, as EXPLAIN shows it."""
     group, meter = state.manager.groups[number], state.meter
-    return Running(state.synopses[number], meter.groups[number], meter.stores[group.store])
+    lanes = state.lanes[group.where].seen() if isinstance(group.where, Asked) else None
+    return Running(state.synopses[number], meter.groups[number], meter.stores[group.store], lanes)
 
 
 def _nested(nesting: Nesting) -> dict[str, int]:
@@ -269,7 +271,7 @@ def _nested(nesting: Nesting) -> dict[str, int]:
 
 def _costs(state: State, number: int) -> dict[str, Any]:
     """What a window group costs, predicted and measured; None where nothing was observed yet."""
-    group, (synopsis, own, store) = state.manager.groups[number], running(state, number)
+    group, (synopsis, own, store, _) = state.manager.groups[number], running(state, number)
     return {
         "synopsis": group.synopsis,
         "planned": group.planned,
@@ -300,7 +302,10 @@ def explain_query(state: State, name: str) -> str:
         explain_group(groups[each], running(state, each), groups.values(), fresh.get(each, ""))
         for each in numbers
     ]
-    return "\n\n".join([*parts, f"{name}: {coverage_of(state, name)}"])
+    query = state.registrations[name].query
+    never = query.where is not None and query.where.condition.is_never
+    told = [f"{name}: no event can pass its WHERE, which is never true"] if never else []
+    return "\n\n".join([*parts, f"{name}: {coverage_of(state, name)}", *told])
 
 
 def explain_all(state: State) -> str:

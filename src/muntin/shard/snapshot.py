@@ -10,6 +10,7 @@ from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.group import STREAM_RING, StoreId
+from muntin.plan.lanes import laned_of
 from muntin.query import Query
 from muntin.shard.clock import CLOCK
 from muntin.shard.registration import History, Registration
@@ -40,6 +41,7 @@ _SHAPE = {
             "overflows": Absent(COUNT),
             "history": Absent(Maybe((WHOLE, WHOLE))),
             "groups": [COUNT],
+            "among_lanes": Absent(bool),
         }
     ),
     "forgotten_to": WHOLE,
@@ -59,6 +61,7 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
             "overflows": each.overflows,
             "history": each.history,
             "groups": [number for number, _ in state.manager.placements[name].all()],
+            "among_lanes": state.manager.placements[name].is_among_lanes,
         }
         for name, each in state.registrations.items()
     }
@@ -102,15 +105,20 @@ def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queri
     check_shape(description, _SHAPE, "the state")
     registrations = description["registrations"]
     first_demand: dict[int, Demand] = {}
+    placed = {}
     for name, each in registrations.items():
-        for number, demand in zip(each["groups"], demands_of(queries[name]).all(), strict=True):
+        laned, of_lanes = laned_of(queries[name]) or (None, None)
+        is_among_lanes = of_lanes is not None and each.get("among_lanes", False)
+        demands = of_lanes if of_lanes is not None and is_among_lanes else demands_of(queries[name])
+        placed[name] = demands, each["groups"], laned, is_among_lanes
+        for number, demand in zip(each["groups"], demands.all(), strict=True):
             first_demand.setdefault(number, demand)
     changes = state.manager.adopt(
         [
             _group(saved, first_demand[saved["number"]], state.adaptation is not None)
             for saved in description["groups"]
         ],
-        {name: (queries[name], each["groups"]) for name, each in registrations.items()},
+        placed,
     )
     state.registrations = {
         name: Registration(
@@ -170,7 +178,8 @@ def _holders(state: State) -> list[tuple[str, Any]]:
         (f"{each.kind} {each.grid}{_generation(each)} {each.where or ''} by {_text(each.keys)}", store)
         for each, store in state.stores.items()
     ]
-    return stores + [(f"group {number}", synopsis) for number, synopsis in state.synopses.items()]
+    lanes = [(f"lanes {asked}", each) for asked, each in state.lanes.items()]
+    return stores + [(f"group {number}", each) for number, each in state.synopses.items()] + lanes
 
 
 def _history(saved: dict[str, Any]) -> History | None:

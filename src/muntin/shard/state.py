@@ -15,6 +15,7 @@ import pyarrow as pa
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
+from muntin.lane import Asked
 from muntin.plan import PlanChanges, Request, WindowGroup, WindowManager, request_of
 from muntin.plan.cost import Observed
 from muntin.plan.fresh_plan import differences_to_fresh_plan, without_history
@@ -24,6 +25,7 @@ from muntin.shard.adapt.adaptation import Adaptation
 from muntin.shard.adapt.meter import Meter
 from muntin.shard.clock import Alarm, Clock, wall_clock
 from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
+from muntin.shard.lanes import Lanes, check_lanes, fit_lanes
 from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import Owed, Registration
@@ -52,11 +54,12 @@ class State:
         sketch_bytes: int = DEFAULT_BUDGET,
         wall: Callable[[], int] = wall_clock,
         is_planned_by_demand: bool = False,
+        has_lanes: bool = True,
     ):
         self.stream = stream
         self.clock = Clock(stream.delay, stream.ahead, wall)
         self.alarm = Alarm()
-        self.manager = WindowManager(is_planned_by_demand)
+        self.manager = WindowManager(is_planned_by_demand, has_lanes)
         self._is_provisional = False  # the plan: queries came or went one after the other, and no event yet
         self.registrations: dict[str, Registration] = {}
         self.overflows = 0  # rows that `advance` has left out, of all queries there ever were
@@ -64,6 +67,7 @@ class State:
         self.synopses: dict[int, Synopsis[Any]] = {}
         self.keys: dict[tuple[Expression, ...], KeyDictionary] = {}
         self.texts: dict[Expression, Dictionary] = {}
+        self.lanes: dict[Asked, Lanes] = {}
         self.sweepers = Sweepers(self)
         self.wanted = WantedColumns(frozenset(), frozenset(), frozenset())
         self._backlog_bytes = backlog_bytes
@@ -171,6 +175,7 @@ class State:
             self._fit_store(store, needs)
         for number, needs in sorted(changes.groups.items()):
             self._fit_group(number, needs)
+        fit_lanes(self.lanes, changes.lanes, self.manager.lanes.read, self.clock.now)
         self._fit_dictionaries()
 
     def _fit_group(self, number: int, changed: set[Need]) -> None:
@@ -246,9 +251,9 @@ class State:
         if columns.version == self._fitted_to:
             return
         self._fitted_to = columns.version
-        self.wanted = WantedColumns(
-            frozenset(columns.arguments), frozenset(columns.predicates), frozenset(columns.keys)
-        )
+        predicates = frozenset(each for each in columns.predicates if not isinstance(each, Asked))
+        arguments, keys = frozenset(columns.arguments), frozenset(columns.keys)
+        self.wanted = WantedColumns(arguments, predicates, keys, self.lanes, columns.keys_for_lanes())
         self.keys = {
             some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
             for some in sorted(columns.keys, key=str)
@@ -358,6 +363,7 @@ class State:
         for text in self.texts.values():
             text.check()
         self.manager.check()
+        check_lanes(self.lanes, self.manager.lanes.read)
         # there is a synopsis for each group, and a store for each that one reads
         assert self.synopses.keys() == self.manager.groups.keys()
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}

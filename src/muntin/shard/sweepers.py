@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Sweeper
@@ -60,6 +62,11 @@ class Sweepers:
             store.mark_keys(keys, used)
         for synopsis in readers:
             synopsis.mark_keys(used)
+        for asked in self._state.lanes:
+            if asked.keys and asked.keys == keys:  # the keys of its pairs must be known
+                pairs = self._state.keys[asked.store_keys]
+                columns = pairs.take(np.arange(len(pairs)))[: len(keys)]
+                used[self._state.keys[keys].find(columns)] = True
         for each in self._followers(keys):
             used[each.inside] = True
 
@@ -68,6 +75,9 @@ class Sweepers:
             store.renumber_keys(keys, new_id)
         for synopsis in readers:
             synopsis.renumber_keys(new_id)
+        for asked, lanes in self._state.lanes.items():
+            if keys in (asked.keys, asked.store_keys):
+                lanes.forget_pairs()
         for each in self._followers(keys):
             each.inside = new_id[each.inside]
         self._state.prepared.forget_all()  # readers remember ids

@@ -106,7 +106,8 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
     """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
     width = widest(state)
     # most of the time; who asks for several instants at once sees to it that they are not too many
-    if width * sum(len(_windows(state, each)) for _, each in asked) <= _MOST_SLOTS:
+    seen = {(reading_of(state, each.name).same_windows, id(each.instants)): each for _, each in asked}
+    if width * sum(len(_windows(state, each)) for each in seen.values()) <= _MOST_SLOTS:
         yield asked
         return
     portion: list[tuple[int, Question]] = []

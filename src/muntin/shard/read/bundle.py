@@ -17,8 +17,13 @@ from muntin.aggregate import Partial
 from muntin.answer import is_plain, to_instants
 from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError
+from muntin.query import Query
+from muntin.shard.read.answers import answer_one
+from muntin.shard.read.in_lanes import slots_in_lanes
 from muntin.shard.read.point import PointCall, PointReader, reader_of
-from muntin.shard.read.reading import call_of
+from muntin.shard.read.question import Question
+from muntin.shard.read.reading import Reading, call_of, reading_of
+from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 from muntin.store.needs import Need
 from muntin.structure.track import Asked
@@ -36,6 +41,16 @@ class _Alike(NamedTuple):
     slide: Ints
 
 
+class _InLane(NamedTuple):
+    """A query that reads a lane: where in the answer it stands, and the call that it is asked for."""
+
+    row: int
+    name: str
+    query: Query
+    reading: Reading
+    call: int
+
+
 class BundleValues(NamedTuple):
     """Arrays with one element per query."""
 
@@ -51,14 +66,17 @@ class Bundle:
     """Prepared for a list of queries; kept until the plan changes."""
 
     def __init__(self, state: State, names: Sequence[str]):
-        readers = [_reader(state, name) for name in names]
         self._state = state
+        self._laned: dict[tuple[int, int], list[_InLane]] = {}  # by what they have in common
+        self._one_by_one: list[_InLane] = []  # of several lanes or windows each: they are few
+        found = [self._in_lane(row, name) or _reader(state, name) for row, name in enumerate(names)]
+        readers = [(row, each) for row, each in enumerate(found) if isinstance(each, PointReader)]
         self.names = pa.array(names, pa.string())
         self.members = frozenset(names)
         alike: dict[tuple[object, ...], list[tuple[int, Window]]] = {}
         reading_of = {}
         needs_of: dict[tuple[object, ...], list[list[Need]]] = {}
-        for row, reader in enumerate(readers):
+        for row, reader in readers:
             reading = reader.first
             assert reading is not None
             alikes = ((id(part.track), part.track.asked_with(part.need)) for part in reading.parts)
@@ -75,12 +93,10 @@ class Bundle:
             )
             windows_of = np.array([(row, w.size, w.to, w.slide) for row, w in members]).T
             self._alike.append(_Alike(reading_of[same], asked, *windows_of))
-        are_whole = all(pa.types.is_integer(reader.query.outputs[0].expression.type) for reader in readers)
+        queries = [each.query for each in found]
+        are_whole = all(pa.types.is_integer(query.outputs[0].expression.type) for query in queries)
         self._dtype = np.dtype(np.int64 if are_whole else np.float64)
-        windows = [reader.query.window for reader in readers]
-        columns = [
-            (w.size, w.to, reader.query.slide) for w, reader in zip(windows, readers, strict=True) if w
-        ]
+        columns = [(each.window.size, each.window.to, each.slide) for each in queries if each.window]
         self._size, self._to, self._slide = np.array(columns, np.int64).reshape(-1, 3).T
 
     def find(self, at: int) -> BundleValues:
@@ -101,7 +117,52 @@ class Bundle:
             value[row], valid[row], gone = reading.aggregate.lower(partials)
             if gone is not None:
                 lost[row] = gone
+        for some in self._laned.values():
+            self._find_in_lanes(some, instant, value, valid, complete, lost)
+        for each in self._one_by_one:
+            place = each.row
+            answered = answer_one(self._state, Question(each.name, instant[place : place + 1]))
+            lost[place] = not answered.table.num_rows
+            for found in answered.table.slice(0, 1).to_pylist():
+                first, complete[place] = next(iter(found.values())), found["complete"]
+                value[place], valid[place] = first or 0, first is not None
         return BundleValues(value, valid, instant - self._size, instant - self._to, complete, lost)
+
+    def _in_lane(self, row: int, name: str) -> _InLane | None:
+        """A query that reads lanes, noted with its like; None if it reads none."""
+        reading = reading_of(self._state, name)
+        if reading.laned is None or _why_not(self._state, name, ""):
+            return None
+        first = reading.outputs[0]
+        assert isinstance(first, int), "or there would be a reason"
+        each = _InLane(row, name, reading.query, reading, first)
+        if len(reading.windows) > 1 or len(reading.laned.lanes) > 1:
+            self._one_by_one.append(each)
+        else:
+            (window,) = reading.windows
+            same = self._state.prepared.number((reading.calls[first], window.needs))
+            self._laned.setdefault((window.number, same), []).append(each)
+        return each
+
+    def _find_in_lanes(self, some: Sequence[_InLane], instant: Ints, value: npt.NDArray[Any], valid: Bools,
+                       complete: Bools, lost: Bools) -> None:  # fmt: skip
+        """The values of queries that read lanes of one group."""
+        row = np.array([each.row for each in some])
+        instants = {each: np.array([each]) for each in set(instant[row].tolist())}
+        asked = [
+            (Question(each.name, instants[at]), each.reading)
+            for each, at in zip(some, instant[row].tolist(), strict=True)
+        ]
+        shared = SharedReads(self._state)
+        shared.prefetch([question for question, _ in asked])
+        found, _, begin, _ = slots_in_lanes(self._state, asked, shared)
+        call = some[0].reading.calls[some[0].call]
+        numbers, known, gone = call.aggregate.lower(
+            {part.need.component: found.partials[part.need] for part in call.parts}
+        )
+        value[row], valid[row], complete[row] = numbers[begin], known[begin], found.is_whole[begin]
+        if gone is not None:
+            lost[row] = gone[begin]
 
     def table(self, at: int | None) -> tuple[pa.Table, tuple[str, ...]]:
         """One row per query, in the order asked for; integers if all values are, else doubles. And the queries that
@@ -127,7 +188,11 @@ def _reader(state: State, name: str) -> PointReader:
     return reader
 
 
-def _why_not(state: State, name: str) -> str:
+def _why_not(
+    state: State,
+    name: str,
+    otherwise: str = "its aggregates, or their arguments, are not all numbers that one structure keeps",
+) -> str:
     """What keeps a query out of a bundle, in the order in which users can tell."""
     query = state.registrations[name].query
     if query.keys:
@@ -143,7 +208,7 @@ def _why_not(state: State, name: str) -> str:
         return "its first value is computed from aggregates, and must be one aggregate"
     if not is_plain(first.type):
         return f"its values are {first.type}, and must be BIGINT or DOUBLE"
-    return "its aggregates, or their arguments, are not all numbers that one structure keeps"
+    return otherwise
 
 
 def _rounded(instant: Ints, slide: Ints) -> Ints:

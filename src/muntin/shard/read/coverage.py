@@ -17,11 +17,13 @@ def coverage_of(state: State, name: str) -> Coverage:
     if now is not None and reading.query.slide:
         now -= now % reading.query.slide
     known, covered_from, is_by_count = LONG_AGO, LONG_AGO, False
+    laned = reading.laned
+    of_lanes = LONG_AGO if laned is None else state.lanes[laned.asked].known_since(laned.lanes)
     for number, window, needs in reading.windows:
         if window.to == window.size:  # holds nothing, of which nothing is missing
             continue
         synopsis = state.synopses[number]
-        since = max(synopsis.known_since(window, need) for need in needs)
+        since = max(of_lanes, *(synopsis.known_since(window, need) for need in needs))
         if (
             now is not None
             and window.is_time

@@ -45,6 +45,8 @@ class KeyPointReader:
         query, first = reading.query, reading.outputs[0] if reading.outputs else None
         if not query.keys or not isinstance(first, int) or len(reading.presence) != 1:
             return None
+        if reading.laned is not None:
+            return None  # ids are of pairs there
         if query.having is not None and reading.compared != first:
             return None
         call = reading.calls[first]

@@ -21,6 +21,7 @@ class Prepared:
         self.readings: dict[str, Any] = {}  # of all answers; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
+        self.lane_orders: dict[Any, Any] = {}  # of stores with lanes; see picked.py
         self._numbers: dict[Hashable, int] = {}  # of things that readings have in common
 
     def number(self, what: Hashable) -> int:

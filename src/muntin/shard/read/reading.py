@@ -60,6 +60,8 @@ class Reading:
         self.query: Query = query
         self.schema = query.answer_schema()
         self.keys: KeyDictionary | None = state.keys[query.key_expressions] if query.keys else None
+        self.laned = placement.laned if placement.is_among_lanes else None  # of a store that it shares
+        self._pairs = None if self.laned is None else state.keys[self.laned.asked.store_keys]
         self._needs: dict[tuple[int, Window], dict[Need, None]] = {}
         self.calls = tuple(
             CallReading(
@@ -86,12 +88,13 @@ class Reading:
         self.same_windows = state.prepared.number(self.windows)
         calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
         outputs = tuple(output.expression.sql for output in query.outputs)
-        asked = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
+        alike = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
+        asked = (*alike, self.laned)
         self.same_answers = state.prepared.number((self.windows, query.window, query.having, *asked))
         # of queries that are the same but for the band that HAVING lets pass; None of others
         self.same_but_band = (
             None
-            if self.compared is None or self.keys is None
+            if self.compared is None or self.keys is None or self.laned is not None
             else state.prepared.number((self.windows, query.window, self.compared, *asked))
         )
         # of those that differ in their one window of time, too
@@ -100,15 +103,24 @@ class Reading:
             if self.same_but_band is None or len(self.windows) > 1 or not self.windows[0].window.is_time
             else state.prepared.number((self.windows[0].number, query.window is None, self.compared, *asked))
         )
+        # of those that differ in their one lane, too
+        self.same_but_lane = None
+        if self.laned is not None and len(self.laned.lanes) == 1 and self.compared is not None:
+            (window, *others) = self.windows
+            if not others:
+                same = (window.number, window.needs, query.window is None, self.compared)
+                self.same_but_lane = state.prepared.number((*same, *alike))
 
     @property
     def width(self) -> int:
-        """Slots per instant when all keys are looked up."""
+        """Slots per instant when all keys are looked up; of a store with lanes, all its pairs of a key and a lane."""
+        if self._pairs is not None:
+            return len(self._pairs)
         return 1 if self.keys is None else len(self.keys)
 
     def _range(self) -> KeyRange | None:
         threshold = threshold_of(self.query)
-        if isinstance(threshold, str):
+        if isinstance(threshold, str) or self.laned is not None:
             return None
         parts = self.calls[threshold.call].parts
         part = next(part for part in parts if part.need.component == threshold.component)

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from muntin.arrays import Ints
+from muntin.lane import Laned
 from muntin.shard.adapt.timed import timed, timed_together
 from muntin.shard.read.evaluate import Finder, Rows
+from muntin.shard.read.picked import Picked, pick, taken
 from muntin.shard.read.question import Question
-from muntin.shard.read.reading import GroupWindow, reading_of
+from muntin.shard.read.reading import GroupWindow, Reading, reading_of
 from muntin.shard.state import State
 from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, CountsEvents, Found, Synopsis
@@ -33,6 +35,7 @@ class SharedReads:
         self.is_alone = is_alone
         self._found: dict[tuple[int, Window, bytes], Found] = {}
         self._once: dict[Hashable, Any] = {}
+        self._picked: list[Picked] = []
         self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
 
     def prefetch(self, questions: Iterable[Question]) -> None:
@@ -74,6 +77,8 @@ class SharedReads:
     def slots(self, question: Question) -> tuple[Rows, Finder]:
         """The slots of a question, and how to find what is in them."""
         reading = reading_of(self._state, question.name)
+        if reading.laned is not None:
+            return self._slots_in_lanes(question, reading, reading.laned)
         ids, moves = question.ids, question.moves
         width = reading.width if ids is None or reading.keys is None else len(ids)
         if moves is not None:
@@ -82,6 +87,25 @@ class SharedReads:
         key = ids if ids is None or many == 1 else np.tile(ids, many)
         rows = Rows(width, question.instants, key, question.is_started)
         return rows, lambda wanted: self.find(wanted, question, width)
+
+    def _slots_in_lanes(self, question: Question, reading: Reading, laned: Laned) -> tuple[Rows, Finder]:
+        """The same for a query that reads lanes: the slots are those of the keys that have events there."""
+        state, width = self._state, reading.width
+        known_since = state.lanes[laned.asked].known_since(laned.lanes)
+        among_all = pick(state, laned, question.ids)
+        is_lone = question.ids is not None or self.is_alone or not width
+        asked = question._replace(ids=np.sort(among_all.pairs) if is_lone else None)
+        picked = among_all if asked.ids is None else among_all.among(asked.ids)
+
+        def find(wanted: GroupWindow) -> Found:
+            whole = self.find(wanted, asked, width if asked.ids is None else len(asked.ids))
+            return taken(whole, picked, wanted.needs, known_since)
+
+        key = None if reading.keys is None else np.tile(picked.keys, len(question.instants))
+        rows = Rows(len(picked.keys), question.instants, key, question.is_started)
+        # What is made of a window is known by the identity of what was found, which must stay its own.
+        self._picked.append(picked)
+        return rows, lambda wanted: self.once(("lanes", wanted, id(picked)), lambda: find(wanted))
 
     def find(self, wanted: GroupWindow, question: Question, width: int) -> Found:
         """What a group has of a window: for all its queries, if the question is about all keys."""

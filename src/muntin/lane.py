@@ -1,0 +1,96 @@
+"""A lane: the events of which some attributes have given values, as `WHERE symbol = 'IBM'` asks for.
+
+Queries that compare the same attributes with constants share one store, whose keys are those of the queries and the
+attributes. Each query reads its own lanes of that store; events of lanes that nobody asks for are dropped first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from muntin.band import sort_value
+from muntin.expression import Columns, Expression
+
+Lane = tuple[Any, ...]  # for each attribute a sort key (`band.py`) or a text; None: NULL
+
+
+class Asked(Expression):
+    """The filter of a store with lanes: the attributes have values that some query asks for, and all of `rest` is true.
+
+    Which lanes are asked for, the shard knows (`shard/lanes.py`): they come and go with queries. `keys` are those of
+    the queries: the lanes that are asked for per account are not those that are asked for without keys.
+    """
+
+    attributes: tuple[Expression, ...]
+    rest: tuple[Expression, ...]
+    keys: tuple[Expression, ...]
+
+    def __init__(
+        self, attributes: tuple[Expression, ...], rest: tuple[Expression, ...], keys: tuple[Expression, ...]
+    ):
+        conditions = [*(f"{each} = ?" for each in attributes), *(f"({each})" for each in rest)]
+        per = f" PER {', '.join(map(str, keys))}" if keys else ""
+        read = {name for each in (*attributes, *rest) for name in each.columns}
+        self.__dict__.update(
+            sql=" AND ".join(conditions) + per,
+            type=pa.bool_(),
+            columns=tuple(sorted(read)),
+            evaluate=_depends_on_queries,
+            written=None,
+            band=None,
+            understand=None,
+            attributes=attributes,
+            rest=rest,
+            keys=keys,
+        )
+
+    @property
+    def store_keys(self) -> tuple[Expression, ...]:
+        """The keys of the store: those of the queries, then the attributes."""
+        return (*self.keys, *self.attributes)
+
+
+def _depends_on_queries(columns: Columns) -> pa.Array:
+    raise AssertionError("what passes depends on the lanes that queries ask for")
+
+
+class Laned(NamedTuple):
+    """What a query with lanes reads: which lanes of which store."""
+
+    asked: Asked
+    lanes: tuple[Lane, ...]
+
+
+def columns_of_lanes(asked: Asked, lanes: Sequence[Lane]) -> list[pa.Array]:
+    """The values of lanes, a column for each attribute."""
+    return [
+        _values([lane[number] for lane in lanes], each.type) for number, each in enumerate(asked.attributes)
+    ]
+
+
+def _values(points: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The values with given sort keys; texts are themselves.
+
+    >>> _values([0, None, 1], pa.bool_()).to_pylist(), _values([5], pa.date32()).to_pylist()
+    ([False, None, True], [datetime.date(1970, 1, 6)])
+    """
+    if pa.types.is_boolean(kind):
+        return pa.array([None if each is None else bool(each) for each in points], kind)
+    if pa.types.is_floating(kind):
+        return pa.array([None if each is None else sort_value(each) + 0.0 for each in points], kind)
+    if pa.types.is_temporal(kind):
+        keys = pa.array(points, pa.int32() if kind.bit_width == 32 else pa.int64())
+        return keys.view(kind)
+    return pa.array(points, kind)
+
+
+def can_be(point: Any, kind: pa.DataType) -> bool:
+    """Whether a value of a type has a sort key: REAL has fewer values than DOUBLE has keys."""
+    if point is None or not pa.types.is_float32(kind):
+        return True
+    value = sort_value(point)
+    return value != value or struct.unpack("<f", struct.pack("<f", value))[0] == value

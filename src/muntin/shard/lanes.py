@@ -1,0 +1,130 @@
+"""Lanes at work: which of them queries ask for, and from when on the events of each are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import LONG_AGO, Ints
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.keys.table_room import ALL_VALID
+from muntin.keys.word_table import WordTable
+from muntin.lane import Asked, Lane, columns_of_lanes
+from muntin.plan.explain import LanesSeen
+from muntin.store.saved import Saved
+
+
+class Lanes:
+    """Those of one store. What it takes to find the lane of an event does not depend on how many lanes there are."""
+
+    def __init__(self, asked: Asked):
+        self.asked = asked
+        self._ids = KeyDictionary([each.type for each in asked.attributes])
+        self._known_from: Ints = np.zeros(0, np.int64)  # by id
+        self._events = self._passed = 0  # since there are such lanes
+        self.forget_pairs()
+
+    def forget_pairs(self) -> None:
+        """Ids of lanes, of keys or of pairs of both are different from now on."""
+        self._seen = WordTable()  # pairs of a key and a lane, by their ids
+        self._pair: Ints = np.zeros(0, np.int64)  # of each, the id that the store knows it by
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
+        """Let the events of lanes in `changed` pass from now on if they are wanted, else no longer."""
+        came = [lane for lane in changed if lane in wanted]
+        gone = [lane for lane in changed if lane not in wanted]
+        if gone:
+            ids = self._ids.find(columns_of_lanes(self.asked, gone))
+            kept = np.ones(len(self._ids), np.bool_)
+            kept[ids[ids >= 0]] = False
+            self._ids.retain(kept)
+            self.forget_pairs()
+            self._known_from = self._known_from[kept]
+        if came:
+            self._ids.encode(columns_of_lanes(self.asked, came))
+            fresh = np.full(len(self._ids) - len(self._known_from), LONG_AGO if now is None else now)
+            self._known_from = np.concatenate([self._known_from, fresh])
+
+    def find(self, attributes: Sequence[pa.Array]) -> Ints:
+        """The lane of each event, given the values of its attributes; -1 if nobody asks for it. O(events)."""
+        return self._ids.find(attributes)
+
+    def pair_ids(
+        self, pairs: KeyDictionary, key: Ints | None, lane: Ints, values: Sequence[pa.Array], place: Ints
+    ) -> Ints:
+        """The ids in `pairs` of events, given the ids of their keys and lanes. Those that have not been seen yet are
+        looked up by their `values`, in which the events stand at `place`. One hash an event, whatever the keys are."""
+        seen = self._seen.encode(lane if key is None else (key << 32) | lane, ALL_VALID)
+        known = len(self._pair)
+        if len(self._seen) > known:
+            fresh = np.flatnonzero(seen >= known)
+            number, first = np.unique(seen[fresh], return_index=True)
+            assert len(number) == len(self._seen) - known
+            at = pa.array(place[fresh[first]])
+            self._pair = np.concatenate([self._pair, pairs.encode([each.take(at) for each in values])])
+        return self._pair[seen]
+
+    def note(self, events: int, passed: int) -> None:
+        """So many events came, of which so many are in a lane and pass the rest of the filter."""
+        self._events += events
+        self._passed += passed
+
+    def seen(self) -> LanesSeen:
+        return LanesSeen(len(self), self._passed, self._events)
+
+    def known_from(self, lanes: Sequence[Lane]) -> Ints:
+        """For each of some lanes, the instant from which on all its events have been kept."""
+        known: Ints = self._known_from[self._ids.find(columns_of_lanes(self.asked, lanes))]
+        return known
+
+    def known_since(self, lanes: Sequence[Lane]) -> int:
+        """The instant from which on all events of all these lanes have been kept."""
+        return int(self.known_from(lanes).max())
+
+    def snapshot(self) -> dict[str, Any]:
+        columns = {str(number): values for number, values in enumerate(self._ids.snapshot())}
+        return {**columns, "known_from": self._known_from}
+
+    def restore(self, saved: Saved) -> None:
+        """Have the lanes of a snapshot in place of all that are here."""
+        self._ids.restore(saved)
+        self.forget_pairs()
+        self._known_from = saved.times("known_from", len(self._ids), order="any").copy()
+
+    def nbytes(self) -> int:
+        return self._ids.nbytes() + self._known_from.nbytes + self._seen.nbytes() + self._pair.nbytes
+
+    def check(self, wanted: Mapping[Lane, int]) -> None:
+        self._ids.check()
+        # there is an id for each lane that a query reads, and for no other
+        assert len(self._ids) == len(self._known_from) == len(wanted)
+        assert (self._ids.find(columns_of_lanes(self.asked, list(wanted))) >= 0).all()
+
+
+def fit_lanes(
+    lanes: dict[Asked, Lanes],
+    changed: Mapping[Asked, Collection[Lane]],
+    wanted: Mapping[Asked, Mapping[Lane, int]],
+    now: int | None,
+) -> None:
+    """Bring the lanes of all stores in line with what queries read; O(what changed)."""
+    for asked, some in changed.items():
+        if asked not in wanted:
+            lanes.pop(asked, None)
+            continue
+        if asked not in lanes:
+            lanes[asked] = Lanes(asked)
+        lanes[asked].fit(some, wanted[asked], now)
+
+
+def check_lanes(lanes: Mapping[Asked, Lanes], wanted: Mapping[Asked, Mapping[Lane, int]]) -> None:
+    """Assert that the events of lanes pass which some query reads, and of no other."""
+    assert lanes.keys() == wanted.keys()
+    for asked, each in lanes.items():
+        each.check(wanted[asked])

@@ -1,0 +1,128 @@
+"""Picked lanes: what one query reads of a store that it shares with queries which have other constants.
+
+The store has a partial for each *pair* of a key and a lane. A query picks the pairs of its lanes; if it has several
+lanes, the partials of one key are merged. So `WHERE category IN ('fuel', 'food') GROUP BY account` picks two pairs of
+an account that paid for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.lane import Asked, Lane, Laned, columns_of_lanes
+from muntin.shard.state import State
+from muntin.store.needs import Need, dtype_of
+from muntin.structure.synopsis import Found
+
+_NOBODY = np.zeros(0, np.int64)
+
+
+class LaneOrder:
+    """The pairs of a store in the order of their lanes, and of their keys within a lane."""
+
+    def __init__(self, state: State, asked: Asked):
+        self.pairs: KeyDictionary = state.keys[asked.store_keys]
+        self._keys = state.keys[asked.keys] if asked.keys else None
+        self._asked = asked
+        self._lanes = KeyDictionary([each.type for each in asked.attributes])
+        self._word_of: Ints = _NOBODY  # of each pair: the number of its lane, then the id of its key
+        self.pair: Ints = _NOBODY  # ids of pairs, in order …
+        self.key: Ints = _NOBODY  # … and of their keys
+        self._words: Ints = _NOBODY  # in order
+
+    def follow(self) -> None:
+        """Put new pairs in their places; O(pairs) if there are any, since most are in order."""
+        known, now = len(self._word_of), len(self.pairs)
+        if known == now:
+            return
+        columns, many = self.pairs.take(np.arange(known, now)), len(self._asked.keys)
+        lane = self._lanes.encode(columns[many:])
+        key = np.zeros(now - known, np.int64) if self._keys is None else self._keys.find(columns[:many])
+        self._word_of = np.concatenate([self._word_of, (lane << 32) | key])
+        fresh = np.arange(known, now)[np.argsort(self._word_of[known:], kind="stable")]
+        merged = np.concatenate([self.pair, fresh])
+        self.pair = merged[np.argsort(self._word_of[merged], kind="stable")]
+        self._words = self._word_of[self.pair]
+        self.key = self._words & 0xFFFFFFFF
+
+    def spans(self, lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
+        """Where each of some lanes begins and ends in the order."""
+        numbers = self._lanes.find(columns_of_lanes(self._asked, lanes))
+        begin = np.searchsorted(self._words, numbers << 32)
+        end = np.searchsorted(self._words, (numbers + 1) << 32)
+        return np.where(numbers < 0, 0, begin), np.where(numbers < 0, 0, end)
+
+
+def order_of(state: State, asked: Asked) -> LaneOrder:
+    """The order of the pairs of a store as they are now."""
+    orders: dict[Asked, LaneOrder] = state.prepared.lane_orders
+    if asked not in orders:
+        orders[asked] = LaneOrder(state, asked)
+    orders[asked].follow()
+    return orders[asked]
+
+
+class Picked(NamedTuple):
+    """Pairs in the order of their keys; `keys` has each key once. Keys that were asked for by their ids are all there,
+    with or without pairs; without GROUP BY there is the one key 0."""
+
+    pairs: Ints
+    keys: Ints
+    slot: Ints | None  # of each pair: the place of its key; None if every key has just one pair
+
+    def among(self, ids: Ints) -> Picked:
+        """The same pairs by their places in ascending ids of pairs."""
+        return self._replace(pairs=np.searchsorted(ids, self.pairs))
+
+
+def pick(state: State, laned: Laned, ids: Ints | None = None) -> Picked:
+    """The pairs of some lanes; of all keys, or of keys with given ids."""
+    order = order_of(state, laned.asked)
+    begin, end = order.spans(laned.lanes)
+    if len(begin) == 1:
+        pairs, keys = (each[begin[0] : end[0]] for each in (order.pair, order.key))
+    else:
+        places = np.concatenate([np.arange(lo, hi) for lo, hi in zip(begin, end, strict=True)])
+        places = places[np.argsort(order.key[places], kind="stable")]
+        pairs, keys = order.pair[places], order.key[places]
+    if not laned.asked.keys:
+        ids, keys = np.zeros(1, np.int64), np.zeros(len(pairs), np.int64)
+    if ids is not None:
+        is_asked_for = np.isin(keys, ids)
+        pairs, keys = pairs[is_asked_for], keys[is_asked_for]
+        is_one_each = np.array_equal(keys, ids)
+        return Picked(pairs, ids, None if is_one_each else np.searchsorted(ids, keys))
+    first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+    return Picked(pairs, keys[first], None if first.all() else np.cumsum(first) - 1)
+
+
+def taken(found: Found, picked: Picked, needs: Sequence[Need], known_since: int) -> Found:
+    """What a query finds of a window of all pairs, or of those that it picked by `among`. O(pairs picked)."""
+    instants, width = len(found.start), found.width
+    places = (np.arange(instants)[:, None] * width + picked.pairs).ravel()
+    return Found(
+        {need: _merged(need, found.partials[need], places, picked, instants) for need in needs},
+        found.start,
+        found.end,
+        found.is_whole,
+        {need: max(found.known_since[need], known_since) for need in needs},
+        len(picked.keys),
+    )
+
+
+def _merged(need: Need, partial: Partial, places: Ints, picked: Picked, instants: int) -> Partial:
+    cells = tuple(array[places] for array in partial)
+    if picked.slot is None:
+        return cells
+    component, width, many = COMPONENTS[need.component], len(picked.keys), len(picked.pairs)
+    into = component.start(dtype_of(need), instants * width)
+    begin = np.arange(instants) * many
+    component.merge(begin, begin + many, width, np.tile(picked.slot, instants), cells, into)
+    return into

@@ -1,0 +1,190 @@
+"""Queries that differ in the constants of WHERE share a store, and answer as if each had its own.
+
+Lanes are used from one constant on here, so that short random cases meet them: equalities and IN over every type, NULL
+and NaN among the constants, with and without GROUP BY; queries that come and go, and restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+import muntin
+from casefile import Drop, Lookup, Push, Register
+from effort import some_of
+from muntin.plan import choices
+from muntin.window import Window
+from queries import KEY_EXPRESSIONS, KEYS, SIZES, SLIDES, OwnWindows, Question, random_output, random_question
+from replay import assert_agreement, disagreement
+from scenario import SeededDice, random_case, random_crowd
+
+CONSTANTS = (
+    "k = 'a'", "k = 'b'", "k = 'never'", "k IN ('a', 'c')", "j = 1", "j = 2 AND k = 'a'", "j IN (1, 3)", "NOT b", "b",
+    "k IS NULL", "j = 2 OR j IS NULL", "k = '' OR k = 'b'", "n = 1000000000000", "n = 2.0", "n = 2.5", "y = 0.25",
+    "y = 0.0", "y = -0.0", "x = 0.1", "x = CAST('NaN' AS DOUBLE)", "w = 'ask' AND n > 1", "w = 'bid' AND y < 1.5",
+    "w = 'ask' AND n > j", "k = 'a' AND w LIKE 'a%'", "n % 3 = 1", "n + 1 = 3", "k = 'a' AND k = 'b'",
+    "k = 'a' AND j = 1 AND b", "NOT (k <> 'a' OR j <> 1)", "k IN ('a', 'b') AND j IN (1, 2)", "n > 1", "k <> 'a'",
+)  # fmt: skip
+THRESHOLDS = ("SUM(n) >= 3", "COUNT(*) > 1", "COUNT(*) > 0", "MAX(n) < 5", "MIN(y) IS NULL")
+
+
+@pytest.fixture(autouse=True)
+def _from_one_constant_on() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choices, "MANY_LANES", 1)
+        yield
+
+
+def filtered_question(dice) -> Question:
+    """Mostly windows with SLIDE, which lanes serve; now and then anything."""
+    if dice.chance(10):
+        return random_question(dice)
+    keys = dice.pick(KEYS) if dice.chance(50) else ()
+    size = dice.pick(SIZES)
+    window = Window("time", size, 0, dice.pick((*SLIDES, size)) if size >= 500_000 else 500_000)
+    over = OwnWindows(dice, window)
+    items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
+    calls = ["COUNT(*)", "SUM(n)", "MAX(n)", "MIN(y)", "AVG(n)", "LAST(k)", "FIRST(n)", "COUNT(w)", "SUM(y)"]
+    items += [
+        f"{dice.pick(calls) if dice.chance(85) else random_output(dice, over)} AS a{number}"
+        for number in range(dice.whole(1, 3))
+    ]
+    sql = f"SELECT {', '.join(items)} FROM s {window} WHERE {dice.pick(CONSTANTS)}"
+    if keys:
+        sql += f" GROUP BY {', '.join(KEY_EXPRESSIONS.get(key, key) for key in keys)}"
+    if dice.chance(50):
+        sql += f" HAVING {dice.pick(THRESHOLDS)}"
+    return Question(sql, keys)
+
+
+def changing_question(dice) -> Question:
+    sql, keys = "", ()
+    while " HAVING " not in sql:
+        made = filtered_question(dice)
+        sql, keys = made.sql, made.keys
+    follows_time = "[ROWS" not in sql.partition(" FROM s ")[2]
+    return Question(f"{sql} EMIT CHANGES" if follows_time else sql, keys)
+
+
+@pytest.mark.parametrize("first", range(0, some_of(2_000, 30), 100))
+def test_pairs(first: int) -> None:
+    for seed in range(first, first + 100):
+        case = random_case(SeededDice(seed), f"lanes {seed}", most_queries=5, question=filtered_question)
+        assert_agreement(case)
+
+
+@pytest.mark.parametrize("first", range(0, some_of(1_000, 30), 100))
+def test_changes(first: int) -> None:
+    """EMIT CHANGES of queries that are there from the start: others need not have seen who enters."""
+    for seed in range(first, first + 100):
+        case = random_case(SeededDice(seed), f"lanes {seed}", most_queries=5, question=changing_question)
+        begins = next((i for i, step in enumerate(case.steps) if isinstance(step, Push)), len(case.steps))
+        steps = [
+            step
+            for i, step in enumerate(case.steps)
+            if not isinstance(step, Drop) and (i < begins or not isinstance(step, Register))
+        ]
+        there = {step.name for step in steps if isinstance(step, Register)}
+        steps = [step for step in steps if not isinstance(step, Lookup) or step.query in there]
+        assert_agreement(replace(case, steps=tuple(steps)))
+
+
+@pytest.mark.parametrize("seed", range(some_of(24, 25)))
+def test_crowds(seed: int) -> None:
+    case = random_crowd(SeededDice(seed), f"crowd of lanes {seed}", question=filtered_question)
+    if error := disagreement(case):
+        raise error
+
+
+STREAM = "CREATE STREAM s (ts BIGINT, k BIGINT, c VARCHAR, n BIGINT) TIMESTAMP BY ts"
+MINUTE = 60_000_000
+
+
+def engine_with(queries: dict[str, str]) -> muntin.Engine:
+    engine = muntin.Engine()
+    engine.execute(STREAM)
+    engine.register_many(queries)
+    return engine
+
+
+def subscription(constant: str, keys: str = "", having: str = "") -> str:
+    items, by = (f"{keys}, ", f" GROUP BY {keys}") if keys else ("", "")
+    window = "[RANGE 2 MINUTES SLIDE 1 MINUTE]"
+    return f"SELECT {items}SUM(n) AS total FROM s {window} WHERE c = '{constant}'{by}{having}"
+
+
+def events(at: int, keys: range) -> dict[str, list]:
+    many = len(keys)
+    return {
+        "ts": [at * MINUTE + i * MINUTE // (many + 1) for i in range(many)],
+        "k": list(keys),
+        "c": [f"c{key % 7}" for key in keys],
+        "n": [key % 5 for key in keys],
+    }
+
+
+def test_explain_tells_what_is_indexed_and_what_is_evaluated() -> None:
+    engine = engine_with({f"q{i}": f"{subscription(f'c{i}')} AND n > 1" for i in range(3)})
+    engine.push("s", events(0, range(70)))
+    told = engine.explain()
+    assert "1 group" in told.splitlines()[0]
+    # of each ten events of a constant, four to six have n > 1
+    passed = sum(1 for key in range(70) if key % 7 < 3 and key % 5 > 1)
+    assert f"  lanes    by the value of c: 3 are asked for, {passed} of 70 events passed\n" in told
+    assert "  evaluated n >= 2\n" in told
+    assert "because  many filters compare the same attributes with constants" in told
+
+
+def test_a_condition_that_is_never_true_is_said_to_be_so() -> None:
+    engine = engine_with({"never": f"{subscription('a')} AND c = 'b'", "some": subscription("a")})
+    engine.push("s", events(0, range(7)))
+    engine.push("s", events(2, range(7)))
+    assert engine.lookup("never").column("total").to_pylist() == [None]
+    assert "never: no event can pass its WHERE, which is never true" in engine.explain("never")
+    assert "never true" not in engine.explain("some")
+
+
+def test_first_values_of_many_lanes_are_those_of_each() -> None:
+    """One lane or several, a silent one, one that nobody has seen, and a query without lanes between them."""
+    queries = {f"q{i}": subscription(f"c{i}") for i in range(9)}
+    queries["both"] = subscription("c1").replace("c = 'c1'", "c IN ('c1', 'c3')")
+    queries["all"] = "SELECT SUM(n) AS total FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE]"
+    engine = engine_with(queries)
+    for at in range(4):
+        engine.push("s", events(at, range(40 if at < 2 else 5)))
+        table = engine.lookup_many(list(queries)).to_pylist()
+        for row in table:
+            (alone,) = engine.lookup(row["query"]).to_pylist()
+            assert row["value"] == alone["total"]
+            assert {**row, **alone} == {**row, **alone, "complete": row["complete"]}
+        assert [row["query"] for row in table] == list(queries)
+
+
+@pytest.mark.parametrize("keys", ["", "k"])
+def test_keys_and_constants_that_come_and_go(keys: str, monkeypatch) -> None:
+    """Keys are forgotten and numbered anew while queries with other constants come; answers are those of filters of
+    their own."""
+    having = " HAVING SUM(n) > 1"
+    with_lanes = engine_with({f"q{i}": subscription(f"c{i}", keys, having) for i in range(4)})
+    monkeypatch.setattr(choices, "MANY_LANES", 10**9)
+    alone = engine_with({f"q{i}": subscription(f"c{i}", keys, having) for i in range(4)})
+    for at in range(12):
+        batch = events(at, range(at * 3_000, at * 3_000 + 4_000))
+        for engine, many in ((with_lanes, 1), (alone, 10**9)):
+            monkeypatch.setattr(choices, "MANY_LANES", many)
+            if at == 3:
+                engine.drop("q1")
+                engine.register(subscription("c6", keys, having), "q6")
+            if at == 6:
+                engine.register(subscription("c1", keys, having), "q1")
+            engine.push("s", batch)
+        got, expected = with_lanes.advance(), alone.advance()
+        with_lanes.check()
+        assert got.keys() == expected.keys()
+        order = [("window_end", "ascending"), *([("k", "ascending")] if keys else [])]
+        for name in expected:  # keys that were forgotten in between may come in another order
+            assert got[name].sort_by(order).equals(expected[name].sort_by(order)), (at, name)
+    shard = with_lanes._shards["s"].state
+    assert len(shard.keys[next(iter(shard.lanes)).store_keys]) < 20_000  # of 36,000
