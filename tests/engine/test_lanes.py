@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 import muntin
@@ -144,6 +145,7 @@ def test_a_condition_that_is_never_true_is_said_to_be_so() -> None:
     assert engine.lookup("never").column("total").to_pylist() == [None]
     assert "never: no event can pass its WHERE, which is never true" in engine.explain("never")
     assert "never true" not in engine.explain("some")
+    assert "no event can pass" in engine.execute(f"EXPLAIN {subscription('a')} AND c IN ('b', 'd')")
 
 
 def test_first_values_of_many_lanes_are_those_of_each() -> None:
@@ -188,3 +190,57 @@ def test_keys_and_constants_that_come_and_go(keys: str, monkeypatch) -> None:
             assert got[name].sort_by(order).equals(expected[name].sort_by(order)), (at, name)
     shard = with_lanes._shards["s"].state
     assert len(shard.keys[next(iter(shard.lanes)).store_keys]) < 20_000  # of 36,000
+
+
+def test_keys_that_another_query_kept_before_there_were_lanes() -> None:
+    """Pairs of a key and a constant have ids already, and their keys get theirs only when an event comes."""
+    engine = engine_with(
+        {"pairs": "SELECT k, c, COUNT(*) AS n FROM s [RANGE 9 MINUTES SLIDE 1 MINUTE] GROUP BY k, c"}
+    )
+    engine.push("s", events(0, range(20)))
+    engine.register_many({f"q{i}": subscription(f"c{i}", "k") for i in range(3)})
+    for at, keys in ((1, range(8, 9)), (2, range(5)), (3, range(20))):
+        engine.push("s", events(at, keys))
+        for i in range(3):
+            assert engine.lookup(f"q{i}").num_rows >= 0
+    engine.push("s", events(4, range(1)))
+    for i in range(3):
+        found = engine.lookup(f"q{i}")
+        expected = {key: key % 5 for key in range(20) if key % 7 == i}
+        recent = {key: 2 * n if key < 5 else n for key, n in expected.items()}
+        assert dict(zip(found["k"].to_pylist(), found["total"].to_pylist(), strict=True)) == recent
+    engine.check()
+
+
+def test_windows_so_different_that_they_go_to_stairs() -> None:
+    """Lanes of slices that get coarser with age answer as filters of their own do."""
+    texts = {
+        f"{size} {slide} {i}": f"SELECT k, SUM(n) AS total, MAX(n) AS most FROM s [RANGE {size} SLIDE {slide}] "
+        f"WHERE c = 'c{i}' GROUP BY k"
+        for size, slide in (("30 DAYS", "1 HOUR"), ("2 MINUTES", "1 SECOND"))
+        for i in range(3)
+    }
+    with_lanes = engine_with(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choices, "MANY_LANES", 10**9)
+        alone = engine_with(texts)
+        alone.push("s", events(0, range(50)))
+    with_lanes.push("s", events(0, range(50)))
+    assert ": stairs by k\n" in with_lanes.explain()
+    for at in (1, 2, 50, 200, 3_000, 3_001):
+        for engine in (with_lanes, alone):
+            engine.push("s", events(at, range(at, at + 40)))
+        for name in texts:
+            assert with_lanes.lookup(name).equals(alone.lookup(name)), (at, name)
+    with_lanes.check()
+
+
+def test_a_snapshot_with_other_lanes_is_refused() -> None:
+    engine = engine_with({f"q{i}": subscription(f"c{i}") for i in range(3)})
+    engine.push("s", events(0, range(20)))
+    description, arrays = engine._shards["s"].snapshot()
+    (name,) = (each for each in arrays if each.startswith("lanes ") and each.endswith("/0"))
+    queries = {name: each.query for name, each in engine._shards["s"].registrations.items()}
+    fresh = engine_with({})._shards["s"]
+    with pytest.raises(muntin.CheckpointError, match="other values than the queries ask for"):
+        fresh.restore(description, {**arrays, name: pa.array(["c0", "c1", "c9"])}, queries)

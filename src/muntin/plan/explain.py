@@ -144,7 +144,13 @@ def explain_query(query: Query) -> str:
     manager.register({"this query": request_of(query)}, changes)
     manager.raise_stairs(changes, ())
     groups = manager.groups.values()
-    return "\n\n".join(explain_group(group, None, groups) for group in groups)
+    return "\n\n".join([*(explain_group(group, None, groups) for group in groups), *explain_never(query)])
+
+
+def explain_never(query: Query) -> list[str]:
+    """A line if no event can pass the WHERE of a query."""
+    is_never = query.where is not None and query.where.condition.is_never
+    return ["no event can pass its WHERE, which is never true"] if is_never else []
 
 
 # A nesting in words: which windows of a stream nest, in how many chains, and which answer for others.

@@ -92,8 +92,11 @@ class Lanes:
         return {**columns, "known_from": self._known_from}
 
     def restore(self, saved: Saved) -> None:
-        """Have the lanes of a snapshot in place of all that are here."""
+        """Have the lanes of a snapshot in place of all that are here, which must be the same: queries ask for them."""
+        wanted = self._ids.take(np.arange(len(self._ids)))
         self._ids.restore(saved)
+        if len(self._ids) != len(wanted[0]) or (self._ids.find(wanted) < 0).any():
+            raise saved.damaged("0", "has other values than the queries ask for")
         self.forget_pairs()
         self._known_from = saved.times("known_from", len(self._ids), order="any").copy()
 

@@ -17,7 +17,7 @@ from muntin.arrays import Arrays, Ints
 from muntin.errors import MuntinError
 from muntin.lane import Asked
 from muntin.plan import Request, request_of
-from muntin.plan.explain import Running, explain_group, explain_stream, predicted_combines
+from muntin.plan.explain import Running, explain_group, explain_never, explain_stream, predicted_combines
 from muntin.plan.fresh_plan import differences_to_fresh_plan
 from muntin.plan.nesting import Nesting
 from muntin.query import Query
@@ -302,10 +302,8 @@ def explain_query(state: State, name: str) -> str:
         explain_group(groups[each], running(state, each), groups.values(), fresh.get(each, ""))
         for each in numbers
     ]
-    query = state.registrations[name].query
-    never = query.where is not None and query.where.condition.is_never
-    told = [f"{name}: no event can pass its WHERE, which is never true"] if never else []
-    return "\n\n".join([*parts, f"{name}: {coverage_of(state, name)}", *told])
+    told = [str(coverage_of(state, name)), *explain_never(state.registrations[name].query)]
+    return "\n\n".join([*parts, *(f"{name}: {each}" for each in told)])
 
 
 def explain_all(state: State) -> str:

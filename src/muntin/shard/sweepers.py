@@ -66,7 +66,10 @@ class Sweepers:
             if asked.keys and asked.keys == keys:  # the keys of its pairs must be known
                 pairs = self._state.keys[asked.store_keys]
                 columns = pairs.take(np.arange(len(pairs)))[: len(keys)]
-                used[self._state.keys[keys].find(columns)] = True
+                ids = self._state.keys[keys].find(
+                    columns
+                )  # not of pairs that others had before there were lanes
+                used[ids[ids >= 0]] = True
         for each in self._followers(keys):
             used[each.inside] = True
 

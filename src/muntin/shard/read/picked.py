@@ -32,25 +32,45 @@ class LaneOrder:
         self._keys = state.keys[asked.keys] if asked.keys else None
         self._asked = asked
         self._lanes = KeyDictionary([each.type for each in asked.attributes])
-        self._word_of: Ints = _NOBODY  # of each pair: the number of its lane, then the id of its key
+        self._lane_of: Ints = _NOBODY  # by id of pair
+        self._key_of: Ints = (
+            _NOBODY  # the same; -1 of a pair that others keep, whose key is not known here yet
+        )
+        self._keys_known = 0
         self.pair: Ints = _NOBODY  # ids of pairs, in order …
         self.key: Ints = _NOBODY  # … and of their keys
-        self._words: Ints = _NOBODY  # in order
+        self._words: Ints = _NOBODY  # lane and key, in order
+
+    def is_of(self, state: State) -> bool:
+        """Whether ids are still those of the state's dictionaries."""
+        keys = state.keys[self._asked.keys] if self._asked.keys else None
+        return self.pairs is state.keys[self._asked.store_keys] and self._keys is keys
 
     def follow(self) -> None:
         """Put new pairs in their places; O(pairs) if there are any, since most are in order."""
-        known, now = len(self._word_of), len(self.pairs)
-        if known == now:
+        known, now = len(self._lane_of), len(self.pairs)
+        many = 0 if self._keys is None else len(self._keys)
+        is_behind = many > self._keys_known and bool((self._key_of < 0).any())
+        if known == now and not is_behind:
             return
-        columns, many = self.pairs.take(np.arange(known, now)), len(self._asked.keys)
-        lane = self._lanes.encode(columns[many:])
-        key = np.zeros(now - known, np.int64) if self._keys is None else self._keys.find(columns[:many])
-        self._word_of = np.concatenate([self._word_of, (lane << 32) | key])
-        fresh = np.arange(known, now)[np.argsort(self._word_of[known:], kind="stable")]
+        self._keys_known = many
+        fresh = np.arange(known, now)
+        self._lane_of = np.concatenate(
+            [self._lane_of, self._lanes.encode(self.pairs.take(fresh)[len(self._asked.keys) :])]
+        )
+        self._key_of = np.concatenate([self._key_of, np.full(now - known, -1)])
+        unknown = np.flatnonzero(self._key_of < 0)
+        self._key_of[unknown] = self._find_keys(unknown)
+        words = (self._lane_of << 32) | self._key_of  # negative without a key, and then in no lane
         merged = np.concatenate([self.pair, fresh])
-        self.pair = merged[np.argsort(self._word_of[merged], kind="stable")]
-        self._words = self._word_of[self.pair]
+        self.pair = merged[np.argsort(words[merged], kind="stable")]
+        self._words = words[self.pair]
         self.key = self._words & 0xFFFFFFFF
+
+    def _find_keys(self, pairs: Ints) -> Ints:
+        if self._keys is None:
+            return np.zeros(len(pairs), np.int64)
+        return self._keys.find(self.pairs.take(pairs)[: len(self._asked.keys)])
 
     def spans(self, lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
         """Where each of some lanes begins and ends in the order."""
@@ -63,7 +83,7 @@ class LaneOrder:
 def order_of(state: State, asked: Asked) -> LaneOrder:
     """The order of the pairs of a store as they are now."""
     orders: dict[Asked, LaneOrder] = state.prepared.lane_orders
-    if asked not in orders:
+    if asked not in orders or not orders[asked].is_of(state):
         orders[asked] = LaneOrder(state, asked)
     orders[asked].follow()
     return orders[asked]
