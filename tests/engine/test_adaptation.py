@@ -299,3 +299,16 @@ def test_many_at_once_are_read_from_what_serves_them_now() -> None:
                     engine.value(name) for name in names
                 ]
     assert switched > 6
+
+
+def test_a_structure_that_was_in_use_is_compiled() -> None:
+    """To go back to a structure costs no compilation, and the prediction knows that."""
+    engine = make_engine("SELECT SUM(n) AS v FROM s [RANGE 1 SECOND]")
+    push(engine)
+    state = shard_of(engine)
+    (number,) = state.manager.groups
+    adapting = state.adaptation._groups[number]
+    assert "b_int" not in adapting.compiled
+    state.switch(number, "b_int")
+    state.switch(number, "r_int")
+    assert "b_int" in adapting.compiled
