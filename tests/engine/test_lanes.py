@@ -28,14 +28,20 @@ CONSTANTS = (
     "w = 'ask' AND n > j", "k = 'a' AND w LIKE 'a%'", "n % 3 = 1", "n + 1 = 3", "k = 'a' AND k = 'b'",
     "k = 'a' AND j = 1 AND b", "NOT (k <> 'a' OR j <> 1)", "k IN ('a', 'b') AND j IN (1, 2)", "n > 1", "k <> 'a'",
 )  # fmt: skip
+MANY, MANY_PER_KEY = choices.MANY_LANES, choices.MANY_LANES_PER_KEY  # as they are without the fixture
 THRESHOLDS = ("SUM(n) >= 3", "COUNT(*) > 1", "COUNT(*) > 0", "MAX(n) < 5", "MIN(y) IS NULL")
 
 
 @pytest.fixture(autouse=True)
 def _from_one_constant_on() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "MANY_LANES", 1)
+        _lanes_from(patch, 1)
         yield
+
+
+def _lanes_from(patch: pytest.MonkeyPatch, many: int) -> None:
+    patch.setattr(choices, "MANY_LANES", many)
+    patch.setattr(choices, "MANY_LANES_PER_KEY", many)
 
 
 def filtered_question(dice) -> Question:
@@ -170,12 +176,12 @@ def test_keys_and_constants_that_come_and_go(keys: str, monkeypatch) -> None:
     their own."""
     having = " HAVING SUM(n) > 1"
     with_lanes = engine_with({f"q{i}": subscription(f"c{i}", keys, having) for i in range(4)})
-    monkeypatch.setattr(choices, "MANY_LANES", 10**9)
+    _lanes_from(monkeypatch, 10**9)
     alone = engine_with({f"q{i}": subscription(f"c{i}", keys, having) for i in range(4)})
     for at in range(12):
         batch = events(at, range(at * 3_000, at * 3_000 + 4_000))
         for engine, many in ((with_lanes, 1), (alone, 10**9)):
-            monkeypatch.setattr(choices, "MANY_LANES", many)
+            _lanes_from(monkeypatch, many)
             if at == 3:
                 engine.drop("q1")
                 engine.register(subscription("c6", keys, having), "q6")
@@ -222,7 +228,7 @@ def test_windows_so_different_that_they_go_to_stairs() -> None:
     }
     with_lanes = engine_with(texts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "MANY_LANES", 10**9)
+        _lanes_from(patch, 10**9)
         alone = engine_with(texts)
         alone.push("s", events(0, range(50)))
     with_lanes.push("s", events(0, range(50)))
@@ -244,3 +250,18 @@ def test_a_snapshot_with_other_lanes_is_refused() -> None:
     fresh = engine_with({})._shards["s"]
     with pytest.raises(muntin.CheckpointError, match="other values than the queries ask for"):
         fresh.restore(description, {**arrays, name: pa.array(["c0", "c1", "c9"])}, queries)
+
+
+def test_a_store_of_lanes_has_to_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Per key it takes more constants than without keys; what is registered later goes where its like are."""
+    for keys, many in (("", MANY), ("k", MANY_PER_KEY)):
+        monkeypatch.setattr(choices, "MANY_LANES", MANY)
+        monkeypatch.setattr(choices, "MANY_LANES_PER_KEY", MANY_PER_KEY)
+        few = engine_with({f"q{i}": subscription(f"c{i}", keys) for i in range(many - 1)})
+        few.push("s", events(0, range(20)))
+        assert "lanes " not in few.explain()
+        few.register(subscription("one more", keys), "more")
+        few.register(subscription("and another", keys), "another")
+        told = few.explain("another")
+        assert "lanes    by the value of c: 2 are asked for" in told
+        assert "lanes " not in few.explain("q0")

@@ -95,7 +95,7 @@ class LaneCounts:
         if asked in self.read:
             return True
         known = self._known.get(asked, {}).keys() | self._expected.get(asked, set()) | set(lanes)
-        return len(known) >= choices.MANY_LANES
+        return len(known) >= (choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES)
 
     def count(self, laned: Laned, is_read: bool, step: int) -> None:
         """A query more or less that reads lanes, or could."""

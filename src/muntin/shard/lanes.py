@@ -24,6 +24,7 @@ class Lanes:
         self.asked = asked
         self._ids = KeyDictionary([each.type for each in asked.attributes])
         self._known_from: Ints = np.zeros(0, np.int64)  # by id
+        self._known_since: dict[Lane, int] = {}  # the same, of lanes that were asked for
         self._events = self._passed = 0  # since there are such lanes
         self.forget_pairs()
 
@@ -37,6 +38,7 @@ class Lanes:
 
     def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
         """Let the events of lanes in `changed` pass from now on if they are wanted, else no longer."""
+        self._known_since = {}
         came = [lane for lane in changed if lane in wanted]
         gone = [lane for lane in changed if lane not in wanted]
         if gone:
@@ -85,7 +87,10 @@ class Lanes:
 
     def known_since(self, lanes: Sequence[Lane]) -> int:
         """The instant from which on all events of all these lanes have been kept."""
-        return int(self.known_from(lanes).max())
+        unknown = [lane for lane in lanes if lane not in self._known_since]
+        if unknown:
+            self._known_since |= zip(unknown, self.known_from(unknown).tolist(), strict=True)
+        return max(self._known_since[lane] for lane in lanes)
 
     def snapshot(self) -> dict[str, Any]:
         columns = {str(number): values for number, values in enumerate(self._ids.snapshot())}
@@ -98,6 +103,7 @@ class Lanes:
         if len(self._ids) != len(wanted[0]) or (self._ids.find(wanted) < 0).any():
             raise saved.damaged("0", "has other values than the queries ask for")
         self.forget_pairs()
+        self._known_since = {}
         self._known_from = saved.times("known_from", len(self._ids), order="any").copy()
 
     def nbytes(self) -> int:

@@ -21,7 +21,7 @@ from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Found
 
-_NOBODY = np.zeros(0, np.int64)
+_NOBODY, _ONE_KEY = np.zeros(0, np.int64), np.zeros(1, np.int64)
 
 
 class LaneOrder:
@@ -32,6 +32,7 @@ class LaneOrder:
         self._keys = state.keys[asked.keys] if asked.keys else None
         self._asked = asked
         self._lanes = KeyDictionary([each.type for each in asked.attributes])
+        self._number: dict[Lane, int] = {}  # of lanes that were asked for
         self._lane_of: Ints = _NOBODY  # by id of pair
         self._key_of: Ints = (
             _NOBODY  # the same; -1 of a pair that others keep, whose key is not known here yet
@@ -73,11 +74,16 @@ class LaneOrder:
         return self._keys.find(self.pairs.take(pairs)[: len(self._asked.keys)])
 
     def spans(self, lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
-        """Where each of some lanes begins and ends in the order."""
-        numbers = self._lanes.find(columns_of_lanes(self._asked, lanes))
-        begin = np.searchsorted(self._words, numbers << 32)
-        end = np.searchsorted(self._words, (numbers + 1) << 32)
-        return np.where(numbers < 0, 0, begin), np.where(numbers < 0, 0, end)
+        """Where each of some lanes begins and ends in the order; O(log pairs) each."""
+        unknown = [lane for lane in lanes if lane not in self._number]
+        if unknown:
+            numbers = self._lanes.find(columns_of_lanes(self._asked, unknown)).tolist()
+            self._number |= {lane: each for lane, each in zip(unknown, numbers, strict=True) if each >= 0}
+        # a lane that no event has been in yet ends where it begins
+        words = np.array([self._number.get(lane, -1) for lane in lanes]) << 32
+        return self._words.searchsorted(words), self._words.searchsorted(
+            np.where(words < 0, words, words + (1 << 32))
+        )
 
 
 def order_of(state: State, asked: Asked) -> LaneOrder:
@@ -108,19 +114,21 @@ def pick(state: State, laned: Laned, ids: Ints | None = None) -> Picked:
     begin, end = order.spans(laned.lanes)
     if len(begin) == 1:
         pairs, keys = (each[begin[0] : end[0]] for each in (order.pair, order.key))
+        if laned.asked.keys and ids is None:
+            return Picked(pairs, keys, None)
     else:
         places = np.concatenate([np.arange(lo, hi) for lo, hi in zip(begin, end, strict=True)])
         places = places[np.argsort(order.key[places], kind="stable")]
         pairs, keys = order.pair[places], order.key[places]
     if not laned.asked.keys:
-        ids, keys = np.zeros(1, np.int64), np.zeros(len(pairs), np.int64)
-    if ids is not None:
-        is_asked_for = np.isin(keys, ids)
-        pairs, keys = pairs[is_asked_for], keys[is_asked_for]
-        is_one_each = np.array_equal(keys, ids)
-        return Picked(pairs, ids, None if is_one_each else np.searchsorted(ids, keys))
-    first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-    return Picked(pairs, keys[first], None if first.all() else np.cumsum(first) - 1)
+        return Picked(pairs, _ONE_KEY, None if len(pairs) == 1 else np.zeros(len(pairs), np.int64))
+    if ids is None:
+        first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+        return Picked(pairs, keys[first], None if first.all() else np.cumsum(first) - 1)
+    lo, hi = keys.searchsorted(ids), keys.searchsorted(ids, "right")
+    many = hi - lo  # pairs of each key that was asked for
+    pairs = pairs[np.arange(many.sum()) + np.repeat(lo - np.cumsum(many) + many, many)]
+    return Picked(pairs, ids, None if (many == 1).all() else np.repeat(np.arange(len(ids)), many))
 
 
 def taken(found: Found, picked: Picked, needs: Sequence[Need], known_since: int) -> Found:
