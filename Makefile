@@ -23,9 +23,9 @@ setup: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/muntin demo
 
-# Run all tests, in parallel: one process more than there are cores, since one of them mostly waits for Spark
+# Run all tests, in parallel
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
