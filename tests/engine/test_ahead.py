@@ -220,7 +220,9 @@ def test_a_stream_whose_events_are_nearly_all_late_warns_once(size: int) -> None
                 part = times[lo : lo + size]
                 engine.push("s", {"ts": part, "k": ["a"] * len(part), "v": [1] * len(part)})
         told = [str(each.message) for each in caught]
-        return [each for each in told if "is read as microseconds" not in each]  # which is told once a process
+        return [
+            each for each in told if "is read as microseconds" not in each
+        ]  # which is told once a process
 
     assert not push([i * SECOND + (i % 3) * -5 * SECOND for i in range(2_000)])
     assert not push([10**16])
