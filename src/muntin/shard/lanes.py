@@ -25,6 +25,7 @@ class Lanes:
         self._ids = KeyDictionary([each.type for each in asked.attributes])
         self._known_from: Ints = np.zeros(0, np.int64)  # by id
         self._known_since: dict[Lane, int] = {}  # the same, of lanes that were asked for
+        self.version = 0  # changes whenever lanes come or go
         self._events = self._passed = 0  # since there are such lanes
         self.forget_pairs()
 
@@ -39,6 +40,7 @@ class Lanes:
     def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
         """Let the events of lanes in `changed` pass from now on if they are wanted, else no longer."""
         self._known_since = {}
+        self.version += 1
         came = [lane for lane in changed if lane in wanted]
         gone = [lane for lane in changed if lane not in wanted]
         if gone:
@@ -82,7 +84,11 @@ class Lanes:
 
     def known_from(self, lanes: Sequence[Lane]) -> Ints:
         """For each of some lanes, the instant from which on all its events have been kept."""
-        known: Ints = self._known_from[self._ids.find(columns_of_lanes(self.asked, lanes))]
+        return self.known_from_of(columns_of_lanes(self.asked, lanes))
+
+    def known_from_of(self, attributes: Sequence[pa.Array]) -> Ints:
+        """The same, given the attributes of the lanes. O(lanes)."""
+        known: Ints = self._known_from[self._ids.find(attributes)]
         return known
 
     def known_since(self, lanes: Sequence[Lane]) -> int:
@@ -104,6 +110,7 @@ class Lanes:
             raise saved.damaged("0", "has other values than the queries ask for")
         self.forget_pairs()
         self._known_since = {}
+        self.version += 1
         self._known_from = saved.times("known_from", len(self._ids), order="any").copy()
 
     def nbytes(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from muntin.aggregate.approximate import APPROXIMATE_NAMES
 from muntin.arrays import Ints
 from muntin.query import Query
 from muntin.store.needs import Greatest
+
+if TYPE_CHECKING:
+    from muntin.shard.crowd import Crowd
 
 _NOBODY = np.zeros(0, np.int64)
 
@@ -24,24 +27,68 @@ class History(NamedTuple):
     end: int
 
 
-@dataclass
 class Registration:
-    """`emitted_to`: windows that closed up to this instant are no longer owed (None: none closed)."""
+    """`emitted_to`: windows that closed up to this instant are no longer owed (None: none closed).
 
-    query: Query
-    emitted_to: int | None
-    emitted: int = 0  # rows given out by advance
-    inside: Ints = field(default_factory=lambda: _NOBODY)  # EMIT CHANGES: keys that are in
-    slide: int = field(init=False)  # of its instants, 0 if it has none of its own
-    owes: bool = field(init=False)  # whether past instants must be kept for it
-    missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
-    history: History | None = None  # that it was filled from
-    overflows: int = 0  # rows left out since a value of them does not exist
+    A query that is emitted together with others that are alike is a member of their `crowd`, which then knows how far
+    it has come (`shard/crowd.py`).
+    """
 
-    def __post_init__(self) -> None:
-        query = self.query
-        self.slide = query.slide
+    __slots__ = (
+        "_emitted", "_emitted_to", "_inside", "crowd", "history", "member", "missed", "overflows", "owes", "query",
+        "slide",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        query: Query,
+        emitted_to: int | None,
+        emitted: int = 0,
+        missed: int = 0,
+        history: History | None = None,
+        overflows: int = 0,
+    ):
+        self.query = query
+        self._emitted_to = emitted_to
+        self._emitted = emitted
+        self._inside = _NOBODY
+        self.missed = missed  # windows that closed but had to be forgotten before advance asked for them
+        self.history = history  # that it was filled from
+        self.overflows = overflows  # rows left out since a value of them does not exist
+        self.crowd: Crowd | None = None
+        self.member = -1  # its number in the crowd
+        self.slide = query.slide  # of its instants, 0 if it has none of its own
+        # whether past instants must be kept for it
         self.owes = self.slide > 0 or query.moves_by_rows or _is_exact(query)
+
+    @property
+    def emitted_to(self) -> int | None:
+        return self._emitted_to if self.crowd is None else self.crowd.emitted_to
+
+    @emitted_to.setter
+    def emitted_to(self, instant: int | None) -> None:
+        assert self.crowd is None, "a crowd moves as one"
+        self._emitted_to = instant
+
+    @property
+    def emitted(self) -> int:
+        """Rows given out by advance."""
+        return self._emitted + (0 if self.crowd is None else int(self.crowd.emitted[self.member]))
+
+    @emitted.setter
+    def emitted(self, rows: int) -> None:
+        assert self.crowd is None, "a crowd counts its rows itself"
+        self._emitted = rows
+
+    @property
+    def inside(self) -> Ints:
+        """EMIT CHANGES: the keys that are in."""
+        return self._inside if self.crowd is None else self.crowd.inside_of(self.member)
+
+    @inside.setter
+    def inside(self, ids: Ints) -> None:
+        assert self.crowd is None, "a crowd knows who is in"
+        self._inside = ids
 
     def owes_after(self, first: int) -> int:
         """Windows that end up to here are not owed, the first event of the stream being at `first`."""
@@ -70,8 +117,9 @@ class Owed:
     (20, 30)
     """
 
-    def __init__(self, emitted_to: Iterable[int | None]):
-        count = Counter(emitted_to)
+    def __init__(self, emitted_to: Iterable[int | None], together: Mapping[int, int] = MappingProxyType({})):
+        """`together` has how many more have emitted to an instant."""
+        count = Counter(emitted_to) + Counter(together)
         self._all = count.pop(None, 0)  # queries that owe everything
         # of the others, negated
         self._instants = Greatest({-instant: many for instant, many in count.items() if instant is not None})

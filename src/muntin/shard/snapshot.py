@@ -131,6 +131,7 @@ def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queri
         )
         for name, each in registrations.items()
     }
+    state.crowds.alone |= state.registrations
     state.note_emitted()
     state.fit(changes)
     state.clock.restore(description["clock"])

@@ -6,6 +6,7 @@ are taken in, and what no window needs any more is forgotten.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
 from muntin.shard.adapt.meter import Meter
 from muntin.shard.clock import Alarm, Clock, wall_clock
+from muntin.shard.crowd import Crowds
 from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
 from muntin.shard.lanes import Lanes, check_lanes, fit_lanes
 from muntin.shard.read.prepared import Prepared
@@ -74,7 +76,8 @@ class State:
         self.sketch_bytes = sketch_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
         self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
-        self.prepared = Prepared()
+        self.crowds = Crowds()
+        self.prepared = Prepared(self.crowds)
         self.meter = Meter()
         self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
@@ -120,12 +123,14 @@ class State:
 
     def _expect(self, name: str, registration: Registration) -> None:
         self.registrations[name] = registration
+        self.crowds.alone[name] = registration
         if registration.owes:
             self._owed.add(registration.emitted_to)
 
     def drop(self, name: str) -> None:
         """Take a query out and free what only it needed."""
         registration = self.registrations.pop(name)
+        self.crowds.remove(name, registration)
         if registration.owes:
             self._owed.remove(registration.emitted_to)
         changes = PlanChanges()
@@ -304,7 +309,14 @@ class State:
 
     def note_emitted(self) -> None:
         """Queries have given out answers: what is still owed is counted anew."""
-        self._owed = Owed(each.emitted_to for each in self.registrations.values() if each.owes)
+        self._owed = self._count_owed()
+
+    def _count_owed(self) -> Owed:
+        """O(queries that are in no crowd)."""
+        together = Counter[int]()
+        for crowd in self.crowds:
+            together[crowd.emitted_to] += crowd.owing
+        return Owed((each.emitted_to for each in self.crowds.alone.values() if each.owes), together)
 
     def forget(self) -> None:
         """Drop events that no window needs, and the backlog of closed windows if it is too large."""
@@ -369,6 +381,7 @@ class State:
         assert self.stores.keys() == {group.store for group in self.manager.groups.values()}
         # and all that is counted as queries come and go is what a new count gives
         assert self._owed == Owed(each.emitted_to for each in self.registrations.values() if each.owes)
+        self.crowds.check(self.registrations)
         assert self._fitted_to == self.manager.columns.version
         assert self.meter.groups.keys() == self.synopses.keys()
         assert self.meter.stores.keys() == self.stores.keys()

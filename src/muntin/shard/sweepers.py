@@ -13,6 +13,7 @@ from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Sweeper
 from muntin.plan.demand import Demand
+from muntin.shard.crowd import Crowd
 from muntin.shard.registration import Registration
 from muntin.structure.synopsis import Synopsis
 
@@ -72,6 +73,8 @@ class Sweepers:
                 used[ids[ids >= 0]] = True
         for each in self._followers(keys):
             used[each.inside] = True
+        for crowd in self._crowds(keys):
+            crowd.mark_inside(used)
 
     def _renumber_keys(self, keys: Keys, readers: Sequence[Synopsis[Any]], new_id: Ints) -> None:
         for store in self._state.stores.values():
@@ -83,15 +86,21 @@ class Sweepers:
                 lanes.forget_pairs()
         for each in self._followers(keys):
             each.inside = new_id[each.inside]
-        self._state.prepared.forget_all()  # readers remember ids
+        for crowd in self._crowds(keys):
+            crowd.renumber_keys(new_id)
+        self._state.prepared.forget_ids()
 
     def _followers(self, keys: Keys) -> list[Registration]:
-        """Queries that remember some keys."""
+        """Queries that remember some keys, of those that are in no crowd."""
         return [
             each
-            for each in self._state.registrations.values()
+            for each in self._state.crowds.alone.values()
             if each.query.emits_changes and each.query.key_expressions == keys
         ]
+
+    def _crowds(self, keys: Keys) -> list[Crowd]:
+        """Crowds that remember some keys."""
+        return [each for each in self._state.crowds if each.reading.query.key_expressions == keys]
 
     def _mark_texts(self, argument: Expression, used: Bools) -> None:
         for store in self._state.stores.values():

@@ -7,13 +7,15 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
+from muntin.shard.crowd import Member
+from muntin.shard.emit.crowd_emission import emit_crowds
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.emit.silence import Silence, Spans
 from muntin.shard.read.answers import Outcome, answer_all, widest
@@ -109,9 +111,11 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
     first = state.clock.first
     if first is None:
         return answers
+    _gather(state, first, until)
+    emissions, rest = emit_crowds(state, until, rows)
     silence = Silence(state)
     dues, quiet = [], []
-    for name, registration in state.registrations.items():
+    for name, registration in state.crowds.alone.items():
         after = registration.owes_after(first)
         if until <= after:
             continue
@@ -120,8 +124,11 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
             quiet.append(registration)
         else:
             dues.append(_due(state, name, registration, after, until, silence))
-    _draw(state, dues, rows)
-    _answer_in_stretches(state, [due for due in dues if len(due.instants)], rows)
+    _draw(state, dues, rest)
+    _answer_in_stretches(state, [due for due in dues if len(due.instants)], rest)
+    for emission in emissions:
+        answers |= emission.give_out()
+        answers.more |= emission.more
     for registration in quiet:
         registration.emitted_to = until
     for due in dues:
@@ -142,8 +149,31 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
     return answers
 
 
+def _gather(state: State, first: int, until: int) -> None:
+    """Let queries that are due join crowds of those they are alike; O(queries that are in none)."""
+    alike: dict[Hashable, list[Member]] = {}
+    for name, registration in state.crowds.alone.items():
+        slide = registration.slide
+        if not slide or not state.manager.placements[name].is_among_lanes:
+            continue
+        after = registration.owes_after(first)
+        if after // slide < until // slide:
+            reading = reading_of(state, name)
+            if reading.same_but_lane is not None:
+                what = (reading.same_but_lane, slide)
+                alike.setdefault(what, []).append(Member(name, registration, reading, after))
+    state.crowds.gather(alike)
+    for some in alike.values():
+        for each in some:
+            if each.registration.crowd is not None:
+                state.prepared.readings.pop(
+                    each.name, None
+                )  # nobody reads it alone as long as it is in a crowd
+
+
 def skip(state: State, until: int) -> None:
     """No window that closed up to `until` is owed any more; for queries that do not emit changes."""
+    state.crowds.dissolve_all()
     for registration in state.registrations.values():
         if registration.emitted_to is None or registration.emitted_to < until:
             registration.emitted_to = until

@@ -17,7 +17,6 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.shard.read.evaluate import Rows, Slots, answers_by_band, answers_by_slots
-from muntin.shard.read.in_lanes import slots_in_lanes
 from muntin.shard.read.question import Question
 from muntin.shard.read.ranked import FEW
 from muntin.shard.read.reading import Reading, reading_of
@@ -52,14 +51,11 @@ def answers_of_alike(state: State, questions: Iterable[Question], shared: Shared
     """
     crowds: dict[tuple[int, int], list[_Member]] = {}  # of one window
     families: dict[int, list[_Member]] = {}  # of many
-    in_lanes: dict[int, list[_Member]] = {}
     for question in questions:
         each = _Member(question, reading_of(state, question.name))
         if question.inside is not None:
             continue
-        if each.reading.same_but_lane is not None and len(question.instants) == 1:
-            in_lanes.setdefault(each.reading.same_but_lane, []).append(each)
-        elif each.reading.same_but_band is not None:
+        if each.reading.same_but_band is not None:
             crowds.setdefault((each.reading.same_but_band, id(question.instants)), []).append(each)
     answers: dict[str, pa.Table] = {}
     for some in crowds.values():
@@ -71,9 +67,6 @@ def answers_of_alike(state: State, questions: Iterable[Question], shared: Shared
     for some in families.values():
         for part in _parts(some):
             answers.update(_of_windows(state, part, shared))
-    for some in in_lanes.values():
-        if len(some) > 1:
-            answers.update(_in_lanes(state, some, shared))
     return answers
 
 
@@ -134,27 +127,11 @@ def _of_windows(state: State, some: Sequence[_Member], shared: SharedReads) -> d
     return dict(zip((each.question.name for each in some), tables, strict=True))
 
 
-def _in_lanes(state: State, some: Sequence[_Member], shared: SharedReads) -> dict[str, pa.Table]:
-    """Of queries that differ in the constants of WHERE, too. Nothing if they have no answer together."""
-    first = some[0].reading
-    try:
-        found, rows, begin, end = slots_in_lanes(
-            state, [(each.question, each.reading) for each in some], shared
-        )
-        asked = [
-            Slots(lo, hi, each.band) for lo, hi, each in zip(begin.tolist(), end.tolist(), some, strict=True)
-        ]
-        tables = answers_by_slots(first, asked, rows, found, state.texts)
-    except (MuntinError, pa.ArrowException):
-        return {}
-    return dict(zip((each.question.name for each in some), tables, strict=True))
-
-
 def _stack(reading: Reading, some: Sequence[Found]) -> Found:
     """What was found of several windows, one below the other."""
     needs = reading.windows[0].needs
     partials = {
-        need: tuple(_joined(arrays) for arrays in zip(*(each.partials[need] for each in some), strict=True))
+        need: tuple(joined(arrays) for arrays in zip(*(each.partials[need] for each in some), strict=True))
         for need in needs
     }
     start, end, complete = (
@@ -164,7 +141,7 @@ def _stack(reading: Reading, some: Sequence[Found]) -> Found:
     return Found(partials, start, end, complete, dict.fromkeys(needs, LONG_AGO), some[0].width)
 
 
-def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
     whole = arrays[0].base
     if not isinstance(whole, np.ndarray) or not all(

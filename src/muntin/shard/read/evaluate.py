@@ -131,6 +131,40 @@ def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found
     return _cut(reading, rows, [found], chosen, slots[: edges[-1]], edges)
 
 
+class Compared(NamedTuple):
+    """The answers that HAVING compares with constants, one for each slot; all are 0 if there is no HAVING."""
+
+    bits: Ints  # integers, or floats as they lie in memory
+    are_floats: bool
+    valid: Bools  # whether a slot has such an answer, and an event if there are keys; empty: all have
+
+
+def compared_numbers(reading: Reading, found: Found, texts: Mapping[Expression, Dictionary]) -> Compared:
+    """What HAVING compares, for all slots of one window or of several below each other; O(slots). NoValue if one of
+    them has none."""
+    valid = None
+    if reading.query.keys:
+        valid = np.logical_or.reduce([found.partials[part.need][0] > 0 for part in reading.presence])
+    if reading.compared is None:
+        many = len(next(iter(found.partials.values()))[0])
+        values: Any = np.zeros(many, np.int64)
+    else:
+        column, lost = _lower(reading.calls[reading.compared], [found], None, texts)
+        if lost is not None:
+            raise NoValue(no_sum(reading.query.calls[reading.compared]))
+        values, known = plain_numbers(column)
+        valid = known if valid is None else valid if known is None else valid & known
+    all_valid = np.zeros(0, np.bool_) if valid is None else valid
+    return Compared(values.view(np.int64), values.dtype == np.float64, all_valid)
+
+
+def columns_of(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary]) -> Selected:
+    """The answers of all calls, for all slots. NoValue if one has none."""
+    chosen, _ = _before_having(reading, found, texts, always, is_filtered=False)
+    _refuse_lost(reading, chosen)
+    return chosen
+
+
 def _cut(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, passing: Ints,
          edges: Ints) -> list[pa.Table]:  # fmt: skip
     """Those of the chosen that pass, tabulated at once, and cut where the next query's begin."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
@@ -41,6 +42,7 @@ class LaneOrder:
         self.pair: Ints = _NOBODY  # ids of pairs, in order …
         self.key: Ints = _NOBODY  # … and of their keys
         self._words: Ints = _NOBODY  # lane and key, in order
+        self.version = 0  # changes whenever the order does
 
     def is_of(self, state: State) -> bool:
         """Whether ids are still those of the state's dictionaries."""
@@ -55,6 +57,7 @@ class LaneOrder:
         if known == now and not is_behind:
             return
         self._keys_known = many
+        self.version += 1
         fresh = np.arange(known, now)
         self._lane_of = np.concatenate(
             [self._lane_of, self._lanes.encode(self.pairs.take(fresh)[len(self._asked.keys) :])]
@@ -79,8 +82,23 @@ class LaneOrder:
         if unknown:
             numbers = self._lanes.find(columns_of_lanes(self._asked, unknown)).tolist()
             self._number |= {lane: each for lane, each in zip(unknown, numbers, strict=True) if each >= 0}
-        # a lane that no event has been in yet ends where it begins
-        words = np.array([self._number.get(lane, -1) for lane in lanes]) << 32
+        return self.spans_of(np.array([self._number.get(lane, -1) for lane in lanes]))
+
+    def numbers(self, attributes: Sequence[pa.Array]) -> Ints:
+        """The numbers of lanes, given their attributes; -1 of those that no event has been in. O(lanes)."""
+        return self._lanes.find(attributes)
+
+    def find(self, number: Ints, key: Ints) -> Ints:
+        """The pairs of lanes and keys; -1 where there is none. O(log pairs) each."""
+        words = number << 32 | key
+        place = self._words.searchsorted(words)
+        is_there = np.append(self._words, -1)[place] == words
+        found: Ints = np.where(is_there & (number >= 0), np.append(self.pair, -1)[place], -1)
+        return found
+
+    def spans_of(self, number: Ints) -> tuple[Ints, Ints]:
+        """Where lanes with some numbers begin and end; one that no event has been in yet ends where it begins."""
+        words = number << 32
         return self._words.searchsorted(words), self._words.searchsorted(
             np.where(words < 0, words, words + (1 << 32))
         )

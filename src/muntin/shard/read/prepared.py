@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from muntin.shard.crowd import Crowds
+
 _SPARE = 1024  # numbers that may be in use by no query
 
 
 class Prepared:
     """Of one shard, by query."""
 
-    def __init__(self) -> None:
+    def __init__(self, crowds: Crowds) -> None:
+        self._crowds = crowds  # whose members are alike by the numbers given here
         self.readers: dict[str, Any] = {}  # of single answers; see point.py
         self.key_readers: dict[str, Any] = {}  # of single keys; see key_point.py
         self.readings: dict[str, Any] = {}  # of all answers; see reading.py
@@ -37,9 +40,15 @@ class Prepared:
             del self.bundles[names]
             self.profiles.pop(names, None)
         # numbers do not say whose they are: all are given out anew when most are nobody's
-        if len(self._numbers) > _SPARE + 4 * len(self.readings):
+        if len(self._numbers) > _SPARE + 4 * (len(self.readings) + len(self._crowds)):
+            self._crowds.dissolve_all()
             self.readings.clear()
             self._numbers.clear()
+
+    def forget_ids(self) -> None:
+        """Keys have other ids; crowds have been told."""
+        for kind in (self.readers, self.key_readers, self.bundles, self.lane_orders):
+            kind.clear()
 
     def forget_readers(self, names: Iterable[str]) -> None:
         """The structures that some queries are read from have been replaced; O(queries)."""
@@ -50,4 +59,5 @@ class Prepared:
 
     def forget_all(self) -> None:
         """Nothing that was prepared can be relied on."""
-        self.__init__()  # type: ignore[misc]
+        self._crowds.dissolve_all()
+        self.__init__(self._crowds)  # type: ignore[misc]

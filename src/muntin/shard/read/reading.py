@@ -103,12 +103,12 @@ class Reading:
             if self.same_but_band is None or len(self.windows) > 1 or not self.windows[0].window.is_time
             else state.prepared.number((self.windows[0].number, query.window is None, self.compared, *asked))
         )
-        # of those that differ in their one lane, too
+        # of those that differ in their one lane, too: they may be emitted as a crowd
         self.same_but_lane = None
-        if self.laned is not None and len(self.laned.lanes) == 1 and self.compared is not None:
+        if self.laned is not None and len(self.laned.lanes) == 1:
             (window, *others) = self.windows
-            if not others:
-                same = (window.number, window.needs, query.window is None, self.compared)
+            if not others and (self.compared is not None or query.having is None):
+                same = (window.number, window.needs, query.window is None, self.compared, query.emits_changes)
                 self.same_but_lane = state.prepared.number((*same, *alike))
 
     @property

@@ -41,23 +41,26 @@ class SharedReads:
     def prefetch(self, questions: Iterable[Question]) -> None:
         """Look up all windows of questions about all keys, group by group, so that windows of one group can share the
         work."""
-        asked: dict[tuple[int, int], dict[Window, Asked]] = {}
-        seen: set[tuple[int, int]] = (
-            set()
-        )  # windows at instants: most questions have them in common with others
+        # windows at instants: most questions have them in common with others
+        seen: dict[tuple[int, int], tuple[Reading, Ints]] = {}
         for question in questions:
             reading = reading_of(self._state, question.name)
-            same = (reading.same_windows, id(question.instants))
-            if same in seen:
-                continue
-            seen.add(same)
-            width = reading.width
-            for wanted in reading.windows:
-                windows = asked.setdefault((wanted.number, width), {})
-                # if another query asks for other instants of the window, that one looks for itself
-                if wanted.window not in windows:
-                    settled, _ = self._settle(wanted.window, question.instants)
-                    windows[wanted.window] = Asked(settled, self._needs(wanted))
+            seen.setdefault((reading.same_windows, id(question.instants)), (reading, question.instants))
+        self.prefetch_windows(
+            (wanted, instants, reading.width)
+            for reading, instants in seen.values()
+            for wanted in reading.windows
+        )
+
+    def prefetch_windows(self, wanted: Iterable[tuple[GroupWindow, Ints, int]]) -> None:
+        """Look up windows of all keys at some instants, given how many slots each has."""
+        asked: dict[tuple[int, int], dict[Window, Asked]] = {}
+        for each, instants, width in wanted:
+            windows = asked.setdefault((each.number, width), {})
+            # if another query asks for other instants of the window, that one looks for itself
+            if each.window not in windows:
+                settled, _ = self._settle(each.window, instants)
+                windows[each.window] = Asked(settled, self._needs(each))
         for (number, width), windows in asked.items():
             if width:
                 self._look_up(number, windows, width)

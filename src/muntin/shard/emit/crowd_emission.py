@@ -1,0 +1,106 @@
+"""Push for crowds: what all members have to say at the instants that are due, in one table that is cut at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Ints
+from muntin.errors import MuntinError
+from muntin.shard.crowd import Crowd
+from muntin.shard.read.crowd_rows import rows_of
+from muntin.shard.read.shared import SharedReads
+from muntin.shard.state import State
+
+# A crowd that owes more instants is emitted query by query, where silence is left out and rows are allotted.
+_MOST_INSTANTS = 64
+
+
+@dataclass
+class CrowdEmission:
+    """What one crowd emits. Nothing of it is marked as given out before `give_out`."""
+
+    crowd: Crowd
+    emitted_to: int  # from where it goes on the next time
+    instants: Ints
+    inside: Ints
+    tables: list[pa.Table] = field(default_factory=list)
+    members: list[Ints] = field(default_factory=list)  # of each row of each table
+    more: bool = False  # whether some of it is left for the next portion
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.members))
+
+    def answer(self, state: State, instant: int, shared: SharedReads) -> None:
+        rows = rows_of(state, self.crowd, np.array([instant]), shared)
+        self.inside = rows.inside
+        if len(rows.member):
+            self.tables.append(rows.table)
+            self.members.append(rows.member)
+
+    def stop_after(self, instant: int) -> None:
+        """Leave what comes after an instant to the next portion."""
+        if instant < int(self.instants[-1]):
+            self.more, self.emitted_to = True, instant
+
+    def give_out(self) -> dict[str, pa.Table]:
+        """Tables of the members that have rows, by name; the crowd goes on from here. O(rows), and a cut for each of
+        these members."""
+        crowd = self.crowd
+        crowd.emitted_to = self.emitted_to
+        crowd.inside = self.inside
+        if not self.tables:
+            return {}
+        member = np.concatenate(self.members)
+        table = pa.concat_tables(self.tables).combine_chunks()
+        if len(self.tables) > 1:  # instant by instant so far
+            order = np.argsort(member, kind="stable")
+            member, table = member[order], table.take(pa.array(order))
+        crowd.emitted += np.bincount(member, minlength=len(crowd))
+        edges = np.append(np.flatnonzero(np.append(True, member[1:] != member[:-1])), len(member))
+        names = map(crowd.name, member[edges[:-1]].tolist())
+        begin, many = edges[:-1].tolist(), np.diff(edges).tolist()
+        return {name: table.slice(lo, count) for name, lo, count in zip(names, begin, many, strict=True)}
+
+
+def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission], int]:
+    """What crowds have to say up to an instant, and how many of `rows` are left for others. A crowd of which some
+    member must be answered by itself is dissolved."""
+    emissions = [each for crowd in state.crowds if (each := _due(state, crowd, until)) is not None]
+    given = 0
+    for instant in np.unique(np.concatenate([each.instants for each in emissions])) if emissions else ():
+        now = [each for each in emissions if not each.more and instant in each.instants]
+        shared = SharedReads(state)
+        at = np.array([instant])
+        shared.prefetch_windows(
+            (window, at, each.crowd.reading.width)
+            for each in now
+            if each.crowd.reading.width
+            for window in each.crowd.windows
+        )
+        for each in now:
+            try:
+                each.answer(state, int(instant), shared)
+            except (MuntinError, pa.ArrowException):
+                emissions.remove(each)
+                state.crowds.dissolve(each.crowd)
+        given = sum(each.rows for each in emissions)
+        if given > rows:
+            for each in emissions:
+                each.stop_after(int(instant))
+    return emissions, max(1, rows - given)
+
+
+def _due(state: State, crowd: Crowd, until: int) -> CrowdEmission | None:
+    """What a crowd owes; None if nothing, or if its members are to be answered one by one."""
+    after, slide = crowd.emitted_to, crowd.slide
+    if until <= after:
+        return None
+    first, last = after // slide + 1, until // slide
+    if last - first >= _MOST_INSTANTS or (first <= last and after < state.forgotten_to):
+        state.crowds.dissolve(crowd)
+        return None
+    return CrowdEmission(crowd, until, np.arange(first, last + 1) * slide, crowd.inside)
