@@ -208,6 +208,8 @@ class Crowds:
                 if len(joining) < 2:
                     continue
                 crowd = self._crowds[what] = Crowd(joining[0])
+            if not joining:
+                continue
             crowd.join(joining)
             for each in joining:
                 del self.alone[each.name]

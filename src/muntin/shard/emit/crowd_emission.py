@@ -34,8 +34,9 @@ class CrowdEmission:
     def rows(self) -> int:
         return sum(map(len, self.members))
 
-    def answer(self, state: State, instant: int, shared: SharedReads) -> None:
-        rows = rows_of(state, self.crowd, np.array([instant]), shared)
+    def answer(self, state: State, at: Ints, shared: SharedReads) -> None:
+        """Take in what the members have to say at one instant."""
+        rows = rows_of(state, self.crowd, at, self.inside, shared)
         self.inside = rows.inside
         if len(rows.member):
             self.tables.append(rows.table)
@@ -72,26 +73,36 @@ def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission
     emissions = [each for crowd in state.crowds if (each := _due(state, crowd, until)) is not None]
     given = 0
     for instant in np.unique(np.concatenate([each.instants for each in emissions])) if emissions else ():
-        now = [each for each in emissions if not each.more and instant in each.instants]
-        shared = SharedReads(state)
-        at = np.array([instant])
-        shared.prefetch_windows(
-            (window, at, each.crowd.reading.width)
-            for each in now
-            if each.crowd.reading.width
-            for window in each.crowd.windows
-        )
-        for each in now:
-            try:
-                each.answer(state, int(instant), shared)
-            except (MuntinError, pa.ArrowException):
-                emissions.remove(each)
-                state.crowds.dissolve(each.crowd)
+        for each in _answer(state, [each for each in emissions if instant in each.instants], int(instant)):
+            emissions.remove(each)
+            state.crowds.dissolve(each.crowd)
         given = sum(each.rows for each in emissions)
         if given > rows:
             for each in emissions:
                 each.stop_after(int(instant))
+            break
     return emissions, max(1, rows - given)
+
+
+def _answer(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
+    """Answer crowds that are due at one instant, whose windows are looked up together; those that have no answer."""
+    shared, at = SharedReads(state), np.array([instant])
+    try:
+        shared.prefetch_windows(
+            (window, at, each.crowd.reading.width)
+            for each in due
+            if each.crowd.reading.width
+            for window in each.crowd.windows
+        )
+    except MuntinError:
+        return due
+    failed = []
+    for each in due:
+        try:
+            each.answer(state, at, shared)
+        except (MuntinError, pa.ArrowException):
+            failed.append(each)
+    return failed
 
 
 def _due(state: State, crowd: Crowd, until: int) -> CrowdEmission | None:

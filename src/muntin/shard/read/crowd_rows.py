@@ -61,17 +61,17 @@ class _Slots(NamedTuple):
     slot: Ints
 
 
-def rows_of(state: State, crowd: Crowd, instants: Ints, shared: SharedReads) -> CrowdRows:
-    """What the members of a crowd have to say at one instant; NoValue if a row has to be left out, which each member
-    must find out for itself. O(pairs and windows) and O(slots of members' lanes)."""
+def rows_of(state: State, crowd: Crowd, instants: Ints, inside: Ints, shared: SharedReads) -> CrowdRows:
+    """What the members of a crowd have to say at one instant, before which `inside` were in. NoValue if a row has to be
+    left out, which each member must find out for itself. O(pairs and windows) and O(slots of members' lanes)."""
     reading, spans = crowd.reading, _spans_of(state, crowd)
     width, question = reading.width, Question("", instants)
     asked = question if width else question._replace(ids=_NOBODY)
     found = [shared.find(window, asked, width) for window in crowd.windows]
-    passing = _passing(state, crowd, spans, found)
+    passing = _passing(crowd, spans, found)
     if crowd.emits_changes:
         words = passing.member << 32 | passing.key
-        changed, enters = _changed(crowd.inside, words)
+        changed, enters = _changed(inside, words)
         passing = _locate(crowd, spans, passing, words, changed, width)
     else:
         words = _NOBODY
@@ -96,13 +96,13 @@ def _spans_of(state: State, crowd: Crowd) -> _Spans:
     return spans
 
 
-def _passing(state: State, crowd: Crowd, spans: _Spans, found: list[Found]) -> _Slots:
+def _passing(crowd: Crowd, spans: _Spans, found: list[Found]) -> _Slots:
     """The slots of members that pass HAVING, member by member and key by key."""
     reading, order = crowd.reading, spans.order
     width, is_keyed = reading.width, reading.keys is not None
     needs = reading.windows[0].needs
-    numbers = compared_numbers(reading, _stacked(needs, found), state.texts)
-    silent = compared_numbers(reading, _nothing(needs), state.texts)
+    numbers = compared_numbers(reading, _stacked(needs, found))
+    silent = compared_numbers(reading, _nothing(needs))
     edges = np.append(0, np.cumsum(np.maximum(spans.end - spans.begin, 1)))
     members, keys, slots = list[Ints](), list[Ints](), list[Ints]()
     first = 0

@@ -139,7 +139,7 @@ class Compared(NamedTuple):
     valid: Bools  # whether a slot has such an answer, and an event if there are keys; empty: all have
 
 
-def compared_numbers(reading: Reading, found: Found, texts: Mapping[Expression, Dictionary]) -> Compared:
+def compared_numbers(reading: Reading, found: Found) -> Compared:
     """What HAVING compares, for all slots of one window or of several below each other; O(slots). NoValue if one of
     them has none."""
     valid = None
@@ -149,11 +149,13 @@ def compared_numbers(reading: Reading, found: Found, texts: Mapping[Expression, 
         many = len(next(iter(found.partials.values()))[0])
         values: Any = np.zeros(many, np.int64)
     else:
-        column, lost = _lower(reading.calls[reading.compared], [found], None, texts)
+        call = reading.calls[reading.compared]
+        values, known, lost = call.aggregate.lower(
+            {part.need.component: found.partials[part.need] for part in call.parts}
+        )
         if lost is not None:
             raise NoValue(no_sum(reading.query.calls[reading.compared]))
-        values, known = plain_numbers(column)
-        valid = known if valid is None else valid if known is None else valid & known
+        valid = known if valid is None else valid & known
     all_valid = np.zeros(0, np.bool_) if valid is None else valid
     return Compared(values.view(np.int64), values.dtype == np.float64, all_valid)
 
