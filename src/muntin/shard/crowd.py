@@ -8,6 +8,7 @@ dissolved at any time, and its members are then emitted one by one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 from muntin.arrays import Bools, Ints
 from muntin.band import GREATEST, LEAST
 from muntin.lane import Asked, Lane, columns_of_lanes
-from muntin.shard.registration import Registration
+from muntin.shard.registration import Owed, Registration
 
 if TYPE_CHECKING:
     from muntin.shard.read.reading import GroupWindow, Reading
@@ -213,6 +214,13 @@ class Crowds:
             crowd.join(joining)
             for each in joining:
                 del self.alone[each.name]
+
+    def owed(self) -> Owed:
+        """How far all queries have emitted; O(queries that are in no crowd)."""
+        together = Counter[int]()
+        for crowd in self:
+            together[crowd.emitted_to] += crowd.owing
+        return Owed((each.emitted_to for each in self.alone.values() if each.owes), together)
 
     def remove(self, name: str, registration: Registration) -> None:
         """A query is about to go; O(1) amortised."""

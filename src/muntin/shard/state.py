@@ -6,7 +6,6 @@ are taken in, and what no window needs any more is forgotten.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -302,21 +301,14 @@ class State:
 
     def now_of(self, name: str) -> int | None:
         """Where a query is looked up by default: just after the latest event, or else after its history."""
-        if self.clock.now is not None or name not in self.registrations:
+        each = self.registrations.get(name)
+        if self.clock.now is not None or each is None or each.history is None:
             return self.clock.now
-        history = self.registrations[name].history
-        return None if history is None else history.end
+        return each.history.end
 
     def note_emitted(self) -> None:
         """Queries have given out answers: what is still owed is counted anew."""
-        self._owed = self._count_owed()
-
-    def _count_owed(self) -> Owed:
-        """O(queries that are in no crowd)."""
-        together = Counter[int]()
-        for crowd in self.crowds:
-            together[crowd.emitted_to] += crowd.owing
-        return Owed((each.emitted_to for each in self.crowds.alone.values() if each.owes), together)
+        self._owed = self.crowds.owed()
 
     def forget(self) -> None:
         """Drop events that no window needs, and the backlog of closed windows if it is too large."""
