@@ -16,9 +16,8 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
-from muntin.plan import PlanChanges, Request, WindowGroup, WindowManager, request_of
+from muntin.plan import PlanChanges, Request, WindowGroup, WindowManager
 from muntin.plan.cost import Observed
-from muntin.plan.fresh_plan import differences_to_fresh_plan, without_history
 from muntin.plan.group import STREAM_RING, StoreId
 from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
@@ -27,6 +26,7 @@ from muntin.shard.clock import Alarm, Clock, wall_clock
 from muntin.shard.crowd import Crowds
 from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
 from muntin.shard.lanes import Lanes, check_lanes, fit_lanes
+from muntin.shard.plan_again import plan_again
 from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import Owed, Registration
@@ -226,24 +226,24 @@ class State:
 
     def _fit_store(self, store_id: StoreId, changed: set[Need]) -> None:
         """Have a store keep what its groups read, and only that."""
-        asked, now = self.manager.stores.get(store_id), self.clock.now
+        asked = self.manager.stores.get(store_id)
         if asked is None:
             self.stores.pop(store_id, None)
             self.meter.stores.pop(store_id, None)
             return
         if store_id not in self.stores:
             self._keep_store(store_id, self._make_store(store_id))
-        self.stores[store_id].serve(asked, {need: need in asked.components for need in changed}, now)
+        wanted = {need: need in asked.components for need in changed}
+        self.stores[store_id].serve(asked, wanted, self.clock.now)
 
     def _keep_store(self, store_id: StoreId, store: Sequence) -> None:
         self.stores[store_id] = store
         self.meter.stores[store_id] = Observed()
 
     def _make_store(self, store_id: StoreId) -> Sequence:
-        if store_id.kind == "slices":
-            return SliceStore(store_id.where, store_id.keys)
-        if store_id.kind == "stairs":
-            return AgingSlices(store_id.where, store_id.keys)
+        if store_id.kind != "ring":
+            kind = SliceStore if store_id.kind == "slices" else AgingSlices
+            return kind(store_id.where, store_id.keys)
         ring = EventRing(store_id.where)
         if self.clock.now is not None:
             # only the ring of the whole stream can know how many events it missed
@@ -377,26 +377,3 @@ class State:
         assert self._fitted_to == self.manager.columns.version
         assert self.meter.groups.keys() == self.synopses.keys()
         assert self.meter.stores.keys() == self.stores.keys()
-
-
-# Plan again: place all queries of a shard anew, as long as nothing is kept for them.
-
-
-def plan_again(state: State) -> None:
-    """Place queries together that were registered one after the other; no event has come yet. State filled from a
-    history stays. O(queries)."""
-    queries = {name: state.registrations[name].query for name in without_history(state.manager)}
-    if not differences_to_fresh_plan(state.manager, queries):
-        return  # the plan is what it would be
-    changes = PlanChanges()
-    for name in queries:
-        state.manager.drop(name, changes)
-    for store in [each for each in state.stores if not each.generation]:
-        del state.stores[store], state.meter.stores[store]
-    state.manager.register({name: request_of(query) for name, query in queries.items()}, changes)
-    state.raise_stairs(changes)
-    state.prepared.forget_all()
-    if state.adaptation is not None:
-        state.adaptation.part(changes.groups.keys() - state.manager.groups.keys(), False)
-        state.adaptation.welcome(changes.came)
-    state.fit(changes)

@@ -49,16 +49,16 @@ def answers_of_alike(state: State, questions: Iterable[Question], shared: Shared
 
     Where one of them has no answer, none of its like is here: each must find out for itself.
     """
-    crowds: dict[tuple[int, int], list[_Member]] = {}  # of one window
+    of_window: dict[tuple[int, int], list[_Member]] = {}  # of one window
     families: dict[int, list[_Member]] = {}  # of many
     for question in questions:
         each = _Member(question, reading_of(state, question.name))
         if question.inside is not None:
             continue
         if each.reading.same_but_band is not None:
-            crowds.setdefault((each.reading.same_but_band, id(question.instants)), []).append(each)
+            of_window.setdefault((each.reading.same_but_band, id(question.instants)), []).append(each)
     answers: dict[str, pa.Table] = {}
-    for some in crowds.values():
+    for some in of_window.values():
         family = some[0].reading.same_but_window
         if family is not None and len(some) <= FEW:
             families.setdefault(family, []).extend(some)

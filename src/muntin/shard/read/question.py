@@ -17,8 +17,8 @@ from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.state import State
 from muntin.structure.synopsis import Moves
 
-_CROWD = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
-# so many keys are visited for all windows of a group, which nest, by one scan: a crowd is theirs
+_MANY = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
+# so many keys are visited for all windows of a group, which nest, by one scan: many share it
 _FEW_KEYS = 1 << 14
 
 
@@ -65,7 +65,7 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
     part, low, high, is_forced, tolerance = reading.range
     if len(question.instants) > 1 or not question.is_started:
         return question
-    if (sharers > _CROWD or reading.width < FEW) and not is_forced:
+    if (sharers > _MANY or reading.width < FEW) and not is_forced:
         return question
     number, window, _ = reading.windows[part.window]
     watermark = state.clock.watermark
