@@ -1,0 +1,235 @@
+"""Fraud rules per account that differ in their filters: equality, ranges, both; one shared state, or a filter each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Column, Result, measure_side_by_side
+from muntin import Engine
+from muntin.plan import choices
+
+COLUMNS = [
+    Column("how", "served by"), Column("rules", "rules", ",d"),
+    Column("rate", "events per CPU s, alerts included", ",.0f"), Column("push_rate", "events pushed per CPU s", ",.0f"),
+    Column("advance_ms", "an instant, CPU ms", ",.1f"),
+    Column("alerts", "alerts in all", ",d"), Column("state_mb", "state, MB", ",.0f"),
+]  # fmt: skip
+MINUTE = 60_000_000
+WINDOWS = (
+    "[RANGE 10 MINUTES SLIDE 1 MINUTE]", "[RANGE 1 HOUR SLIDE 5 MINUTES]", "[RANGE 1 DAY SLIDE 1 HOUR]"
+)  # fmt: skip
+SPANS = (10, 60, 1440)  # the same in minutes
+SLIDES = (1, 5, 60)
+CATEGORIES = [f"category {i}" for i in range(50)]
+COUNTRIES = [f"country {i}" for i in range(30)]
+NOTES = """Rules `SELECT account, … WHERE … GROUP BY account HAVING … EMIT CHANGES` over {accounts:,} accounts. WHERE
+is, in turns, `category = …`, `country = …`, `amount > …`, and `category = … AND amount > …`; windows are of 10
+minutes by the minute, an hour by 5 minutes and a day by the hour; HAVING compares COUNT, SUM or MAX with a
+threshold of each rule's own. {rate:,} events a minute of event time in ten batches. Before anything is timed
+there was a minute at a tenth of that rate in each hour of a day, an hour at that
+rate, and ten minutes in full. Timed are five
+minutes, of which the last closes an hour. `shared`: rules read lanes and bands of shared stores. `a filter
+each`: every different WHERE has a store of its own, as in 0.1.0. `DuckDB`: at each instant one query with a
+filtered aggregate for each rule that is due, over the events of the longest window that is due, compared with
+who was in before; keeping the events costs it nothing. All give the same alerts. CPU seconds."""
+
+
+def rules(count: int) -> list[dict[str, Any]]:
+    """As parts of their texts; no two are alike."""
+    random = np.random.default_rng(1)
+    made = []
+    for i in range(count):
+        category, country = CATEGORIES[i % 50], COUNTRIES[i % 30]
+        above = 100 + 5 * int(random.integers(0, 100)) + i % 5
+        kind = i % 4
+        where = (
+            f"category = '{category}'", f"country = '{country}'", f"amount > {above}",
+            f"category = '{category}' AND amount > {above // 4}",
+        )[kind]  # fmt: skip
+        window = i // 4 % 3
+        call = ("COUNT(*)", "SUM(amount)", "MAX(amount)")[i // 12 % 3]
+        # thresholds that few accounts pass: events of an account in the window that pass WHERE, about
+        expected = (50, 50 * 10, 50 * 15)[window] * (1 / 50, 1 / 30, 0.1, 0.012)[kind]
+        floor = {
+            "COUNT(*)": 6 + 3 * expected,
+            "SUM(amount)": 600 + 200 * expected,
+            "MAX(amount)": 600 + above,
+        }[call]
+        made.append({"where": where, "window": window, "call": call, "floor": round(floor + i / 1000, 3)})
+    return made
+
+
+class InEngine:
+    """Rules in an engine of muntin's."""
+
+    def __init__(self, some: list[dict[str, Any]], is_shared: bool):
+        self._engine = Engine(backlog_bytes=1 << 32)
+        self._engine.execute(
+            "CREATE STREAM s (ts BIGINT, account BIGINT, category VARCHAR, country VARCHAR, amount DOUBLE) "
+            "TIMESTAMP BY ts"
+        )
+        before = choices.MANY_LANES_PER_KEY
+        choices.MANY_LANES_PER_KEY = before if is_shared else 1 << 60
+        try:
+            self._engine.register_many(
+                {
+                    f"r{i}": f"SELECT account, {rule['call']} AS v FROM s {WINDOWS[rule['window']]} "
+                    f"WHERE {rule['where']} GROUP BY account HAVING {rule['call']} > {rule['floor']} EMIT CHANGES"
+                    for i, rule in enumerate(some)
+                }
+            )
+            nobody = {"ts": [0], "account": [-1], "category": ["none"], "country": ["none"], "amount": [0.0]}
+            self._engine.push("s", nobody)
+        finally:
+            choices.MANY_LANES_PER_KEY = before
+        self._answers: dict[str, pa.Table] = {}
+        self.alerts: set[tuple[str, int, str]] = set()
+
+    def push(self, batch: pa.Table) -> None:
+        self._engine.push("s", batch)
+
+    def advance(self, minute: int) -> None:
+        self._answers = self._engine.advance(until=minute * MINUTE)
+
+    def collect(self) -> set[tuple[str, int, str]]:
+        return {
+            (name, account, change)
+            for name, table in self._answers.items()
+            for account, change in zip(table["account"].to_pylist(), table["change"].to_pylist(), strict=True)
+        }
+
+    @property
+    def state_bytes(self) -> int:
+        return int(self._engine.stats()["streams"]["s"]["bytes"])
+
+
+class InDuckDB:
+    """One filtered aggregate for each rule; who was in before is remembered."""
+
+    state_bytes = 0
+
+    def __init__(self, some: list[dict[str, Any]]):
+        self._database = duckdb.connect(config={"threads": 1})
+        self._rules = some
+        self._kept: list[tuple[int, pa.Table]] = []
+        self._inside: dict[str, set[int]] = {f"r{i}": set() for i in range(len(some))}
+        self._found: dict[str, set[int]] = {}
+
+    def push(self, batch: pa.Table) -> None:
+        self._kept.append((int(batch["ts"][0].as_py()) // MINUTE, batch))
+
+    def advance(self, minute: int) -> None:
+        due = [window for window, slide in enumerate(SLIDES) if minute % slide == 0]
+        self._kept = [(at, each) for at, each in self._kept if at >= minute - SPANS[-1]]
+        reach = minute - SPANS[max(due)]
+        events = pa.concat_tables([each for at, each in self._kept if at >= reach])
+        rules = [(i, rule) for i, rule in enumerate(self._rules) if rule["window"] in due]
+        calls = ", ".join(
+            f"{rule['call']} FILTER (WHERE {rule['where']} AND ts >= {(minute - SPANS[rule['window']]) * MINUTE}) "
+            f"AS r{i}"
+            for i, rule in rules
+        )
+        self._database.register("events", events)
+        table = self._database.sql(f"SELECT account, {calls} FROM events GROUP BY account").to_arrow_table()
+        account = table["account"].to_numpy()
+        self._found = {}
+        for i, rule in rules:
+            values = table[f"r{i}"].fill_null(0).to_numpy()
+            self._found[f"r{i}"] = set(account[values > rule["floor"]].tolist())
+
+    def collect(self) -> set[tuple[str, int, str]]:
+        changes = set()
+        for name, now in self._found.items():
+            before = self._inside[name]
+            changes |= {(name, account, "enter") for account in now - before}
+            changes |= {(name, account, "leave") for account in before - now}
+            self._inside[name] = now
+        return changes
+
+
+def run(quick: bool) -> Result:
+    """One run for each number of rules; in it, those that are compared take turns."""
+    rate, accounts = (3_000, 50) if quick else (1_000_000, 20_000)
+    sizes = {24: True, 100: True} if quick else {50: True, 500: False, 5_000: False}
+    rows = [row for count, with_rival in sizes.items() for row in _measure(count, rate, accounts, with_rival)]
+    notes = NOTES.format(rate=rate, accounts=accounts)
+    return Result(
+        name="fraud_rules",
+        title="Fraud rules that differ in their filters",
+        notes=" ".join(notes.split()),
+        columns=COLUMNS,
+        rows=rows,
+        parameters={"events_a_minute": rate, "accounts": accounts},
+    )
+
+
+def _measure(count: int, rate: int, accounts: int, with_rival: bool) -> list[dict[str, Any]]:
+    some = rules(count)
+    entrants: dict[str, InEngine | InDuckDB] = {"shared": InEngine(some, True)}
+    if count <= 500:
+        entrants["a filter each"] = InEngine(some, False)
+    if with_rival:
+        entrants["DuckDB"] = InDuckDB(some)
+    first = 1440 + 55  # the minute that is timed first
+    hours = [(minute, rate // 10) for minute in range(first - 1440, first - 60, 60)]
+    minutes = [(minute, rate // 10) for minute in range(first - 60, first - 10)]
+    for minute, many in [*hours, *minutes, *((minute, rate) for minute in range(first - 10, first))]:
+        batches = _minute(minute, many, accounts)
+        for each in entrants.values():
+            for batch in batches:
+                each.push(batch)
+            until = minute + 5 if minute < first - 60 else minute + 1
+            if until % 5 == 0 or minute >= first - 10:
+                each.advance(until)
+                each.collect()
+    timed = [_minute(first + number, rate, accounts) for number in range(5)]
+    alerts: dict[str, list[set[tuple[str, int, str]]]] = {name: [] for name in entrants}
+    actions: list[Callable[[int], object]] = []
+    for name, each in entrants.items():
+        actions.append(lambda run, each=each: [each.push(batch) for batch in timed[run]])
+        actions.append(lambda run, each=each: each.advance(first + 1 + run))
+        actions.append(lambda run, name=name, each=each: alerts[name].append(each.collect()))
+    timings = measure_side_by_side(actions, 5, warm_ups=0)
+    rows = []
+    for number, (name, each) in enumerate(entrants.items()):
+        assert alerts[name] == alerts["shared"], name
+        push, advance = (sum(timings[3 * number + step].cpu_seconds) for step in (0, 1))
+        rows.append(
+            {
+                "how": name,
+                "rules": count,
+                "rate": 5 * rate / (push + advance),
+                "push_rate": 5 * rate / push,
+                "advance_ms": 1000 * advance / 5,
+                "alerts": sum(map(len, alerts[name])),
+                "state_mb": each.state_bytes / 2**20,
+            }
+        )
+    return rows
+
+
+def _minute(number: int, many: int, accounts: int) -> list[pa.Table]:
+    """The events of a minute, in ten batches if there are many."""
+    random = np.random.default_rng(number)
+    parts = 10 if many >= 100_000 else 1
+    categories, countries = pa.array(CATEGORIES), pa.array(COUNTRIES)
+    batches = []
+    for part in range(parts):
+        size, begin = many // parts, number * MINUTE + part * MINUTE // parts
+        batches.append(
+            pa.table(
+                {
+                    "ts": begin + np.sort(random.integers(0, MINUTE // parts, size)),
+                    "account": random.integers(0, accounts, size),
+                    "category": categories.take(pa.array(random.integers(0, len(categories), size))),
+                    "country": countries.take(pa.array(random.integers(0, len(countries), size))),
+                    "amount": np.floor(random.exponential(60, size)),
+                }
+            )
+        )
+    return batches
