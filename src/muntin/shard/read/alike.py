@@ -17,7 +17,7 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.shard.read.evaluate import Rows, Slots, answers_by_band, answers_by_slots
-from muntin.shard.read.in_lanes import slots_in_lanes
+from muntin.shard.read.in_bands import answers_in_bands, slots_of
 from muntin.shard.read.question import Question
 from muntin.shard.read.ranked import FEW
 from muntin.shard.read.reading import Reading, reading_of
@@ -137,10 +137,12 @@ def _of_windows(state: State, some: Sequence[_Member], shared: SharedReads) -> d
 def _in_lanes(state: State, some: Sequence[_Member], shared: SharedReads) -> dict[str, pa.Table]:
     """Of queries that differ in the constants of WHERE, too. Nothing if they have no answer together."""
     first = some[0].reading
+    members = [(each.question, each.reading) for each in some]
     try:
-        found, rows, begin, end = slots_in_lanes(
-            state, [(each.question, each.reading) for each in some], shared
-        )
+        if first.keys is not None and first.laned is not None and first.laned.way is not None:
+            tables = answers_in_bands(state, members, [each.band for each in some], shared)
+            return dict(zip((each.question.name for each in some), tables, strict=True))
+        found, rows, begin, end = slots_of(state, members, shared)
         asked = [
             Slots(lo, hi, each.band) for lo, hi, each in zip(begin.tolist(), end.tolist(), some, strict=True)
         ]

@@ -131,6 +131,17 @@ def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found
     return _cut(reading, rows, [found], chosen, slots[: edges[-1]], edges)
 
 
+def answers_of_slots(reading: Reading, rows: Rows, found: Found,
+                     texts: Mapping[Expression, Dictionary]) -> pa.Table:  # fmt: skip
+    """Answers for all slots, which are known to pass HAVING. NoValue if one has to be left out."""
+    chosen, _ = _before_having(reading, [found], texts, always)
+    _refuse_lost(reading, chosen)
+    table, left_out, _ = tabulate(reading, rows, [found], chosen, always)
+    if left_out.rows:
+        raise NoValue(left_out.reason)
+    return table
+
+
 def _cut(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, passing: Ints,
          edges: Ints) -> list[pa.Table]:  # fmt: skip
     """Those of the chosen that pass, tabulated at once, and cut where the next query's begin."""
