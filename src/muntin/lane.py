@@ -2,6 +2,10 @@
 
 Queries that compare the same attributes with constants share one store, whose keys are those of the queries and the
 attributes. Each query reads its own lanes of that store; events of lanes that nobody asks for are dropped first.
+
+One more attribute may be *banded*: `WHERE category = 'fuel' AND amount > 50` asks for a range of `amount`. The ends of
+all ranges that queries ask for are *cuts* of its axis. What lies between two neighbouring cuts is a *band*, and the
+store has a key more: the band of an event. A query reads the bands inside its range.
 """
 
 from __future__ import annotations
@@ -11,15 +15,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from sqlglot import exp
 
 from muntin.band import sort_value
 from muntin.expression import Columns, Expression
+from muntin.passing import Range, domain_of
 
-Lane = tuple[Any, ...]  # for each attribute a sort key (`band.py`) or a text; None: NULL
+# For each attribute a sort key (`band.py`) or a text, None for NULL; and last, if one is banded, a `Range` of it.
+Lane = tuple[Any, ...]
 
 
 class Asked(Expression):
-    """The filter of a store with lanes: the attributes have values that some query asks for, and all of `rest` is true.
+    """The filter of a store with lanes: the attributes have values that some query asks for, the value of `banded` lies
+    in a range that it asks for, if there is such an attribute, and all of `rest` is true.
 
     Which lanes are asked for, the shard knows (`shard/lanes.py`): they come and go with queries. `keys` are those of
     the queries: the lanes that are asked for per account are not those that are asked for without keys.
@@ -28,15 +36,27 @@ class Asked(Expression):
     attributes: tuple[Expression, ...]
     rest: tuple[Expression, ...]
     keys: tuple[Expression, ...]
+    banded: Expression | None
+    ends: tuple[Expression, ...]  # of the band of an event, as keys of the store; none if nothing is banded
 
     def __init__(
-        self, attributes: tuple[Expression, ...], rest: tuple[Expression, ...], keys: tuple[Expression, ...]
+        self,
+        attributes: tuple[Expression, ...],
+        rest: tuple[Expression, ...],
+        keys: tuple[Expression, ...],
+        banded: Expression | None = None,
     ):
-        conditions = [*(f"{each} = ?" for each in attributes), *(f"({each})" for each in rest)]
+        ranges = () if banded is None else (banded,)
+        conditions = [
+            *(f"{each} = ?" for each in attributes),
+            *(f"{each} BETWEEN ? AND ?" for each in ranges),
+            *(f"({each})" for each in rest),
+        ]
         per = f" PER {', '.join(map(str, keys))}" if keys else ""
-        read = {name for each in (*attributes, *rest) for name in each.columns}
+        read = {name for each in (*attributes, *ranges, *rest) for name in each.columns}
+        sql = " AND ".join(conditions) + per
         self.__dict__.update(
-            sql=" AND ".join(conditions) + per,
+            sql=sql,
             type=pa.bool_(),
             columns=tuple(sorted(read)),
             evaluate=_depends_on_queries,
@@ -46,16 +66,33 @@ class Asked(Expression):
             attributes=attributes,
             rest=rest,
             keys=keys,
+            banded=banded,
+            ends=tuple(_end(which, each, sql) for each in ranges for which in ("least", "greatest")),
         )
 
     @property
+    def indexed(self) -> tuple[Expression, ...]:
+        """What must be known of an event to find its lane."""
+        return self.attributes if self.banded is None else (*self.attributes, self.banded)
+
+    @property
     def store_keys(self) -> tuple[Expression, ...]:
-        """The keys of the store: those of the queries, then the attributes."""
-        return (*self.keys, *self.attributes)
+        """The keys of the store: those of the queries, then the attributes, then the ends of a band."""
+        return (*self.keys, *self.attributes, *self.ends)
+
+
+def _end(which: str, banded: Expression, where: str) -> Expression:
+    """An end of the band that an event is in, as a sort key. Stores with other filters have other cuts."""
+    text = f"{which} of the band of {banded} where {where}"
+    return Expression(text, pa.int64(), banded.columns, _depends_on_queries, _not_written)
 
 
 def _depends_on_queries(columns: Columns) -> pa.Array:
     raise AssertionError("what passes depends on the lanes that queries ask for")
+
+
+def _not_written() -> exp.Expression:
+    raise AssertionError("bands are for muntin's own shards")
 
 
 class Laned(NamedTuple):
@@ -63,6 +100,20 @@ class Laned(NamedTuple):
 
     asked: Asked
     lanes: tuple[Lane, ...]
+
+    @property
+    def range(self) -> Range | None:
+        """The range of the banded attribute, the same in all lanes; None if no attribute is banded."""
+        found: Range | None = None if self.asked.banded is None else self.lanes[0][-1]
+        return found
+
+    @property
+    def way(self) -> str | None:
+        """Whether a range is all that lies above its cut (`up`) or below it (`down`); None if neither."""
+        if self.range is None or self.asked.banded is None:
+            return None
+        least, greatest = domain_of(self.asked.banded.type)
+        return "up" if self.range[1] == greatest else "down" if self.range[0] == least else None
 
 
 def columns_of_lanes(asked: Asked, lanes: Sequence[Lane]) -> list[pa.Array]:

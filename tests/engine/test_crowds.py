@@ -28,7 +28,12 @@ SHAPES = (
     ("", "SUM(n) AS v"), ("", "COUNT(*) AS v, MAX(y) AS w"), ("", "AVG(n) AS v"), ("k, ", "SUM(n) AS v"),
     ("j, ", "COUNT(w) AS v, MIN(n) AS least"), ("k, j, ", "MAX(n) AS v"), ("", "COUNT(*) AS v, LAST(k) AS last"),
 )  # fmt: skip
-LANES = ("k = 'a'", "k = 'b'", "k = 'c'", "k = 'never'", "k IS NULL", "w = 'ask'", "w = 'bid'")
+LANES = (
+    ("k = 'a'", "k = 'b'", "k = 'c'", "k = 'never'", "k IS NULL"), ("w = 'ask'", "w = 'bid'"),
+    ("n > 0", "n > 1", "n >= 3", "n > 100", "n > -5.5"), ("y < 0", "y <= 1.5", "y < 100"),
+    ("w = 'ask' AND n > 0", "w = 'bid' AND n > 1", "w = 'ask' AND n >= 3", "w = 'never' AND n > 2"),
+    ("j = 1 AND y <= 0.25", "j = 2 AND y < 2.0", "j = 1 AND y < 0"),
+)  # fmt: skip
 HAVINGS = ("SUM(n) >= {}", "COUNT(*) > {}", "COUNT(*) < {}", "MAX(n) <= {}", "MIN(y) > {} - 1.5")
 
 
@@ -60,8 +65,7 @@ def of_one_shape(dice: Any, emits_changes: bool) -> Callable[[Any], Question]:
     keys, items = dice.pick(SHAPES)
     slide = dice.pick((500_000, SECOND, 2 * SECOND))
     having = dice.pick(HAVINGS) if emits_changes or dice.chance(70) else None
-    attribute = dice.pick(("k", "w"))
-    lanes = [each for each in LANES if each.startswith(attribute)]
+    lanes = dice.pick(LANES)
 
     def question(dice: Any) -> Question:
         window = Window("time", slide * dice.whole(1, 6), 0, slide)
@@ -105,11 +109,14 @@ def test_random_crowds_that_emit_changes(first: int, rows_of_crowds: list[int]) 
 STREAM = "CREATE STREAM s (ts BIGINT, k BIGINT, c VARCHAR, n BIGINT) TIMESTAMP BY ts"
 
 
-def rule(constant: int, keys: str, floor: int, minutes: int = 2, rest: str = "") -> str:
+def rule(
+    constant: int, keys: str, floor: int, minutes: int = 2, rest: str = "", above: int | None = None
+) -> str:
+    also = "" if above is None else f" AND n > {above}"
     by = f" GROUP BY {keys}" if keys else ""
     return (
         f"SELECT {keys + ', ' if keys else ''}SUM(n) AS v FROM s [RANGE {minutes} MINUTES SLIDE 1 MINUTE] "
-        f"WHERE c = 'c{constant}'{by} HAVING SUM(n) > {floor}{rest}"
+        f"WHERE c = 'c{constant}'{also}{by} HAVING SUM(n) > {floor}{rest}"
     )
 
 
@@ -166,10 +173,16 @@ class Twins:
 
 @pytest.mark.parametrize("rest", ["", " EMIT CHANGES"])
 @pytest.mark.parametrize("keys", ["", "k"])
-def test_a_long_life(keys: str, rest: str, tmp_path: Any, rows_of_crowds: list[int]) -> None:
+@pytest.mark.parametrize("is_banded", [False, True])
+def test_a_long_life(is_banded: bool, keys: str, rest: str, tmp_path: Any, rows_of_crowds: list[int]) -> None:
     """Rules come, go and come back, time stands still and jumps, the engine is restored; no row differs."""
     dice = SeededDice(5)
-    twins = Twins({f"q{i}": rule(i % 6, keys, i % 4, 1 + i % 3, rest) for i in range(12)})
+
+    def any_rule() -> str:
+        above = dice.whole(-2, 6) if is_banded else None
+        return rule(dice.whole(0, 5), keys, dice.whole(0, 4), dice.whole(1, 3), rest, above)
+
+    twins = Twins({f"q{i}": any_rule() for i in range(12)})
     minute = rows = 0
     for step in range(60):
         minute += dice.pick((1, 1, 1, 1, 2, 7, 90))

@@ -32,7 +32,8 @@ class Signature(NamedTuple):
     keys: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        by = f"by {', '.join(map(str, self.keys))}" if self.keys else "without keys"
+        keys = self.where.keys if isinstance(self.where, Asked) else self.keys
+        by = f"by {', '.join(map(str, keys))}" if keys else "without keys"
         return by + (f" where {self.where}" if self.where else "")
 
 

@@ -26,11 +26,14 @@ _SHOWN = 6  # names or chains of a kind, before "… and n more"
 
 
 class LanesSeen(NamedTuple):
-    """How many lanes queries read of a store, and how many of the events since it has been there are in one."""
+    """How many lanes queries read of a store, and how many of the events since it has been there are in one; how many
+    ranges of the banded attribute, and cuts of its axis, if there is such an attribute."""
 
     lanes: int
     passed: int
     events: int
+    ranges: int = 0
+    cuts: int = 0
 
 
 class Running(NamedTuple):
@@ -80,9 +83,14 @@ def explain_group(
 def _explain_lanes(asked: Asked, seen: LanesSeen | None) -> list[str]:
     """What is found by an index, and what is evaluated on top of that."""
     attributes = " and ".join(map(str, asked.attributes))
-    found = f"by the value of {attributes}"
+    by = [f"the value of {attributes}"] if attributes else []
+    by += [] if asked.banded is None else [f"the band of {asked.banded}"]
+    found = f"by {' and '.join(by)}"
     if seen is not None:
-        found += f": {seen.lanes:,} are asked for, {seen.passed:,} of {seen.events:,} events passed"
+        many = [f"{seen.lanes:,} are asked for"] if attributes else []
+        if asked.banded is not None:
+            many += [_counted(seen.ranges, "range", "ranges"), _counted(seen.cuts, "cut", "cuts")]
+        found += f": {', '.join(many)}, {seen.passed:,} of {seen.events:,} events passed"
     rest = [f"  evaluated {_listed([str(each) for each in asked.rest])}"] if asked.rest else []
     return [f"  lanes    {found}", *rest]
 

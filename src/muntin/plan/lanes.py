@@ -1,21 +1,22 @@
 """Which queries can read lanes: those whose WHERE compares attributes with constants, over windows that slices serve.
 
-`WHERE category = 'fuel' AND country IN ('FR', 'DE') AND amount > 5` has the attributes `category` and `country`, two
-lanes, and the rest `amount > 5`.
+`WHERE category = 'fuel' AND country IN ('FR', 'DE') AND amount > 5 AND note LIKE 'x%'` has the attributes `category`
+and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE 'x%'`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.condition import condition_of
+from muntin.condition import Condition, Part, condition_of
 from muntin.expression import Columns, Expression
 from muntin.lane import Asked, Lane, Laned, can_be
-from muntin.passing import Passing, passing_text
+from muntin.passing import Passing, PassingKeys, Range, passing_text
 from muntin.plan import choices
 from muntin.plan.demand import Demands, laned_demands_of
 from muntin.plan.synopses import is_on_slices
@@ -24,6 +25,16 @@ from muntin.store.needs import count
 
 _BY_ARRIVAL = frozenset({"first", "last"})  # components that choose among events of the same time
 _MOST_LANES = 64  # of one query: more are better found by evaluating its WHERE
+_MOST_IN_A_ROW = 8  # values that are asked for one by one; more without a gap are a range
+
+
+class _Indexed(NamedTuple):
+    """The parts of a condition by how they are found: values of attributes, a range of the banded one, and others."""
+
+    attributes: tuple[Expression, ...]
+    points: tuple[tuple[Any, ...], ...]  # of each attribute those that pass
+    banded: tuple[Expression, Range] | None
+    others: tuple[Part, ...]
 
 
 def laned_of(query: Query) -> tuple[Laned, Demands] | None:
@@ -31,26 +42,55 @@ def laned_of(query: Query) -> tuple[Laned, Demands] | None:
     if query.where is None or query.hint is not None or query.tolerance is not None:
         return None
     condition = query.where.condition
-    attributes, choices, others = [], [], []
-    for attribute, passing in condition.attributes:
-        points = passing.points(_MOST_LANES)
-        if points is None or not (points or passing.has_null):
-            others.append((attribute, passing))
-        else:
-            attributes.append(attribute)
-            found = [each for each in points if can_be(each, attribute.type)]
-            choices.append([*found, None] if passing.has_null else found)
-    if not attributes:
+    if condition.is_never:
         return None
-    lanes = tuple(product(*choices))
+    indexed = _indexed(condition, query.key_expressions)
+    if indexed.banded is not None and (indexed.attributes or query.keys):
+        # without keys or values of attributes, a range tree is the better index
+        found = _laned(query, indexed, condition.rest)
+        if found is not None:
+            return found
+    if indexed.banded is not None:
+        attribute, ends = indexed.banded
+        part = (attribute, PassingKeys.between(*ends, attribute.type))
+        indexed = indexed._replace(banded=None, others=(*indexed.others, part))
+    return _laned(query, indexed, condition.rest) if indexed.attributes else None
+
+
+def _indexed(condition: Condition, keys: Sequence[Expression]) -> _Indexed:
+    """Of attributes with a range one is banded: not a key, if it can be helped, since each key has one value of it;
+    columns come before expressions, and then it is the first in the order of their texts."""
+    attributes, points, ranges, others = [], [], [], []
+    for attribute, passing in condition.attributes:
+        some, ends = passing.points(_MOST_LANES), passing.band
+        is_few = some is not None and (len(some) <= _MOST_IN_A_ROW or ends is None)
+        if some is not None and is_few and (some or passing.has_null):
+            attributes.append(attribute)
+            found = [each for each in some if can_be(each, attribute.type)]
+            points.append((*found, None) if passing.has_null else tuple(found))
+        elif ends is not None:
+            ranges.append((attribute, ends))
+        else:
+            others.append((attribute, passing))
+    ranges.sort(key=lambda each: (each[0] in keys, not each[0].is_column))
+    banded = ranges[0] if ranges else None
+    others += [(each, PassingKeys.between(*ends, each.type)) for each, ends in ranges[1:]]
+    return _Indexed(tuple(attributes), tuple(points), banded, tuple(others))
+
+
+def _laned(query: Query, indexed: _Indexed, others: Expression | None) -> tuple[Laned, Demands] | None:
+    ranges = [] if indexed.banded is None else [(indexed.banded[1],)]
+    lanes = tuple(product(*indexed.points, *ranges))
     if not 0 < len(lanes) <= _MOST_LANES:
         return None
-    rest = [_within(*each) for each in others] + ([condition.rest] if condition.rest is not None else [])
-    asked = Asked(tuple(attributes), tuple(rest), query.key_expressions)
+    rest = [_within(*each) for each in indexed.others] + ([others] if others is not None else [])
+    banded = None if indexed.banded is None else indexed.banded[0]
+    asked = Asked(indexed.attributes, tuple(rest), query.key_expressions, banded)
     demands = laned_demands_of(query, asked)
     if not all(map(is_on_slices, demands.all())):
         return None
-    if len(lanes) > 1 and any(demand.need.component in _BY_ARRIVAL for demand in demands.all()):
+    is_split = len(lanes) > 1 or banded is not None
+    if is_split and any(demand.need.component in _BY_ARRIVAL for demand in demands.all()):
         return None  # which of two events of the same time came first, two lanes do not tell
     return Laned(asked, lanes), demands
 
@@ -95,7 +135,10 @@ class LaneCounts:
         if asked in self.read:
             return True
         known = self._known.get(asked, {}).keys() | self._expected.get(asked, set()) | set(lanes)
-        return len(known) >= (choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES)
+        many = choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES
+        return len(known) >= (
+            choices.MANY_RANGES_PER_KEY if asked.keys and asked.banded is not None else many
+        )
 
     def count(self, laned: Laned, is_read: bool, step: int) -> None:
         """A query more or less that reads lanes, or could."""

@@ -13,11 +13,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
 from muntin.band import GREATEST, LEAST
-from muntin.lane import Asked, Lane, columns_of_lanes
+from muntin.lane import Asked, Lane
 from muntin.shard.registration import Owed, Registration
 
 if TYPE_CHECKING:
@@ -56,9 +55,10 @@ class Crowd:
         self.low: Ints = _NOBODY
         self.high: Ints = _NOBODY
         self.emitted: Ints = _NOBODY  # of each member: rows given out since it joined
-        self.attributes: list[pa.Array] = columns_of_lanes(self.asked, [])  # of each member: its lane
+        self.lanes: list[Lane] = []  # of each member
+        self.there: Bools = np.zeros(0, np.bool_)  # of each member: whether it has not left
         self.inside: Ints = _NOBODY  # EMIT CHANGES: who is in, as words of member and key, ascending
-        self.spans: Any = None  # where the lanes of members lie; see read/crowd_rows.py
+        self.slots: Any = None  # what members look at; see read/crowd_slots.py
         self._members: list[tuple[str, Registration] | None] = []  # None: it has left
         self._left = 0
 
@@ -89,13 +89,13 @@ class Crowd:
         """Queries that have come as far as the others; O(members)."""
         numbers = {each: number for number, each in enumerate(self.windows)}
         first, inside = len(self._members), [self.inside]
-        window, lanes = [], list[Lane]()
+        window = []
         bands = np.empty((2, len(some)), np.int64)
         for number, (name, registration, reading, _) in enumerate(some):
             (asked,) = reading.windows
             window.append(numbers.setdefault(asked, len(numbers)))
             assert reading.laned is not None
-            lanes += reading.laned.lanes
+            self.lanes += reading.laned.lanes
             having = reading.query.having
             bands[:, number] = (LEAST, GREATEST) if having is None else (having.band.low, having.band.high)  # type: ignore[union-attr]
             inside.append(registration.inside | (first + number) << 32)
@@ -107,29 +107,33 @@ class Crowd:
             np.concatenate([old, new]) for old, new in zip((self.low, self.high), bands, strict=True)
         )
         self.emitted = np.concatenate([self.emitted, np.zeros(len(some), np.int64)])
-        more = columns_of_lanes(self.asked, lanes)
-        self.attributes = [
-            pa.concat_arrays([old, new]) for old, new in zip(self.attributes, more, strict=True)
-        ]
+        self.there = np.concatenate([self.there, np.ones(len(some), np.bool_)])
         self.inside = np.concatenate(inside)
-        self.spans = None
+        self.slots = None
 
     def leave(self, registration: Registration) -> None:
-        """A query is dropped: nothing passes for it any more. O(1), and O(members) once half of them have left."""
+        """A query is dropped: nothing passes for it any more. O(members), of arrays alone until half of them have
+        left."""
         number = registration.member
         self._write_back(registration, registration.inside)
         self._members[number] = None
-        self.low[number], self.high[number] = GREATEST, LEAST
+        self.low[number], self.high[number], self.there[number] = GREATEST, LEAST, False
+        self.slots = None
         self._left += 1
         if self.inside.size:
             self.inside = self.inside[self.inside >> 32 != number]
+        window = int(self.window[number])
+        if not (self.window[self.there] == window).any():  # the plan has forgotten it
+            del self.windows[window]
+            self.window[self.window > window] -= 1
+            self.window[~self.there] = 0
         if 2 * self._left > len(self._members):
             self._close_ranks()
 
     def _close_ranks(self) -> None:
         """Forget those that have left."""
-        stays: Bools = np.array([each is not None for each in self._members], np.bool_)
-        number = np.cumsum(stays) - 1
+        stays, number = self.there, np.cumsum(self.there) - 1
+        self.lanes = [self.lanes[member] for member in np.flatnonzero(stays)]
         self._members = [each for each in self._members if each is not None]
         for new, each in enumerate(self._members):
             assert each is not None
@@ -137,9 +141,9 @@ class Crowd:
         self.window, self.low, self.high, self.emitted = (
             each[stays] for each in (self.window, self.low, self.high, self.emitted)
         )
-        self.attributes = [each.filter(pa.array(stays)) for each in self.attributes]
+        self.there = stays[stays]
         self.inside = number[self.inside >> 32] << 32 | (self.inside & _KEY)
-        self._left, self.spans = 0, None
+        self._left, self.slots = 0, None
 
     def inside_of(self, member: int) -> Ints:
         """EMIT CHANGES: the keys that are in."""
@@ -153,7 +157,7 @@ class Crowd:
     def renumber_keys(self, new_id: Ints) -> None:
         """Ids keep their order, so words do, too."""
         self.inside = self.inside & ~_KEY | new_id[self.inside & _KEY]
-        self.spans = None
+        self.slots = None
 
     def dissolve(self) -> dict[str, Registration]:
         """Let every member know itself how far it has come; all of them, by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class Admitted(NamedTuple):
 
 
 _GREATEST = 2**63 - 1
+_MOST = 0.75  # of all events: to take those out takes as long as to evaluate a predicate for all
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,11 @@ class WantedColumns:
 
     @cached_property
     def expressions(self) -> frozenset[Expression]:
-        """All that is evaluated."""
+        """All that is evaluated for every event."""
         parts = {part for some in self.keys for part in some}
-        of_lanes = {each for asked in self.lanes for each in (*asked.attributes, *asked.rest)}
-        return self.arguments | self.predicates | parts | of_lanes
+        ends = {each for asked in self.lanes for each in asked.ends}
+        of_lanes = {each for asked in self.lanes for each in asked.indexed}
+        return self.arguments | self.predicates | (parts - ends) | of_lanes
 
 
 def prepare(
@@ -78,13 +81,11 @@ def prepare(
     at = sorted_by_time(at)
     passing = {predicate: _to_mask(evaluated[predicate]) for predicate in wanted.predicates}
     lane_of = {
-        asked: lanes.find([evaluated[each] for each in asked.attributes])
+        asked: lanes.find([evaluated[each] for each in asked.indexed])
         for asked, lanes in wanted.lanes.items()
     }
     for asked, lane in lane_of.items():
-        passing[asked] = np.logical_and.reduce(
-            [lane >= 0, *(_to_mask(evaluated[each]) for each in asked.rest)]
-        )
+        passing[asked] = _passing_rest(asked.rest, lane >= 0, evaluated, given)
     masks = {predicate: sorted_by_time(each) for predicate, each in passing.items()}
     columns = {
         argument: Column(*map(sorted_by_time, to_column(evaluated[argument])))
@@ -103,7 +104,7 @@ def prepare(
         for asked in of_lanes:
             place = np.flatnonzero(passing[asked])
             key = ids[asked.keys][place] if asked.keys else None
-            values = [evaluated[part] for part in some]
+            values = [evaluated[part] for part in some if part not in asked.ends]
             ids[some][place] = wanted.lanes[asked].pair_ids(
                 keys[some], key, lane_of[asked][place], values, place
             )
@@ -111,6 +112,30 @@ def prepare(
     for asked, lanes in wanted.lanes.items():
         lanes.note(len(at), int(np.count_nonzero(passing[asked])))
     return Batch(at, ids, columns, masks)
+
+
+def _passing_rest(
+    rest: Iterable[Expression],
+    passing: Bools,
+    evaluated: dict[Expression, pa.Array],
+    given: Mapping[str, pa.Array],
+) -> Bools:
+    """Which of the events that are in a lane pass the rest of a filter; O(events in a lane) for each part of it, unless
+    these are most events: then a part is evaluated for all, and once for all lanes."""
+    for each in rest:
+        place = np.flatnonzero(passing)
+        if each not in evaluated and _MOST * len(passing) <= len(place):
+            # an event that is in no lane may have no value: that is not an error
+            with suppress(SchemaError):
+                evaluated[each] = evaluate(each, given)
+        if each in evaluated:
+            passing = passing & _to_mask(evaluated[each])
+        elif len(place):
+            at = pa.array(place)
+            found = _to_mask(evaluate(each, {name: given[name].take(at) for name in each.columns}))
+            passing = np.zeros(len(passing), np.bool_)
+            passing[place[found]] = True
+    return passing
 
 
 def to_column(array: pa.Array) -> Column:

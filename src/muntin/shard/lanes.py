@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,14 +18,12 @@ from muntin.plan.explain import LanesSeen
 from muntin.store.saved import Saved
 
 
-class Lanes:
+class Lanes(ABC):
     """Those of one store. What it takes to find the lane of an event does not depend on how many lanes there are."""
 
     def __init__(self, asked: Asked):
         self.asked = asked
-        self._ids = KeyDictionary([each.type for each in asked.attributes])
-        self._known_from: Ints = np.zeros(0, np.int64)  # by id
-        self._known_since: dict[Lane, int] = {}  # the same, of lanes that were asked for
+        self._known_since: dict[Lane, int] = {}  # of lanes that were asked for
         self.version = 0  # changes whenever lanes come or go
         self._events = self._passed = 0  # since there are such lanes
         self.forget_pairs()
@@ -34,11 +33,81 @@ class Lanes:
         self._seen = WordTable()  # pairs of a key and a lane, by their ids
         self._pair: Ints = np.zeros(0, np.int64)  # of each, the id that the store knows it by
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
+    @abstractmethod
     def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
         """Let the events of lanes in `changed` pass from now on if they are wanted, else no longer."""
+
+    @abstractmethod
+    def find(self, indexed: Sequence[pa.Array]) -> Ints:
+        """The lane of each event, given what is indexed of it; -1 if nobody asks for it. O(events)."""
+
+    def pair_ids(
+        self, pairs: KeyDictionary, key: Ints | None, lane: Ints, values: Sequence[pa.Array], place: Ints
+    ) -> Ints:
+        """The ids in `pairs` of events, given the ids of their keys and lanes. Those that have not been seen yet are
+        looked up by their `values`, in which the events stand at `place`. One hash an event, whatever the keys are."""
+        seen = self._seen.encode(lane if key is None else self._words(key, lane), ALL_VALID)
+        known = len(self._pair)
+        if len(self._seen) > known:
+            fresh = np.flatnonzero(seen >= known)
+            number, first = np.unique(seen[fresh], return_index=True)
+            assert len(number) == len(self._seen) - known
+            some = fresh[first]
+            at = pa.array(place[some])
+            columns = [*(each.take(at) for each in values), *self._ends(lane[some])]
+            self._pair = np.concatenate([self._pair, pairs.encode(columns)])
+        return self._pair[seen]
+
+    def _words(self, key: Ints, lane: Ints) -> Ints:
+        """A word for each pair of a key and a lane, given their ids."""
+        return (key << 32) | lane
+
+    def _ends(self, lane: Ints) -> list[pa.Array]:
+        """The last columns of the store's keys, if these are not values of events."""
+        return []
+
+    def note(self, events: int, passed: int) -> None:
+        """So many events came, of which so many are in a lane and pass the rest of the filter."""
+        self._events += events
+        self._passed += passed
+
+    @abstractmethod
+    def seen(self) -> LanesSeen: ...
+
+    @abstractmethod
+    def known_from(self, lanes: Sequence[Lane]) -> Ints:
+        """For each of some lanes, the instant from which on all its events have been kept."""
+
+    def known_since(self, lanes: Sequence[Lane]) -> int:
+        """The instant from which on all events of all these lanes have been kept."""
+        unknown = [lane for lane in lanes if lane not in self._known_since]
+        if unknown:
+            self._known_since |= zip(unknown, self.known_from(unknown).tolist(), strict=True)
+        return max(self._known_since[lane] for lane in lanes)
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def restore(self, saved: Saved) -> None:
+        """Have the lanes of a snapshot in place of all that are here, which must be the same: queries ask for them."""
+
+    @abstractmethod
+    def nbytes(self) -> int: ...
+
+    @abstractmethod
+    def check(self, wanted: Mapping[Lane, int]) -> None: ...
+
+
+class PointLanes(Lanes):
+    """Lanes of values, without a banded attribute."""
+
+    def __init__(self, asked: Asked):
+        super().__init__(asked)
+        self._ids = KeyDictionary([each.type for each in asked.attributes])
+        self._known_from: Ints = np.zeros(0, np.int64)  # by id
+
+    def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
         self._known_since = {}
         self.version += 1
         came = [lane for lane in changed if lane in wanted]
@@ -55,55 +124,21 @@ class Lanes:
             fresh = np.full(len(self._ids) - len(self._known_from), LONG_AGO if now is None else now)
             self._known_from = np.concatenate([self._known_from, fresh])
 
-    def find(self, attributes: Sequence[pa.Array]) -> Ints:
-        """The lane of each event, given the values of its attributes; -1 if nobody asks for it. O(events)."""
-        return self._ids.find(attributes)
-
-    def pair_ids(
-        self, pairs: KeyDictionary, key: Ints | None, lane: Ints, values: Sequence[pa.Array], place: Ints
-    ) -> Ints:
-        """The ids in `pairs` of events, given the ids of their keys and lanes. Those that have not been seen yet are
-        looked up by their `values`, in which the events stand at `place`. One hash an event, whatever the keys are."""
-        seen = self._seen.encode(lane if key is None else (key << 32) | lane, ALL_VALID)
-        known = len(self._pair)
-        if len(self._seen) > known:
-            fresh = np.flatnonzero(seen >= known)
-            number, first = np.unique(seen[fresh], return_index=True)
-            assert len(number) == len(self._seen) - known
-            at = pa.array(place[fresh[first]])
-            self._pair = np.concatenate([self._pair, pairs.encode([each.take(at) for each in values])])
-        return self._pair[seen]
-
-    def note(self, events: int, passed: int) -> None:
-        """So many events came, of which so many are in a lane and pass the rest of the filter."""
-        self._events += events
-        self._passed += passed
+    def find(self, indexed: Sequence[pa.Array]) -> Ints:
+        return self._ids.find(indexed)
 
     def seen(self) -> LanesSeen:
-        return LanesSeen(len(self), self._passed, self._events)
+        return LanesSeen(len(self._ids), self._passed, self._events)
 
     def known_from(self, lanes: Sequence[Lane]) -> Ints:
-        """For each of some lanes, the instant from which on all its events have been kept."""
-        return self.known_from_of(columns_of_lanes(self.asked, lanes))
-
-    def known_from_of(self, attributes: Sequence[pa.Array]) -> Ints:
-        """The same, given the attributes of the lanes. O(lanes)."""
-        known: Ints = self._known_from[self._ids.find(attributes)]
+        known: Ints = self._known_from[self._ids.find(columns_of_lanes(self.asked, lanes))]
         return known
-
-    def known_since(self, lanes: Sequence[Lane]) -> int:
-        """The instant from which on all events of all these lanes have been kept."""
-        unknown = [lane for lane in lanes if lane not in self._known_since]
-        if unknown:
-            self._known_since |= zip(unknown, self.known_from(unknown).tolist(), strict=True)
-        return max(self._known_since[lane] for lane in lanes)
 
     def snapshot(self) -> dict[str, Any]:
         columns = {str(number): values for number, values in enumerate(self._ids.snapshot())}
         return {**columns, "known_from": self._known_from}
 
     def restore(self, saved: Saved) -> None:
-        """Have the lanes of a snapshot in place of all that are here, which must be the same: queries ask for them."""
         wanted = self._ids.take(np.arange(len(self._ids)))
         self._ids.restore(saved)
         if len(self._ids) != len(wanted[0]) or (self._ids.find(wanted) < 0).any():
@@ -121,22 +156,6 @@ class Lanes:
         # there is an id for each lane that a query reads, and for no other
         assert len(self._ids) == len(self._known_from) == len(wanted)
         assert (self._ids.find(columns_of_lanes(self.asked, list(wanted))) >= 0).all()
-
-
-def fit_lanes(
-    lanes: dict[Asked, Lanes],
-    changed: Mapping[Asked, Collection[Lane]],
-    wanted: Mapping[Asked, Mapping[Lane, int]],
-    now: int | None,
-) -> None:
-    """Bring the lanes of all stores in line with what queries read; O(what changed)."""
-    for asked, some in changed.items():
-        if asked not in wanted:
-            lanes.pop(asked, None)
-            continue
-        if asked not in lanes:
-            lanes[asked] = Lanes(asked)
-        lanes[asked].fit(some, wanted[asked], now)
 
 
 def check_lanes(lanes: Mapping[Asked, Lanes], wanted: Mapping[Asked, Mapping[Lane, int]]) -> None:

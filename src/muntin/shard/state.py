@@ -22,10 +22,11 @@ from muntin.plan.group import STREAM_RING, StoreId
 from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
 from muntin.shard.adapt.meter import Meter
+from muntin.shard.bands import fit_lanes
 from muntin.shard.clock import Alarm, Clock, wall_clock
 from muntin.shard.crowd import Crowds
 from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
-from muntin.shard.lanes import Lanes, check_lanes, fit_lanes
+from muntin.shard.lanes import Lanes, check_lanes
 from muntin.shard.plan_again import plan_again
 from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times

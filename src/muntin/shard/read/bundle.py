@@ -19,7 +19,7 @@ from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.shard.read.answers import answer_one
-from muntin.shard.read.in_lanes import slots_in_lanes
+from muntin.shard.read.in_bands import slots_of
 from muntin.shard.read.point import PointCall, PointReader, reader_of
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import Reading, call_of, reading_of
@@ -136,11 +136,11 @@ class Bundle:
         first = reading.outputs[0]
         assert isinstance(first, int), "or there would be a reason"
         each = _InLane(row, name, reading.query, reading, first)
-        if len(reading.windows) > 1 or len(reading.laned.lanes) > 1:
+        if len(reading.windows) > 1 or not reading.is_in_one_lane:
             self._one_by_one.append(each)
         else:
             (window,) = reading.windows
-            same = self._state.prepared.number((reading.calls[first], window.needs))
+            same = self._state.prepared.number((reading.calls[first], window.needs, reading.laned.way))
             self._laned.setdefault((window.number, same), []).append(each)
         return each
 
@@ -155,7 +155,7 @@ class Bundle:
         ]
         shared = SharedReads(self._state)
         shared.prefetch([question for question, _ in asked])
-        found, _, begin, _ = slots_in_lanes(self._state, asked, shared)
+        found, _, begin, _ = slots_of(self._state, asked, shared)
         call = some[0].reading.calls[some[0].call]
         numbers, known, gone = call.aggregate.lower(
             {part.need.component: found.partials[part.need] for part in call.parts}

@@ -15,7 +15,7 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.shard.read.evaluate import Rows
-from muntin.shard.read.picked import order_of
+from muntin.shard.read.lane_order import order_of
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import GroupWindow, Reading
 from muntin.shard.read.shared import SharedReads
@@ -44,19 +44,7 @@ def slots_in_lanes(state: State, asked: Sequence[tuple[Question, Reading]], shar
     lanes = [reading.laned.lanes[0] for _, reading in asked if reading.laned is not None]
     known_from = state.lanes[first.laned.asked].known_from(lanes)
     lane_begin, lane_end = order.spans(lanes)
-    windows: dict[tuple[GroupWindow, int], int] = {}
-    whole: list[Found] = []
-    instants: list[int] = []
-    window_of = np.empty(len(asked), np.int64)
-    for place, (question, reading) in enumerate(asked):
-        (window,) = reading.windows
-        which = (window, id(question.instants))
-        if which not in windows:
-            windows[which] = len(whole)
-            all_pairs = question if reading.width else question._replace(ids=_NOBODY)
-            whole.append(shared.find(window, all_pairs, reading.width))
-            instants.append(int(question.instants[0]))
-        window_of[place] = windows[which]
+    whole, instants, window_of = windows_of(asked, shared)
     # of queries that read the same window and lane, the first stands for all
     _, one, which_one = np.unique(
         np.stack([window_of, lane_begin, lane_end, known_from]),
@@ -83,7 +71,7 @@ def slots_in_lanes(state: State, asked: Sequence[tuple[Question, Reading]], shar
     since = np.maximum(known_since[of], known_from[one])
     complete = is_whole & ((start >= np.repeat(since, many)) | (end_at <= start))
     found = Found(
-        {need: _gathered(need, whole, slot_window, pair) for need in needs},
+        {need: gathered(need, whole, slot_window, pair) for need in needs},
         start,
         end_at,
         complete,
@@ -91,11 +79,37 @@ def slots_in_lanes(state: State, asked: Sequence[tuple[Question, Reading]], shar
         1,
     )
     key = None if first.keys is None else np.append(order.key, 0)[position]
-    rows = Rows(1, np.array(instants)[slot_window], key)
+    rows = Rows(1, instants[slot_window], key)
     return InLanes(found, rows, edges[:-1][which_one], edges[1:][which_one])
 
 
-def _gathered(need: Need, whole: Sequence[Found], window: Ints, pair: Ints) -> Partial:
+class Windows(NamedTuple):
+    """What was found of the windows of some queries, the instant of each, and which one each query reads."""
+
+    whole: list[Found]
+    instants: Ints
+    of_query: Ints
+
+
+def windows_of(asked: Sequence[tuple[Question, Reading]], shared: SharedReads) -> Windows:
+    """The windows of queries that read one each, at one instant each, of one group, for all pairs of its store."""
+    windows: dict[tuple[GroupWindow, int], int] = {}
+    whole: list[Found] = []
+    instants: list[int] = []
+    of_query = np.empty(len(asked), np.int64)
+    for place, (question, reading) in enumerate(asked):
+        (window,) = reading.windows
+        which = (window, id(question.instants))
+        if which not in windows:
+            windows[which] = len(whole)
+            all_pairs = question if reading.width else question._replace(ids=_NOBODY)
+            whole.append(shared.find(window, all_pairs, reading.width))
+            instants.append(int(question.instants[0]))
+        of_query[place] = windows[which]
+    return Windows(whole, np.array(instants), of_query)
+
+
+def gathered(need: Need, whole: Sequence[Found], window: Ints, pair: Ints) -> Partial:
     """The partial of each slot; of a pair that is not there, that of nothing."""
     width = whole[0].width
     identity = COMPONENTS[need.component].identity(dtype_of(need))

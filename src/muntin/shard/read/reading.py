@@ -103,13 +103,20 @@ class Reading:
             if self.same_but_band is None or len(self.windows) > 1 or not self.windows[0].window.is_time
             else state.prepared.number((self.windows[0].number, query.window is None, self.compared, *asked))
         )
-        # of those that differ in their one lane, too: they may be emitted as a crowd
+        # of those that differ in their one lane, too, and in the cut of its range: they may be emitted as a crowd
         self.same_but_lane = None
-        if self.laned is not None and len(self.laned.lanes) == 1:
+        if self.is_in_one_lane and self.laned is not None:
             (window, *others) = self.windows
             if not others and (self.compared is not None or query.having is None):
-                same = (window.number, window.needs, query.window is None, self.compared, query.emits_changes)
-                self.same_but_lane = state.prepared.number((*same, *alike))
+                same = (window.number, window.needs, query.window is None, self.compared, self.laned.way)
+                self.same_but_lane = state.prepared.number((*same, query.emits_changes, *alike))
+
+    @property
+    def is_in_one_lane(self) -> bool:
+        """Whether it reads one lane, all of it or what is above or below a cut: its like are read together."""
+        if self.laned is None or len(self.laned.lanes) > 1:
+            return False
+        return self.laned.asked.banded is None or self.laned.way is not None
 
     @property
     def width(self) -> int:

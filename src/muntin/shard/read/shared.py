@@ -14,8 +14,9 @@ import numpy as np
 from muntin.arrays import Ints
 from muntin.lane import Laned
 from muntin.shard.adapt.timed import timed, timed_together
+from muntin.shard.read.band_order import accumulated, bands_of
 from muntin.shard.read.evaluate import Finder, Rows
-from muntin.shard.read.picked import Picked, pick, taken
+from muntin.shard.read.picked import Picked, pick, pick_entries, taken
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import GroupWindow, Reading, reading_of
 from muntin.shard.state import State
@@ -95,8 +96,10 @@ class SharedReads:
         """The same for a query that reads lanes: the slots are those of the keys that have events there."""
         state, width = self._state, reading.width
         known_since = state.lanes[laned.asked].known_since(laned.lanes)
-        among_all = pick(state, laned, question.ids)
         is_lone = question.ids is not None or self.is_alone or not width
+        if laned.way is not None and not is_lone:
+            return self._slots_in_bands(question, reading, laned, known_since)
+        among_all = pick(state, laned, question.ids)
         asked = question._replace(ids=np.sort(among_all.pairs) if is_lone else None)
         picked = among_all if asked.ids is None else among_all.among(asked.ids)
 
@@ -104,6 +107,25 @@ class SharedReads:
             whole = self.find(wanted, asked, width if asked.ids is None else len(asked.ids))
             return taken(whole, picked, wanted.needs, known_since)
 
+        return self._picked_slots(question, reading, picked, find)
+
+    def _slots_in_bands(
+        self, question: Question, reading: Reading, laned: Laned, known_since: int
+    ) -> tuple[Rows, Finder]:
+        """The same for a query that reads all bands above or below a cut: they have been merged for all its like."""
+        order = bands_of(self._state, laned.asked).order(laned.way)
+        picked = pick_entries(order, laned)
+
+        def find(wanted: GroupWindow) -> Found:
+            whole = self.find(wanted, question, reading.width)
+            merged = accumulated(order, whole, wanted.needs, self.once)
+            return taken(merged, picked, wanted.needs, known_since)
+
+        return self._picked_slots(question, reading, picked, find)
+
+    def _picked_slots(
+        self, question: Question, reading: Reading, picked: Picked, find: Finder
+    ) -> tuple[Rows, Finder]:
         key = None if reading.keys is None else np.tile(picked.keys, len(question.instants))
         rows = Rows(len(picked.keys), question.instants, key, question.is_started)
         # What is made of a window is known by the identity of what was found, which must stay its own.

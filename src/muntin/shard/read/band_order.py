@@ -1,0 +1,208 @@
+"""The pairs of a store with a banded attribute, in the order of their bands.
+
+The pairs of one lane and key are a *group*; in it they stand from the lowest band to the highest. What is merged from
+the end of a group to one of its pairs is all that queries read whose cut is there:
+
+    bands      21 .. 29    30 .. 40    51 ..
+    sums              3           4        2
+    merged            9           6        2       for x > 20, x >= 30, and x > 40 or x > 50
+
+For ranges below a cut, the order of bands is the reverse, by their upper ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Partial
+from muntin.arrays import Ints
+from muntin.kernels.bands import accumulate, first_within
+from muntin.lane import Asked, Lane, Laned
+from muntin.shard.read.evaluate import Once
+from muntin.shard.read.lane_order import PairPlaces
+from muntin.shard.state import State
+from muntin.store.needs import Need, dtype_of
+from muntin.structure.synopsis import Found
+
+_NOBODY: Ints = np.zeros(0, np.int64)
+_WORD = 63  # bits that a place in an order may take
+
+
+class BandPairs(PairPlaces):
+    """The pairs of a store, each with the ends of its band."""
+
+    def __init__(self, state: State, asked: Asked):
+        super().__init__(state, asked)
+        self._low: Ints = _NOBODY
+        self._high: Ints = _NOBODY
+        self._orders: dict[str, BandOrder] = {}
+
+    def _arrange(self, fresh: Ints, columns: Sequence[pa.Array]) -> None:
+        low, high = (np.asarray(each) for each in columns[-2:])
+        self._low, self._high = np.concatenate([self._low, low]), np.concatenate([self._high, high])
+        for way, order in self._orders.items():
+            order.follow(self._lane_of, self._key_of, self._ranks(way))
+
+    def order(self, way: str | None) -> BandOrder:
+        """From the lowest band of a group to the highest (`up`), or the reverse (`down`)."""
+        assert way is not None
+        if way not in self._orders:
+            self._orders[way] = BandOrder(self, way)
+            self._orders[way].follow(self._lane_of, self._key_of, self._ranks(way))
+        return self._orders[way]
+
+    def _ranks(self, way: str) -> Ints:
+        """Integers in the order of bands: above a cut are those bands whose rank is not below that of the cut."""
+        return self._low if way == "up" else ~self._high
+
+    @property
+    def pair(self) -> Ints:
+        """The ids of pairs in the order in which `places` tells them."""
+        return self.order("up").pair
+
+    @property
+    def key(self) -> Ints:
+        """The ids of their keys."""
+        return self.order("up").key
+
+    def places(self, lanes: Sequence[Lane], ids: Ints | None) -> Ints:
+        """The places of all pairs of some lanes whose band is inside the range of their lane; of all keys, or of
+        keys with given ids. O(these pairs)."""
+        order = self.order("up")
+        found: list[Ints] = []
+        for lane, number in zip(lanes, self.numbers(lanes).tolist(), strict=True):
+            low, high = lane[-1]
+            groups = order.groups(number, ids)
+            begin = order.first_within(groups, np.full(len(groups), low))
+            many = order.first[groups + 1] - begin
+            some = np.arange(many.sum()) + np.repeat(begin - np.cumsum(many) + many, many)
+            found.append(some[self._high[order.pair[some]] <= high])
+        return np.concatenate(found)
+
+
+class BandOrder:
+    """Pairs by lane, key and rank of their band. Group g has the places from `first[g]` to `first[g + 1]` - 1."""
+
+    def __init__(self, pairs: BandPairs, way: str):
+        self._pairs = pairs
+        self.way = way
+        self.pair: Ints = _NOBODY  # ids
+        self.key: Ints = _NOBODY
+        self.rank: Ints = _NOBODY
+        self.first: Ints = np.zeros(1, np.int64)
+        self._lane_of_group: Ints = _NOBODY
+
+    def follow(self, lane: Ints, key: Ints, rank: Ints) -> None:
+        """Put new pairs in their places; O(pairs), since most are in order."""
+        is_new = key >= 0
+        is_new[self.pair] = False
+        merged = np.concatenate([self.pair, np.flatnonzero(is_new)])
+        self.pair = merged[_sorted(lane[merged], key[merged], rank[merged])]
+        self.key, self.rank, lane = key[self.pair], rank[self.pair], lane[self.pair]
+        is_first = np.ones(len(lane), np.bool_)
+        is_first[1:] = (lane[1:] != lane[:-1]) | (self.key[1:] != self.key[:-1])
+        begins = np.flatnonzero(is_first)
+        self._lane_of_group = lane[begins]
+        self.first = np.append(begins, len(lane))
+
+    def spans(self, lanes: Ints) -> tuple[Ints, Ints]:
+        """The first group of each lane, and the one after its last; lanes by their numbers."""
+        groups = self._lane_of_group
+        return groups.searchsorted(lanes), groups.searchsorted(lanes, "right")
+
+    def groups(self, lane: int, ids: Ints | None = None) -> Ints:
+        """The groups of a lane, of all keys or of those with some ids, in the order of keys."""
+        begin, end = (int(side[0]) for side in self.spans(np.array([lane])))
+        if ids is None or begin == end:
+            return np.arange(begin, end)
+        keys = self.key[self.first[begin:end]]
+        place = np.minimum(keys.searchsorted(ids), len(keys) - 1)
+        found: Ints = begin + place[keys[place] == ids]
+        return found
+
+    def find(self, lane: Ints, key: Ints, cut: Ints) -> Ints:
+        """The places at which all is merged that lies above cuts, of lanes and keys; -1 where there is nothing.
+        O(groups), and O(log groups) each."""
+        words = self._lane_of_group << 32 | self.key[self.first[:-1]]
+        wanted = lane << 32 | key
+        group = words.searchsorted(wanted)
+        is_there = np.append(words, -1)[group] == wanted
+        place = np.full(len(lane), -1)
+        place[is_there] = self.first_within(group[is_there], cut[is_there])
+        is_there[is_there] = place[is_there] < self.first[group[is_there] + 1]
+        place[~is_there] = -1
+        return place
+
+    def first_within(self, groups: Ints, cut: Ints) -> Ints:
+        """Of each group the first place whose rank is not below a cut; the end of the group if there is none."""
+        found = np.empty(len(groups), np.int64)
+        first_within(self.first, self.rank, groups, cut, found)
+        return found
+
+    def cut_of(self, laned: Laned) -> int:
+        """The rank of the lowest band that a query reads."""
+        return int(self.cuts_of(laned.lanes[:1])[0])
+
+    def cuts_of(self, lanes: Sequence[Lane]) -> Ints:
+        """The rank of the lowest band that is read of each lane."""
+        ranges = (lane[-1] for lane in lanes)
+        return np.array([low if self.way == "up" else ~high for low, high in ranges], np.int64)
+
+    def numbers(self, lanes: Sequence[Lane]) -> Ints:
+        return self._pairs.numbers(lanes)
+
+    def entries(self, laned: Laned) -> tuple[Ints, Ints]:
+        """For each key of each lane of a query, the place at which all that it reads is merged, with the key."""
+        places: list[Ints] = []
+        for number in self.numbers(laned.lanes).tolist():
+            groups = self.groups(number)
+            place = self.first_within(groups, np.full(len(groups), self.cut_of(laned)))
+            places.append(place[place < self.first[groups + 1]])
+        found = np.concatenate(places)
+        return found, self.key[found]
+
+
+def _sorted(lane: Ints, key: Ints, rank: Ints) -> Ints:
+    """The order by lane, then key, then rank."""
+    ranks = np.unique(rank)
+    parts = [(lane, int(lane.max(initial=0))), (key, int(key.max(initial=0)))]
+    parts.append((ranks.searchsorted(rank), len(ranks)))
+    if sum(most.bit_length() for _, most in parts) > _WORD:
+        return np.lexsort((rank, key, lane))
+    words = np.zeros(len(lane), np.int64)
+    for part, most in parts:
+        words = (words << most.bit_length()) | part
+    return np.argsort(words, kind="stable")  # quick where most are in order
+
+
+def bands_of(state: State, asked: Asked) -> BandPairs:
+    """The pairs of a store with a banded attribute as they are now."""
+    orders: dict[Asked, BandPairs] = state.prepared.lane_orders
+    if asked not in orders or not orders[asked].is_of(state):
+        orders[asked] = BandPairs(state, asked)
+    orders[asked].follow()
+    return orders[asked]
+
+
+def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Once) -> Found:
+    """What was found of a window for all pairs, as it is merged from the end of each group; made once for all queries.
+    O(pairs) for each need."""
+
+    def make(need: Need) -> Partial:
+        component, cells, instants = COMPONENTS[need.component], found.partials[need], len(found.start)
+        into = tuple(
+            np.empty(instants * len(order.pair), dtype) for dtype, _ in component.identity(dtype_of(need))
+        )
+        kernel = accumulate(component.kind(dtype_of(need)))
+        kernel(order.first, order.pair, found.width, instants, *cells, *into)
+        return into
+
+    partials = {
+        need: once(("accumulated", order.way, id(found), need), partial(make, need)) for need in needs
+    }
+    return found._replace(partials=partials, width=len(order.pair))

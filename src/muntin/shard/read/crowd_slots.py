@@ -1,0 +1,232 @@
+"""What the members of a crowd read of a store: which slots each of them looks at, and which of these pass HAVING.
+
+A store with lanes has a slot for each pair of a key and a lane; the pairs of a lane stand side by side in an order. Of
+a store with bands, what has been merged from the end of each group (`band_order.py`) is what a member looks at: of each
+key of its lane the lowest *entry* that is not below its cut.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from muntin.aggregate.component import COMPONENTS
+from muntin.aggregate.contract import Partial
+from muntin.arrays import Bools, Ints
+from muntin.band import sort_keys
+from muntin.kernels.answers import members_passing
+from muntin.kernels.bands import entries_within
+from muntin.shard.crowd import Crowd
+from muntin.shard.read.alike import joined
+from muntin.shard.read.band_order import BandOrder, accumulated, bands_of
+from muntin.shard.read.evaluate import compared_numbers
+from muntin.shard.read.lane_order import LaneOrder, order_of
+from muntin.shard.read.shared import SharedReads
+from muntin.shard.state import State
+from muntin.store.needs import Need, dtype_of
+from muntin.structure.synopsis import Found
+
+_NOBODY = np.zeros(0, np.int64)
+_SLOTS = 1 << 21  # that are compared before room for those that pass is made anew
+
+
+class Passing(NamedTuple):
+    """Members with a slot each, by member and then by key. `slot` is in what was found of all windows, one below the
+    other, -1 for that of nothing."""
+
+    member: Ints
+    key: Ints
+    slot: Ints
+
+
+class CrowdSlots(ABC):
+    """Of one crowd, as long as pairs and lanes are the same."""
+
+    def __init__(self, state: State, crowd: Crowd):
+        there = np.flatnonzero(crowd.there)
+        lanes = state.lanes[crowd.asked]
+        self._lanes_version = lanes.version
+        # of each member: the instant from which on all events of its lane have been kept
+        self.known_from = np.zeros(len(crowd), np.int64)
+        self.known_from[there] = lanes.known_from([crowd.lanes[member] for member in there])
+
+    def are_of(self, state: State, crowd: Crowd) -> bool:
+        return state.lanes[crowd.asked].version == self._lanes_version
+
+    @abstractmethod
+    def read(self, crowd: Crowd, found: list[Found], shared: SharedReads) -> list[Found]:
+        """What was found of each window, in the slots that members look at."""
+
+    @abstractmethod
+    def passing(self, crowd: Crowd, found: list[Found]) -> Passing:
+        """The slots that pass HAVING."""
+
+    @abstractmethod
+    def find(self, crowd: Crowd, member: Ints, key: Ints) -> Ints:
+        """The slots of members and keys; -1 where there is none."""
+
+
+def slots_of(state: State, crowd: Crowd) -> CrowdSlots:
+    """O(1) as long as no pair is new, and no query has come or gone."""
+    slots: CrowdSlots | None = crowd.slots
+    if slots is None or not slots.are_of(state, crowd):
+        slots = crowd.slots = (LaneSlots if crowd.asked.banded is None else BandSlots)(state, crowd)
+    return slots
+
+
+class LaneSlots(CrowdSlots):
+    """Each member reads one lane."""
+
+    def __init__(self, state: State, crowd: Crowd):
+        super().__init__(state, crowd)
+        self._order: LaneOrder = order_of(state, crowd.asked)
+        self._version = self._order.version
+        self._number = self._order.numbers(crowd.lanes)
+        self._begin, self._end = self._order.spans_of(self._number)
+
+    def are_of(self, state: State, crowd: Crowd) -> bool:
+        order = order_of(state, crowd.asked)
+        return order is self._order and order.version == self._version and super().are_of(state, crowd)
+
+    def read(self, crowd: Crowd, found: list[Found], shared: SharedReads) -> list[Found]:
+        return found
+
+    def passing(self, crowd: Crowd, found: list[Found]) -> Passing:
+        reading, order = crowd.reading, self._order
+        width, is_keyed, needs = reading.width, reading.keys is not None, reading.windows[0].needs
+        numbers, silent = (
+            compared_numbers(reading, stacked(needs, found)),
+            compared_numbers(reading, nothing(needs)),
+        )
+        edges = np.append(0, np.cumsum(np.maximum(self._end - self._begin, 1)))
+        parts: list[Passing] = []
+        first = 0
+        while first < len(crowd):
+            last = max(first + 1, int(edges.searchsorted(edges[first] + _SLOTS, "right")) - 1)
+            room = int(edges[last] - edges[first])
+            member, key, slot = np.empty((3, room), np.int64)
+            many = members_passing(
+                numbers.bits, numbers.valid, silent.bits, silent.valid, numbers.are_floats, is_keyed, width, order.pair,
+                order.key, crowd.window, self._begin, self._end, crowd.low, crowd.high, first, last, member, key, slot,
+            )  # fmt: skip
+            parts.append(Passing(member[:many].copy(), key[:many].copy(), slot[:many].copy()))
+            first = last
+        return Passing(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def find(self, crowd: Crowd, member: Ints, key: Ints) -> Ints:
+        pair = self._order.find(self._number[member], key)
+        found: Ints = np.where(pair < 0, -1, crowd.window[member] * crowd.reading.width + pair)
+        return found
+
+
+class BandSlots(CrowdSlots):
+    """Each member reads what lies above a cut in one lane, or below it."""
+
+    def __init__(self, state: State, crowd: Crowd):
+        super().__init__(state, crowd)
+        assert crowd.reading.laned is not None
+        self._pairs = bands_of(state, crowd.asked)
+        self._version = self._pairs.version
+        self._order: BandOrder = self._pairs.order(crowd.reading.laned.way)
+        self._number = self._order.numbers(crowd.lanes)
+        self._cut = self._order.cuts_of(crowd.lanes)
+        # members by window, lane and cut: one walk through the entries of a lane serves all that follow each other
+        self._by_cut = np.lexsort((self._cut, self._number, crowd.window))
+
+    def are_of(self, state: State, crowd: Crowd) -> bool:
+        pairs = bands_of(state, crowd.asked)
+        return pairs is self._pairs and pairs.version == self._version and super().are_of(state, crowd)
+
+    def read(self, crowd: Crowd, found: list[Found], shared: SharedReads) -> list[Found]:
+        needs = crowd.reading.windows[0].needs
+        return [accumulated(self._order, each, needs, shared.once) for each in found]
+
+    def passing(self, crowd: Crowd, found: list[Found]) -> Passing:
+        reading = crowd.reading
+        if reading.keys is None:
+            return self._passing_without_keys(crowd, found)
+        width = len(self._order.pair)
+        members, slots = list[Ints](), list[Ints]()
+        for window, each in enumerate(found):
+            numbers = compared_numbers(reading, each)
+            values = numbers.bits.view(np.float64) if numbers.are_floats else numbers.bits
+            some = self._by_cut[crowd.window[self._by_cut] == window]
+            member, entry = self._entries(crowd, some, sort_keys(values), numbers.valid)
+            members.append(member)
+            slots.append(window * width + entry)
+        member, slot = np.concatenate(members), np.concatenate(slots)
+        in_order = np.argsort(member, kind="stable")
+        member, slot = member[in_order], slot[in_order]
+        return Passing(member, self._order.key[slot % width] if width else slot, slot)
+
+    def _entries(self, crowd: Crowd, some: Ints, value: Ints, known: Bools) -> tuple[Ints, Ints]:
+        """Of members of one window, in the order of their lanes and cuts: those entries that pass, by member."""
+        order, lane = self._order, self._number[some]
+        lanes, begin = np.unique(lane, return_index=True)
+        asked = (*order.spans(lanes), begin, np.append(begin[1:], len(some)))
+        sides = (self._cut[some], crowd.low[some], crowd.high[some])
+        edges = np.zeros(len(some) + 1, np.int64)
+        entries_within(order.first, order.rank, value, known, *asked, *sides, edges[1:], _NOBODY)
+        member = np.repeat(some, edges[1:])
+        edges = np.cumsum(edges)
+        entries = np.empty(edges[-1], np.int64)
+        if len(entries):
+            entries_within(order.first, order.rank, value, known, *asked, *sides, edges[:-1].copy(), entries)
+        return member, entries
+
+    def _passing_without_keys(self, crowd: Crowd, found: list[Found]) -> Passing:
+        """Every member has one slot, though its lane may have no event."""
+        needs = crowd.reading.windows[0].needs
+        member, key = np.arange(len(crowd)), np.zeros(len(crowd), np.int64)
+        slot = self.find(crowd, member, key)
+        whole = found[0]._replace(
+            partials={need: taken(need, stacked(needs, found).partials[need], slot) for need in needs}
+        )
+        numbers = compared_numbers(crowd.reading, whole)
+        value = sort_keys(numbers.bits.view(np.float64) if numbers.are_floats else numbers.bits)
+        passes = (crowd.low <= value) & (value <= crowd.high)
+        if len(numbers.valid):
+            passes &= numbers.valid
+        return Passing(member[passes], key[passes], slot[passes])
+
+    def find(self, crowd: Crowd, member: Ints, key: Ints) -> Ints:
+        entry = self._order.find(self._number[member], key, self._cut[member])
+        found: Ints = np.where(entry < 0, -1, crowd.window[member] * len(self._order.pair) + entry)
+        return found
+
+
+def stacked(needs: tuple[Need, ...], found: list[Found]) -> Found:
+    """The partials that were found of several windows, one below the other."""
+    if len(found) == 1:
+        return found[0]
+    partials = {
+        need: tuple(joined(arrays) for arrays in zip(*(each.partials[need] for each in found), strict=True))
+        for need in needs
+    }
+    return found[0]._replace(partials=partials)
+
+
+def nothing(needs: tuple[Need, ...]) -> Found:
+    """One slot of a window that holds no event."""
+    partials = {
+        need: tuple(np.array([value], dtype) for dtype, value in COMPONENTS[need.component].identity(dtype_of(need)))
+        for need in needs
+    }  # fmt: skip
+    return Found(partials, _NOBODY, _NOBODY, np.zeros(0, np.bool_), {}, 1)
+
+
+def taken(need: Need, partial: Partial, slot: Ints) -> Partial:
+    """The partials of some slots."""
+    is_nothing = slot < 0
+    if not is_nothing.any():
+        return tuple(array[slot] for array in partial)
+    identity = COMPONENTS[need.component].identity(dtype_of(need))
+    some = tuple(
+        array[np.where(is_nothing, 0, slot)] if len(array) else np.empty(len(slot), array.dtype)
+        for array in partial
+    )
+    for array, (_, value) in zip(some, identity, strict=True):
+        array[is_nothing] = value
+    return some
