@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 _CACHE = type(lru_cache(int))
-# what is remembered in dicts, by module
+# what is remembered in dicts and sets, by module
 _KEPT = {
     "muntin.plan.choices": ("_BY_TRAITS",),
     "muntin.spark.pack": ("_MAKERS",),
+    "muntin.sql.statement": ("_SHARED",),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import muntin
 from muntin.engine.catalog import bulk
-from muntin.sql import template
+from muntin.sql import statement, template
 
 ROUNDS = 100  # of three queries each
 CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
@@ -133,17 +133,23 @@ def test_no_cache_grows_with_queries_that_come_and_go() -> None:
         assert size <= getattr(importlib.import_module(module), bound)
 
 
-def test_templates_go_with_their_engine() -> None:
-    """What is remembered of texts is bounded, and nothing of it outlives the engine that read them."""
-    engine = muntin.Engine()
-    engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts")
-    for i in range(5):
-        engine.register_many(texts(i))
-    templates = engine._catalog.templates
-    assert 0 < len(templates._by_values) <= template._MOST
+def test_templates_go_with_the_last_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of texts is bounded and shared by the engines that are there; nothing of it outlives them."""
+    monkeypatch.setattr(statement, "_SHARED", weakref.WeakSet())  # engines of other tests may be there still
+    engines = [muntin.Engine(), muntin.Engine()]
+    for engine in engines:
+        engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts")
+        for i in range(5):
+            engine.register_many(texts(i))
+    templates = engines[0]._catalog.templates
+    assert templates is engines[1]._catalog.templates
+    assert 0 < len(templates._by_fit) <= template._MOST
     left = weakref.ref(templates)
     del engine, templates
-    gc.collect()
+    while engines:
+        assert left() is not None
+        engines.pop()
+        gc.collect()
     assert left() is None
 
 

@@ -22,7 +22,7 @@ from muntin.band import Band
 from muntin.expression import Columns, Expression
 from muntin.passing import Passing, PassingKeys, passing_text
 
-Part = tuple[Expression, Passing]
+ConditionPart = tuple[Expression, Passing]
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Condition:
     differ in their texts and still mean the same.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ConditionPart, ...]
     is_never: bool = False  # whether no event can pass; such a condition has no parts
 
     @cached_property
-    def attributes(self) -> tuple[Part, ...]:
+    def attributes(self) -> tuple[ConditionPart, ...]:
         """Each attribute with its passing set, ordered by the attribute's text."""
         return tuple(part for part in self.parts if is_attribute(part[0]))
 
@@ -90,7 +90,7 @@ class Condition:
 ALWAYS, NEVER = Condition(()), Condition((), is_never=True)
 
 
-def condition_of(parts: Iterable[Part]) -> Condition:
+def condition_of(parts: Iterable[ConditionPart]) -> Condition:
     """The condition that all of these parts make up, in canonical form.
 
     >>> x = Expression("x", pa.int64(), ("x",), lambda columns: columns["x"], exp.column("x"))
@@ -113,7 +113,7 @@ def condition_of(parts: Iterable[Part]) -> Condition:
     return Condition(tuple(kept)) if kept else ALWAYS
 
 
-def _text_of(part: Part) -> str:
+def _text_of(part: ConditionPart) -> str:
     return part[0].sql
 
 
@@ -138,7 +138,7 @@ _PREDICATES = {
 }
 
 
-def part_text(part: Part) -> str:
+def part_text(part: ConditionPart) -> str:
     """A part as SQL."""
     expression, passing = part
     if is_attribute(expression):
@@ -149,7 +149,7 @@ def part_text(part: Part) -> str:
     return _PREDICATES[passing.ranges[0], passing.has_null].format(expression.sql)
 
 
-def _is_true(part: Part) -> bool:
+def _is_true(part: ConditionPart) -> bool:
     passing = part[1]
     return isinstance(passing, PassingKeys) and passing.ranges == ((1, 1),) and not passing.has_null
 
@@ -167,7 +167,7 @@ def _conjunction(condition: Condition) -> Expression:
     )
 
 
-def _evaluate(part: Part, columns: Columns) -> pa.Array:
+def _evaluate(part: ConditionPart, columns: Columns) -> pa.Array:
     value = part[0].evaluate(columns)
     if _is_true(part):
         return value
@@ -180,7 +180,7 @@ def _evaluate(part: Part, columns: Columns) -> pa.Array:
     return pc.coalesce(known, pa.scalar(passing.has_null))
 
 
-def _tree(parts: tuple[Part, ...]) -> exp.Expression:
+def _tree(parts: tuple[ConditionPart, ...]) -> exp.Expression:
     trees = [_part_tree(*part) for part in parts]
     return reduce(lambda left, right: exp.And(this=left, expression=right), trees)
 

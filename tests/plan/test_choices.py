@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,11 @@ from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.plan import CHOICES
 from muntin.plan.choices import MANY_BANDS, MANY_LANES, Precedents
+from muntin.plan.cost import UNIT_COSTS
+from muntin.structure.baseline.materialize_none import MaterializeNone
+from muntin.structure.baseline.paired_windows import PairedWindows
+from muntin.structure.baseline.panes import Panes
+from muntin.structure.baseline.psoup import PSoup
 
 SOURCE = Path(muntin.__file__).parent
 STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
@@ -83,6 +90,31 @@ def test_explain_prints_which_choice_spoke(number: int) -> None:
     assert f"  because  {choice.because}\n" in text
     if choice.synopsis:
         assert f": {choice.synopsis}" in text
+
+
+@pytest.mark.parametrize("is_hinted", [False, True])
+def test_no_choice_needs_a_baseline(is_hinted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither `CHOICES` nor what the adaptation may change to has a structure of `structure/baseline/`; hints do."""
+    made: set[str] = set()
+    for each in (PSoup, MaterializeNone, Panes, PairedWindows):
+        monkeypatch.setattr(each, "__init__", _noting(each.__init__, made, each.name))
+    window = "[RANGE 9 SECONDS SLIDE 3 SECONDS]"
+    names = ("psoup", "panes", "paired_windows") if is_hinted else tuple(UNIT_COSTS)
+    hinted = [f"SELECT /*+ SYNOPSIS({name}) */ MAX(n) AS v FROM s {window}" for name in names]
+    for queries in [hinted] if is_hinted else [hinted, *SPOKEN.values()]:
+        engine = engine_with(*queries)
+        push(engine, *range(20))
+        for name in engine.queries:
+            engine.lookup(name)
+    assert made == (set(names) if is_hinted else set())
+
+
+def _noting(init: Callable[..., None], made: set[str], name: str) -> Callable[..., None]:
+    def noting(self: Any, *given: Any, **named: Any) -> None:
+        made.add(name)
+        init(self, *given, **named)
+
+    return noting
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from muntin.band import sort_key
 from muntin.condition import Condition, condition_of
 from muntin.expression import Expression, both
 from muntin.passing import Passing, PassingKeys, PassingTexts, domain_of
-from muntin.sql import conditions, make_templates, parse_expression, parse_query
+from muntin.sql import conditions, parse_expression, parse_query, shared_templates
 from muntin.stream import Stream
 
 TYPES = {
@@ -357,7 +357,7 @@ def test_nested_too_deep_is_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_warm_is_cold() -> None:
     """A query of a known shape has the condition that parsing its text gives."""
     streams = {"s": Stream("s", pa.schema([("ts", pa.timestamp("us")), *TYPES.items()]), "ts")}
-    templates = make_templates()
+    templates = shared_templates()
     patterns = ("s = '{t}' AND n > {v}", "n + {v} > {v} AND x < {v}.5", "n BETWEEN {v} AND 7 OR s = '{t}'",
                 "NOT (n <= {v} OR i = {v}) AND (b OR n + {v} = 3)", "n IN ({v}, 3, 8)", "tiny = {v}")  # fmt: skip
     for pattern in patterns:

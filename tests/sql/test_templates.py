@@ -149,6 +149,25 @@ def test_another_stream_of_that_name() -> None:
     for streams in (STREAMS, STREAMS, OTHER, STREAMS, OTHER, OTHER):
         assert_same(templates, "SELECT SUM(n) AS v FROM s [ROWS 5] WHERE x > 3", streams)
     assert_same(templates, "SELECT SUM(n) AS v FROM s [ROWS 5] WHERE x > 3", {})
+    assert_same(templates, "SELECT SUM(n + 100) AS v FROM s [ROWS 5]", STREAMS)
+    assert_same(templates, "SELECT SUM(n + 200) AS v FROM s [ROWS 5]", STREAMS)
+    assert_same(templates, "SELECT SUM(n + 3) AS v FROM s [ROWS 5]", {})  # the error points at its own FROM
+
+
+def test_streams_of_one_name_take_no_templates_from_each_other() -> None:
+    """Two engines whose streams differ may read texts in turns: each shape is parsed as often as in one alone."""
+    read: list[str] = []
+
+    def note(text: str) -> object:
+        read.append(text)
+        return _read_select(text)
+
+    templates = Templates(note, bind_select)  # type: ignore[arg-type]
+    for number in range(20):
+        for streams in (STREAMS, OTHER):
+            query = templates.query(f"SELECT SUM(n) AS v FROM s [ROWS 5] WHERE x > {number}", streams)
+            assert query.stream is streams["s"]
+    assert len(read) == 6
 
 
 def test_parsed_no_more_than_twice() -> None:

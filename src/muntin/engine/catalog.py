@@ -18,7 +18,7 @@ from muntin.plan.request import Request, request_of
 from muntin.shard.backfill import Backfill
 from muntin.shard.emit.portion import DEFAULT_ROWS
 from muntin.shard.shard import Shard
-from muntin.sql import make_templates
+from muntin.sql import shared_templates
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from muntin.view.views import Views
@@ -43,7 +43,7 @@ class Catalog:
     ):
         self.make_shard = make_shard
         self.folders = folders
-        self.templates = make_templates()
+        self.templates = shared_templates()
         self.shards: dict[str, Shard] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way

@@ -26,7 +26,7 @@ from muntin.query import Query
 from muntin.spark.answer_table import AnswerTable, table_of
 from muntin.spark.shard_of import shard_id
 from muntin.spark.spread import is_spread, share_text
-from muntin.sql import Templates, make_templates, parse_query
+from muntin.sql import Templates, parse_query, shared_templates
 from muntin.store.grid import window_step
 from muntin.stream import Stream
 
@@ -177,7 +177,7 @@ def plan_job(
             "spread is for queries that are all known from the start: leave out keys and control, or spread"
         )
     dealt: dict[str, Query] = {}
-    templates = make_templates()
+    templates = shared_templates()
     for name, sql in queries.items():
         query = read_query(stream, sql, templates)
         if spread and shards > 1 and is_spread(query):
@@ -239,7 +239,7 @@ def _plan_route(
 def _plan_spread(queries: dict[str, Query], stream: Stream, shards: int) -> Route:
     """The route of queries whose events are dealt out to all shards."""
     texts = {name: share_text(query, shards) for name, query in queries.items()}
-    templates = make_templates()
+    templates = shared_templates()
     shares = {name: read_query(stream, text, templates) for name, text in texts.items()}
     route = _plan_route(_SPREAD, "", shares, stream, shards, fold=False, is_open=False)
     return replace(route, whole={name: query.text for name, query in queries.items()})

@@ -19,7 +19,7 @@ from muntin.shard.shard import Shard
 from muntin.spark.fold import count_late
 from muntin.spark.job import NO_LIMIT, Job, Route, read_query
 from muntin.spark.pack import read_events
-from muntin.sql import make_templates
+from muntin.sql import shared_templates
 from muntin.store.saved import pack, refusing, unpack
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
@@ -143,7 +143,7 @@ class Parsed(dict[str, Query]):
     """Queries by text that the shards of a route in one process share; gone with the last of these shards."""
 
     def __init__(self) -> None:
-        self.templates = make_templates()
+        self.templates = shared_templates()
 
 
 _PARSED: WeakValueDictionary[tuple[str, str, str], Parsed] = (

@@ -16,16 +16,16 @@ from muntin.sql.statement import (
     SelectView,
     Statement,
     ViewStatement,
-    make_templates,
     parse_expression,
     parse_query,
     parse_statements,
     parse_view,
+    shared_templates,
 )
 from muntin.sql.template import Templates
 
 __all__ = [
     "AlterView", "CreateStream", "CreateView", "DropQuery", "DropStream", "DropView", "Explain", "ExplainView",
     "RegisterQuery", "RewindStream", "Scope", "Select", "SelectView", "Statement", "Templates", "ViewStatement",
-    "compile_expression", "make_templates", "parse_expression", "parse_query", "parse_statements", "parse_view",
+    "compile_expression", "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
 ]  # fmt: skip

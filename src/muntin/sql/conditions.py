@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.band import GREATEST, LEAST, Band, narrowed, sort_key, sort_value
-from muntin.condition import ALWAYS, NEVER, Condition, Part, condition_of
+from muntin.condition import ALWAYS, NEVER, Condition, ConditionPart, condition_of
 from muntin.expression import Columns, Expression
 from muntin.passing import Passing, PassingKeys, PassingTexts, Range, union
 from muntin.sql.term import COMPARE, Compared, Connected, Datum, Negated, Term
@@ -47,10 +47,10 @@ class _Reader:
 
     def condition(self, term: Term, tree: Written, wanted: bool) -> Condition:
         """Where a predicate is TRUE, or FALSE, whichever is wanted."""
-        parts: list[Part] = []
+        parts: list[ConditionPart] = []
         return condition_of(parts) if self._collect(term, tree, wanted, parts) else NEVER
 
-    def _collect(self, term: Term, tree: Written, wanted: bool, parts: list[Part]) -> bool:
+    def _collect(self, term: Term, tree: Written, wanted: bool, parts: list[ConditionPart]) -> bool:
         """Add to `parts` what must hold for a predicate to be as wanted; False if it never is."""
         if term.constant is not None:
             return term.constant.as_py() is wanted
@@ -72,7 +72,7 @@ class _Reader:
         return True
 
     @staticmethod
-    def _add(condition: Condition, parts: list[Part]) -> bool:
+    def _add(condition: Condition, parts: list[ConditionPart]) -> bool:
         parts += condition.parts
         return not condition.is_never
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -148,9 +149,17 @@ def parse_query(text: str, streams: Mapping[str, Stream], templates: Templates |
         return templates.query(text, streams)
 
 
-def make_templates() -> Templates:
-    """Without any text yet; they last as long as their owner."""
-    return Templates(_read_select, lambda select, streams: _query(select, streams))
+_SHARED: WeakSet[Templates] = WeakSet()  # one at most; its owners are those who asked for it
+
+
+def shared_templates() -> Templates:
+    """The templates of all who read texts in this process: they go with the last who holds them. So a second engine
+    need not parse what one that is still there has parsed, and nothing is left behind by engines that are gone."""
+    for templates in _SHARED:
+        return templates
+    made = Templates(_read_select, lambda select, streams: _query(select, streams))
+    _SHARED.add(made)
+    return made
 
 
 def _read_select(text: str) -> SelectSyntax:

@@ -9,7 +9,7 @@ finds the words for errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
@@ -18,7 +18,7 @@ from muntin.sql.bind import bind_apart, find_stream, pace_of, scope_of
 from muntin.sql.expressions import Scope
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Blank, Hole, Shape, Value, has_values_left, literals, operands, shape_of
-from muntin.sql.syntax import SelectSyntax
+from muntin.sql.syntax import Name, SelectSyntax
 from muntin.stream import Stream
 from muntin.window import Window
 
@@ -43,7 +43,6 @@ class Template:
     def __init__(self, query: Query, select: SelectSyntax, shape: Shape, holes: Sequence[Hole]):
         self.query = query
         self._values = [hole.value for hole in holes]
-        self._stream = select.stream
         self._start = select.start[0]
         self._rest = (
             self._start + len(select.text) - holes[-1].end
@@ -83,14 +82,10 @@ class Template:
         )
         self._may_be_equal = any(isinstance(part, Blank) for call in self._calls for part in call)  # calls
 
-    def fill(self, text: str, holes: Sequence[Hole], streams: Mapping[str, Stream]) -> Query | None:
-        """The query of a text over these streams; None if it takes the parser to tell. O(expressions with
-        holes)."""
+    def fill(self, text: str, holes: Sequence[Hole], stream: Stream) -> Query | None:
+        """The query of a text over a stream equal to the template's; None if it takes the parser to tell.
+        O(expressions with holes)."""
         query, values = self.query, [hole.value for hole in holes]
-        stream = find_stream(self._stream, streams)
-        is_known = stream is query.stream or stream == query.stream
-        if not is_known:
-            return None
         try:
             calls = tuple(
                 Call(
@@ -166,10 +161,19 @@ def _filled(part: Piece, values: Sequence[Value]) -> Expression | None:
 
 _MOST = 4096  # shapes that are remembered
 _MOST_HOLES = 1000  # of a text; longer ones are rarely alike, and a template reads its text twice
+_Fitting = tuple[Shape, tuple[Value, ...], Stream]  # texts that one template serves: also their pinned values
+
+
+class _Outline(NamedTuple):
+    """What is known of a shape: the name after FROM, and which holes are pinned."""
+
+    stream: Name
+    pinned: tuple[int, ...]
 
 
 class Templates:
-    """Safe to share between threads: the worst that can happen is that a template is made twice.
+    """Safe to share between threads: the worst that can happen is that a template is made twice. And between
+    engines: streams of one name that differ have templates of their own.
 
     `read` parses the SELECT of a text, `bind` makes its query; both may raise a `Misfit`.
     """
@@ -180,8 +184,8 @@ class Templates:
         bind: Callable[[SelectSyntax, Mapping[str, Stream]], AnyQuery],
     ):
         self._read, self._bind = read, bind
-        self._pinned: dict[Shape, tuple[int, ...]] = {}  # holes whose values belong to the template
-        self._by_values: dict[tuple[Shape, tuple[Value, ...]], Template | None] = {}  # None: seen once
+        self._outlines: dict[Shape, _Outline] = {}
+        self._by_fit: dict[_Fitting, Template | None] = {}  # None: seen once
 
     def query(self, text: str, streams: Mapping[str, Stream]) -> AnyQuery:
         """The query of a text; the same, and with the same errors, as without templates."""
@@ -189,27 +193,39 @@ class Templates:
         if shaped is None or not 0 < len(shaped[1]) <= _MOST_HOLES:
             return self._bind(self._read(text), streams)
         shape, holes = shaped
-        pinned = self._pinned.get(shape)
-        values = None if pinned is None else (shape, tuple(holes[number].value for number in pinned))
-        template = None if values is None else self._by_values.get(values)
-        filled = None if template is None else _fill(template, text, holes, streams)
+        outline = self._outlines.get(shape)
+        filled = None if outline is None else self._filled(outline, text, shape, holes, streams)
         if filled is not None:
             return filled
         select = self._read(text)
         if select.join is not None or has_values_left(shape):  # few are alike
             return self._bind(select, streams)
-        if pinned is None or values is None:
-            pinned = pinned_holes(select, shape, holes)  # before binding, which changes the trees
-            values = shape, tuple(holes[number].value for number in pinned)
+        if outline is None:  # before binding, which changes the trees
+            outline = _Outline(select.stream, pinned_holes(select, shape, holes))
         query = self._bind(select, streams)
         assert isinstance(query, Query)
-        if len(self._by_values) >= _MOST:
-            self._by_values.clear()
-            self._pinned.clear()
-        self._pinned[shape] = pinned
-        is_known = values in self._by_values
-        self._by_values[values] = self._template(query, text, shape, holes) if is_known else None
+        if len(self._by_fit) >= _MOST:
+            self._by_fit.clear()
+            self._outlines.clear()
+        self._outlines[shape] = outline
+        fitting = shape, _pinned_values(outline, holes), query.stream
+        is_known = fitting in self._by_fit
+        self._by_fit[fitting] = self._template(query, text, shape, holes) if is_known else None
         return query
+
+    def _filled(
+        self, outline: _Outline, text: str, shape: Shape, holes: Sequence[Hole], streams: Mapping[str, Stream]
+    ) -> Query | None:
+        """The query of a text, if there is a template for it."""
+        try:
+            stream = find_stream(outline.stream, streams)
+        except Misfit:
+            return None  # the parser knows where the name stands in this text
+        template = self._by_fit.get((shape, _pinned_values(outline, holes), stream))
+        try:
+            return None if template is None else template.fill(text, holes, stream)
+        except RecursionError:
+            return None
 
     def _template(self, query: Query, text: str, shape: Shape, holes: Sequence[Hole]) -> Template | None:
         """None if the query is too deep for the interpreter's stack: a text must not fail for a short cut."""
@@ -219,10 +235,5 @@ class Templates:
             return None
 
 
-def _fill(
-    template: Template, text: str, holes: Sequence[Hole], streams: Mapping[str, Stream]
-) -> Query | None:
-    try:
-        return template.fill(text, holes, streams)
-    except RecursionError:
-        return None
+def _pinned_values(outline: _Outline, holes: Sequence[Hole]) -> tuple[Value, ...]:
+    return tuple([holes[number].value for number in outline.pinned])

@@ -315,10 +315,11 @@ class SliceStore(Sequence):
         return start, self.grid.end_of(start)
 
     def run(self, start: int, end: int) -> tuple[int, int]:
-        if self.grid.is_uniform:
+        grid = self.grid
+        if grid.is_uniform:
             # whole within [start, end): those that begin before the last that would end too late
-            return self._slices.find_run("start", start, end - self.grid.step + 1)
-        lo, hi = self._slices.find_run("start", start, int(self.grid.last_whole(end)))
+            return self._slices.find_run("start", start, end - grid.step + 1)
+        lo, hi = self._slices.find_run("start", start, int(grid.last_whole(end)))
         return lo, max(lo, hi)
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
