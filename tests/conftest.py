@@ -6,7 +6,9 @@ MUNTIN_THOROUGH=30 pytest tests/test_machine.py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,8 +64,16 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     import muntin.spark
 
-    # a session lives for minutes: what Java's second compiler takes is not won back
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    session = muntin.spark.local_session(cores=2, memory="1g", settings=quick)
+    settings = {
+        # a session lives for minutes: what Java's second compiler takes is not won back
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # workers are forked with muntin imported: some hundred of them start
+        "spark.python.daemon.module": "daemon_with_muntin",
+    }
+    daemon = str(Path(__file__).parent / "spark" / "daemon")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", daemon, prepend=os.pathsep)  # Java hands it on
+        # tests in which tasks fail need no second attempt to fail as well: each takes its workers with it
+        session = muntin.spark.local_session(memory="1g", master="local[2,1]", settings=settings)
     yield session
     session.stop()
