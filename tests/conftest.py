@@ -18,6 +18,7 @@ from effort import THOROUGH
 from muntin.archive import disk
 from muntin.sketch import geometry
 
+_ONE_COMPILER = "-XX:TieredStopAtLevel=1"  # of Java's two
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 settings.register_profile(
@@ -58,6 +59,16 @@ def small_blocks() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def quick_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts have a Spark like that of `spark`: Java's second compiler, and a page that nobody
+    looks at, take more than they give in a minute."""
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        f"--driver-java-options {_ONE_COMPILER} --conf spark.ui.enabled=false pyspark-shell",
+    )
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One session for all tests of a process."""
@@ -66,7 +77,7 @@ def spark() -> Iterator[Any]:
 
     settings = {
         # a session lives for minutes: what Java's second compiler takes is not won back
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": _ONE_COMPILER,
         # workers are forked with muntin imported: some hundred of them start
         "spark.python.daemon.module": "daemon_with_muntin",
     }
