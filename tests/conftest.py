@@ -6,7 +6,9 @@ MUNTIN_THOROUGH=30 pytest tests/test_machine.py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from effort import THOROUGH
 from muntin.archive import disk
 from muntin.sketch import geometry
 
+_ONE_COMPILER = "-XX:TieredStopAtLevel=1"  # of Java's two
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 settings.register_profile(
@@ -56,14 +59,32 @@ def small_blocks() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def quick_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts have a Spark like that of `spark`: Java's second compiler, and a page that nobody
+    looks at, take more than they give in a minute."""
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        f"--driver-java-options {_ONE_COMPILER} --conf spark.ui.enabled=false pyspark-shell",
+    )
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One session for all tests of a process."""
     pytest.importorskip("pyspark")
     import muntin.spark
 
-    # a session lives for minutes: what Java's second compiler takes is not won back
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    session = muntin.spark.local_session(cores=2, memory="1g", settings=quick)
+    settings = {
+        # a session lives for minutes: what Java's second compiler takes is not won back
+        "spark.driver.extraJavaOptions": _ONE_COMPILER,
+        # workers are forked with muntin imported: some hundred of them start
+        "spark.python.daemon.module": "daemon_with_muntin",
+    }
+    daemon = str(Path(__file__).parent / "spark" / "daemon")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", daemon, prepend=os.pathsep)  # Java hands it on
+        # tests in which tasks fail need no second attempt to fail as well: each takes its workers with it
+        session = muntin.spark.local_session(memory="1g", master="local[2,1]", settings=settings)
     yield session
     session.stop()

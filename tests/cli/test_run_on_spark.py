@@ -28,6 +28,7 @@ SELECT COUNT(*) AS trades FROM trades [RANGE 4 SECONDS SLIDE 2 SECONDS];
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_java")
 def test_both_engines_write_the_same(tmp_path: Path) -> None:
     (tmp_path / "queries.sql").write_text(SCRIPT)
     pq.write_table(STREAM.table(10_000), tmp_path / "trades.parquet")

@@ -20,7 +20,7 @@ from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
 from muntin.spark.ledger import Head, parse_head
 from muntin.spark.pack import PACKED, pack_events
-from muntin.spark.processor import CACHE, ShardProcessor
+from muntin.spark.processor import CACHE, stateful_step
 from muntin.spark.shard import SparkShard
 from muntin.stream import Stream
 
@@ -34,7 +34,7 @@ class Shards:
         self.late = self.ahead = self.overflows = 0
         self.refused: list[str] = []
         self.configure(queries)
-        self.tester = TwsTester(ShardProcessor(self.job))
+        self.tester = TwsTester(stateful_step(self.job))
 
     def configure(self, queries: Mapping[str, str]) -> None:
         """The job as it is planned when the query starts, or starts again."""
@@ -46,7 +46,7 @@ class Shards:
             CACHE.clear()
         if queries is not None:
             self.configure(queries)
-        self.tester.processor = ShardProcessor(self.job)
+        self.tester.processor = stateful_step(self.job)
         self.tester.processor.init(self.tester.handle)
 
     def send(self, tasks: Sequence[Iterable[pa.RecordBatch]], wall: int | None = None) -> dict[str, pa.Table]:
@@ -113,14 +113,14 @@ class Shards:
     def of_route(self, route: str) -> list[SparkShard]:
         """Every shard of a route, rebuilt from its state."""
         found = []
-        processor = ShardProcessor(self.job)
-        processor.init(self.tester.handle)
+        step: Any = stateful_step(self.job)
+        step.init(self.tester.handle)
         CACHE.clear()
         for each in self.job.routes:
             for shard in each.ids if each.name == route else ():
                 if head := self.head(shard):
                     self.tester.handle.setGroupingKey(shard)
-                    found.append(processor._find(head, each))
+                    found.append(step.processor()._find(head, each))
         return found
 
 

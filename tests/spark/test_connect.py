@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
+@pytest.mark.usefixtures("quick_java")
 def test_a_table_and_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     table = events(4_000)
     write_files(table, tmp_path / "in", range(2), 2)

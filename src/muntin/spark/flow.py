@@ -29,7 +29,7 @@ from muntin.spark.control import pack_statements
 from muntin.spark.event_folder import EventFolder
 from muntin.spark.job import Job, plan_job
 from muntin.spark.pack import CLOCK, pack_events
-from muntin.spark.processor import ShardProcessor
+from muntin.spark.processor import stateful_step
 from muntin.spark.session import check_session
 from muntin.spark.shard import SparkShard
 from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
@@ -166,7 +166,7 @@ def _placed(control: DataFrame) -> DataFrame:
 def answers_from(packed: DataFrame, job: Job) -> DataFrame:
     """From packed rows to answers."""
     if packed.isStreaming:
-        emitted = packed.groupBy("shard").transformWithState(ShardProcessor(job), EMITTED, "Append", "None")
+        emitted = packed.groupBy("shard").transformWithState(stateful_step(job), EMITTED, "Append", "None")
         emitted = emitted.observe(
             f"{METRICS} {next(_number)}",
             F.sum("events").alias("events"),

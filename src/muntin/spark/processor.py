@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -66,20 +67,45 @@ class ShardCache:
 CACHE = ShardCache()
 
 
-class ShardProcessor(StatefulProcessor):
+def stateful_step(job: Job) -> StatefulProcessor:
+    """What Spark is given to run: a class that is made here, and so travels by value, and the job as bytes.
+
+    Whenever a query starts, Spark starts a Python process that is asked for nothing but the state's variables. It need
+    not import muntin, which would take it two seconds.
+    """
+    packed = pickle.dumps(job)
+
+    class Step(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self._processor: Any = None
+            self._variables = (
+                handle.getValueState("head", "text STRING"),
+                handle.getMapState("base", "number INT", "piece BINARY"),
+                handle.getMapState("log", "entry BIGINT", "data BINARY"),
+            )
+
+        def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+            return iter(self.processor().handle_rows(key, rows))
+
+        def processor(self) -> Any:
+            if self._processor is None:
+                from muntin.spark.ledger import Ledger
+                from muntin.spark.processor import ShardProcessor
+
+                self._processor = ShardProcessor(pickle.loads(packed), Ledger(*self._variables))
+            return self._processor
+
+    return Step()
+
+
+class ShardProcessor:
     """Spark's side of a shard: it finds the shard in memory or in the state, and keeps both in step."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, ledger: Ledger):
         self._job = job
+        self._ledger = ledger
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._ledger = Ledger(
-            handle.getValueState("head", "text STRING"),
-            handle.getMapState("base", "number INT", "piece BINARY"),
-            handle.getMapState("log", "entry BIGINT", "data BINARY"),
-        )
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handle_rows(self, key: Any, rows: Iterator[Row]) -> Iterator[Row]:
         """All rows of one shard in one micro-batch."""
         if int(key[0]) == Job.ID:
             self._keep_identity()
