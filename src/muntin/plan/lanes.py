@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.condition import Condition, Part, condition_of
+from muntin.condition import Condition, ConditionPart, condition_of
 from muntin.expression import Columns, Expression
 from muntin.lane import Asked, Lane, Laned, can_be
 from muntin.passing import Passing, PassingKeys, Range, passing_text
@@ -34,7 +34,7 @@ class _Indexed(NamedTuple):
     attributes: tuple[Expression, ...]
     points: tuple[tuple[Any, ...], ...]  # of each attribute those that pass
     banded: tuple[Expression, Range] | None
-    others: tuple[Part, ...]
+    others: tuple[ConditionPart, ...]
 
 
 def laned_of(query: Query) -> tuple[Laned, Demands] | None:
