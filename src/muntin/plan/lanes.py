@@ -135,10 +135,12 @@ class LaneCounts:
         if asked in self.read:
             return True
         known = self._known.get(asked, {}).keys() | self._expected.get(asked, set()) | set(lanes)
-        many = choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES
-        return len(known) >= (
-            choices.MANY_RANGES_PER_KEY if asked.keys and asked.banded is not None else many
-        )
+        if len(known) >= (choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES):
+            return True
+        if asked.banded is None or not asked.keys:
+            return False
+        points = {lane[:-1] for lane in known}
+        return len(known) >= choices.MANY_RANGES_PER_KEY * len(points)
 
     def count(self, laned: Laned, is_read: bool, step: int) -> None:
         """A query more or less that reads lanes, or could."""
