@@ -98,18 +98,26 @@ def demands_of(query: Query) -> Demands:
 
 
 def laned_demands_of(query: Query, asked: Asked) -> Demands:
-    """What must be kept for a query that reads lanes of a store: the same components, by the keys of that store."""
-    windows = (query.window,) if query.window else tuple(dict.fromkeys(call.window for call in query.calls))
+    """What must be kept for a query that reads lanes of a store: the same components, by the keys of that store.
+    Queries that differ in nothing but their lanes have it in common."""
+    return _laned_demands(query.stream, asked, query.calls, query.window, query.slide)
+
+
+@lru_cache(maxsize=4096)
+def _laned_demands(
+    stream: Stream, asked: Asked, calls: tuple[Call, ...], of_query: Window | None, slide: int
+) -> Demands:
+    windows = (of_query,) if of_query else tuple(dict.fromkeys(call.window for call in calls))
     keys = asked.store_keys
     return Demands(
         tuple(
             tuple(
-                Demand(asked, keys, _with_slide(call.window, query), need, query.slide)
-                for need in needs_of(call, query.stream)
+                Demand(asked, keys, _with_slide(call.window, of_query), need, slide)
+                for need in needs_of(call, stream)
             )
-            for call in query.calls
+            for call in calls
         ),
-        tuple(Demand(asked, keys, _with_slide(window, query), PRESENCE, query.slide) for window in windows),
+        tuple(Demand(asked, keys, _with_slide(window, of_query), PRESENCE, slide) for window in windows),
     )
 
 
@@ -152,7 +160,7 @@ def _demand(
         if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
             need = _filtered(need, where, query.stream)
         where = None
-    return Demand(where, keys, _with_slide(window, query), need, query.slide, query.hint, beside)
+    return Demand(where, keys, _with_slide(window, query.window), need, query.slide, query.hint, beside)
 
 
 @lru_cache(maxsize=4096)
@@ -160,18 +168,16 @@ def _filtered(need: Need, where: Expression, stream: Stream) -> Need:
     return need._replace(input=Input(need.input.argument, both(where, need.input.filter)))
 
 
-def _with_slide(window: Window, query: Query) -> Window:
+def _with_slide(window: Window, of_query: Window | None) -> Window:
     # A window without SLIDE in a query with one is only ever looked up at the query's instants, so
     # its edges fall on a grid too.
-    if window is query.window or query.window is None or window.unit != query.window.unit:
+    if window is of_query or of_query is None or window.unit != of_query.unit:
         return window
     if not window.slide:
-        return replace(window, slide=query.window.slide)
-    if window.is_time or not query.window.slide or window.slide % query.window.slide == 0:
+        return replace(window, slide=of_query.slide)
+    if window.is_time or not of_query.slide or window.slide % of_query.slide == 0:
         return window
     # Among ROWS windows the query's count is rounded first; again to a divisor changes nothing.
-    if query.window.slide % window.slide:
-        raise MuntinError(
-            f"the SLIDE of {window} must divide that of {query.window} after FROM, or the reverse"
-        )
-    return replace(window, slide=query.window.slide)
+    if of_query.slide % window.slide:
+        raise MuntinError(f"the SLIDE of {window} must divide that of {of_query} after FROM, or the reverse")
+    return replace(window, slide=of_query.slide)

@@ -7,6 +7,7 @@ and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from muntin.plan.demand import Demands, laned_demands_of
 from muntin.plan.synopses import is_on_slices
 from muntin.query import Query
 from muntin.store.needs import count
+from muntin.stream import Stream
 
 _BY_ARRIVAL = frozenset({"first", "last"})  # components that choose among events of the same time
 _MOST_LANES = 64  # of one query: more are better found by evaluating its WHERE
@@ -85,7 +87,7 @@ def _laned(query: Query, indexed: _Indexed, others: Expression | None) -> tuple[
         return None
     rest = [_within(*each) for each in indexed.others] + ([others] if others is not None else [])
     banded = None if indexed.banded is None else indexed.banded[0]
-    asked = Asked(indexed.attributes, tuple(rest), query.key_expressions, banded)
+    asked = _asked(query.stream, indexed.attributes, tuple(rest), query.key_expressions, banded)
     demands = laned_demands_of(query, asked)
     if not all(map(is_on_slices, demands.all())):
         return None
@@ -93,6 +95,19 @@ def _laned(query: Query, indexed: _Indexed, others: Expression | None) -> tuple[
     if is_split and any(demand.need.component in _BY_ARRIVAL for demand in demands.all()):
         return None  # which of two events of the same time came first, two lanes do not tell
     return Laned(asked, lanes), demands
+
+
+@lru_cache(maxsize=4096)
+def _asked(
+    stream: Stream,
+    attributes: tuple[Expression, ...],
+    rest: tuple[Expression, ...],
+    keys: tuple[Expression, ...],
+    banded: Expression | None,
+) -> Asked:
+    """One for all queries that share a store: a hundred thousand of their own would be most of what a query takes.
+    Remembered by stream: expressions with equal texts are computed otherwise over columns of other types."""
+    return Asked(attributes, rest, keys, banded)
 
 
 def _within(attribute: Expression, passing: Passing) -> Expression:
