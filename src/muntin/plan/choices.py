@@ -53,9 +53,7 @@ LONGEST_BAND_ON_SLICES = 600_000_000  # microseconds
 # From so many constants on, one store with a key more is cheaper than a store for each. Without GROUP BY, a structure
 # without keys answers in fewer steps; per key, a store of few lanes is read for windows that only others need.
 MANY_LANES, MANY_LANES_PER_KEY = 8, 24
-# Ranges above different cuts have most of their events in common, which a store for each would fold again. One store
-# broke even at four of them per lane, and took a third of the time at eight.
-MANY_RANGES_PER_KEY = 8
+MANY_RANGES_PER_KEY = 8  # a lane: most have their events in common, which a store for each would fold again
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,8 @@ class Crowd:
                 _, registration = each
                 assert (registration.crowd, registration.member) == (self, number)
                 assert registration.query.slide == self.slide
+        # there is a member for every window, or the plan may have forgotten it
+        assert set(self.window[self.there].tolist()) == set(range(len(self.windows)))
         # who is in is known once, in order, of members that are there
         assert (np.diff(self.inside) > 0).all()
         assert all(self._members[number] is not None for number in np.unique(self.inside >> 32).tolist())
@@ -206,15 +208,11 @@ class Crowds:
         for what, some in alike.items():
             crowd = self._crowds.get(what)
             tick = some[0].tick if crowd is None else crowd.tick
-            joining = [
-                each for each in some if each.tick == tick
-            ]  # others meet them when they have come as far
-            if crowd is None:
-                if len(joining) < 2:
-                    continue
-                crowd = self._crowds[what] = Crowd(joining[0])
-            if not joining:
+            joining = [each for each in some if each.tick == tick]  # others join when they have come as far
+            if len(joining) < (2 if crowd is None else 1):
                 continue
+            if crowd is None:
+                crowd = self._crowds[what] = Crowd(joining[0])
             crowd.join(joining)
             for each in joining:
                 del self.alone[each.name]
@@ -227,7 +225,7 @@ class Crowds:
         return Owed((each.emitted_to for each in self.alone.values() if each.owes), together)
 
     def remove(self, name: str, registration: Registration) -> None:
-        """A query is about to go; O(1) amortised."""
+        """A query is about to go; O(members) of its crowd."""
         crowd = registration.crowd
         if crowd is None:
             del self.alone[name]

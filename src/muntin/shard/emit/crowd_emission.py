@@ -44,7 +44,7 @@ class CrowdEmission:
 
     def stop_after(self, instant: int) -> None:
         """Leave what comes after an instant to the next portion."""
-        if instant < int(self.instants[-1]):
+        if len(self.instants) and instant < int(self.instants[-1]):
             self.more, self.emitted_to = True, instant
 
     def give_out(self) -> dict[str, pa.Table]:
