@@ -233,8 +233,7 @@ def test_a_row_without_a_value_takes_no_other_with_it() -> None:
 
 
 def test_portions_of_a_crowd() -> None:
-    """No more rows are given out at once than a portion has, about, and none is lost; a crowd that is due less often does
-    not suffer."""
+    """No more rows are given out at once than a portion has, about, and none is lost, whichever crowd is due."""
     queries = {f"q{i}": rule(i % 6, "k", -100) for i in range(40)}
     queries |= {f"slow{i}": rule(i, "k", -100).replace("SLIDE 1", "SLIDE 16") for i in range(3)}
     whole, parts = muntin.Engine(), muntin.Engine(portion_rows=50)
