@@ -303,6 +303,26 @@ def test_a_sum_that_does_not_exist_is_left_out_alone() -> None:
         assert found[name].to_pydict()["total"] == [8 * 30] * 4
 
 
+def test_the_rest_is_computed_only_for_events_in_a_lane() -> None:
+    """An overflow there is an error of the push if the event is in a lane, and of no concern otherwise."""
+    where = " AND c = 'a' AND n * n <> 4"
+    engine = engine_with({f"q{i}": ranged(i, where=where) for i in range(4)})
+    schema = typed_events(np.random.default_rng(), 0, 1).schema
+    for great in ("b", "a"):
+        for others in (1, 40):  # most events are in a lane, or few
+            rows = [{"ts": 0, "k": 1, "c": "a", "n": n} for n in (1, 2, 3)] * 9
+            rows += [{"ts": 0, "k": 1, "c": "b", "n": 5}] * others
+            rows.append({"ts": 0, "k": 1, "c": great, "n": 2**40})
+            full = [{name: row.get(name) for name in schema.names} for row in rows]
+            batch = pa.RecordBatch.from_pylist(full, schema)
+            if great == "a":
+                with pytest.raises(muntin.NoValue, match="64 bits"):
+                    engine.push("s", batch)
+            else:
+                engine.push("s", batch)
+    assert engine.lookup("q0", at=MINUTE).to_pydict()["total"] == [2 * 9 * (1 + 3)]
+
+
 def test_explain_tells_which_range_is_indexed() -> None:
     """A key is not banded if there is another attribute; of two ranges, one is evaluated."""
     engine = engine_with({f"q{i}": ranged(i, where=" AND k < 3 AND c = 'a'") for i in range(4)})

@@ -134,13 +134,13 @@ def events(at: int, keys: range) -> dict[str, list]:
 
 
 def test_explain_tells_what_is_indexed_and_what_is_evaluated() -> None:
-    engine = engine_with({f"q{i}": f"{subscription(f'c{i}')} AND n % 5 > 1" for i in range(3)})
+    engine = engine_with({f"q{i}": f"{subscription(f'c{i}')} AND n % 5 <> 1" for i in range(3)})
     engine.push("s", events(0, range(70)))
     told = engine.explain()
     assert "1 group" in told.splitlines()[0]
-    passed = sum(1 for key in range(70) if key % 7 < 3 and key % 5 > 1)
+    passed = sum(1 for key in range(70) if key % 7 < 3 and key % 5 != 1)
     assert f"  lanes    by the value of c: 3 are asked for, {passed} of 70 events passed\n" in told
-    assert "  evaluated n % 5 >= 2\n" in told
+    assert "  evaluated n % 5 <> 1\n" in told
     assert "because  many filters compare the same attributes with constants" in told
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from muntin.archive.rewrite import compile_gather
 from muntin.engine.engine import Engine
 from muntin.kernels.jit import CACHE
+from muntin.plan.choices import MANY_RANGES_PER_KEY
 from muntin.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
@@ -36,6 +37,11 @@ _DENSE = (
     "WHERE n >= 0 GROUP BY k"
 )
 _RULE = "SELECT k, SUM(x) FROM s [RANGE {0} SECONDS SLIDE 1 SECOND] GROUP BY k HAVING SUM(x) > {0}"
+# of as many ranges as share a store
+_RANGE = (
+    "SELECT k, COUNT({0}), SUM({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] WHERE {0} > {1} "
+    "GROUP BY k HAVING SUM({0}) > 1"
+)
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -69,6 +75,7 @@ def _warm_up_keys() -> None:
             calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
             queries[f"stairs {column} {window}"] = f"SELECT {calls} FROM s {window} GROUP BY k"
         queries[f"dense {column}"] = _DENSE.format(column)
+        queries |= {f"{column} > {low}": _RANGE.format(column, low) for low in range(MANY_RANGES_PER_KEY)}
     queries |= {f"rule {size}": _RULE.format(size) for size in (2, 3)}  # of two windows, answered together
     engine = _serve(queries)
     for name in queries:

@@ -126,7 +126,7 @@ def _passing_rest(
         place = np.flatnonzero(passing)
         if each not in evaluated and _MOST * len(passing) <= len(place):
             # an event that is in no lane may have no value: that is not an error
-            with suppress(SchemaError):
+            with suppress(MuntinError):
                 evaluated[each] = evaluate(each, given)
         if each in evaluated:
             passing = passing & _to_mask(evaluated[each])
