@@ -18,7 +18,7 @@ import numpy as np
 from muntin.archive.rewrite import compile_gather
 from muntin.engine.engine import Engine
 from muntin.kernels.jit import CACHE
-from muntin.plan.choices import MANY_RANGES_PER_KEY
+from muntin.plan.choices import MANY_LANES, MANY_RANGES_PER_KEY
 from muntin.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
@@ -42,6 +42,8 @@ _RANGE = (
     "SELECT k, COUNT({0}), SUM({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] WHERE {0} > {1} "
     "GROUP BY k HAVING SUM({0}) > 1"
 )
+# of as many constants as share a store
+_SUBSCRIPTION = "SELECT SUM({0}) FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] WHERE k = '{1}' HAVING SUM({0}) > 1"
 _WINDOWS = ("[RANGE 5 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS]", "[ROWS 5]")
 
 
@@ -91,6 +93,8 @@ def _warm_up_others() -> None:
         for window in _WINDOWS
     }
     queries |= {f"bands {column}": _BANDS.format(column) for column in ("n", "x")}
+    for column in ("n", "x"):
+        queries |= {f"{column} of {one}": _SUBSCRIPTION.format(column, one) for one in "abcdefgh"[:MANY_LANES]}
     queries["two keys"] = f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n"
     queries["numbers"] = f"SELECT n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY n"
     queries |= {"join": _JOIN, "join changes": f"{_JOIN} EMIT CHANGES"}
