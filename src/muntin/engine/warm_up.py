@@ -94,7 +94,9 @@ def _warm_up_others() -> None:
     }
     queries |= {f"bands {column}": _BANDS.format(column) for column in ("n", "x")}
     for column in ("n", "x"):
-        queries |= {f"{column} of {one}": _SUBSCRIPTION.format(column, one) for one in "abcdefgh"[:MANY_LANES]}
+        queries |= {
+            f"{column} of {one}": _SUBSCRIPTION.format(column, one) for one in "abcdefgh"[:MANY_LANES]
+        }
     queries["two keys"] = f"SELECT k, n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY k, n"
     queries["numbers"] = f"SELECT n, COUNT(*) FROM s {_WINDOWS[0]} GROUP BY n"
     queries |= {"join": _JOIN, "join changes": f"{_JOIN} EMIT CHANGES"}
