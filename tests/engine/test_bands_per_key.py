@@ -385,3 +385,42 @@ def test_ranges_have_to_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the band of" not in few.explain()
     few.register(ranged(many), "more")
     assert "the band of n: 1 range, 1 cut" in few.explain("more")
+
+
+def test_a_gap_that_is_filled_is_known_from_then_on(tmp_path) -> None:
+    """Both cuts have been there, what lies between them has not; also after a restart."""
+    engine = engine_with({"above": ranged(20), "below": ranged(20).replace("n > 20", "n < 10")})
+    engine.push("s", numbers(0))
+    engine.register(ranged(9, where=" AND n <= 20"), "between")
+    engine.checkpoint(tmp_path / "state")
+    for each in (engine, muntin.Engine.restore(tmp_path / "state")):
+        each.push("s", numbers(1))
+        each.push("s", numbers(2, 1))
+        found = each.lookup("between").to_pydict()
+        assert found["total"] == [sum(n for n in range(10, 21) if n % 5 == k) for k in range(5)]
+        assert not any(found["complete"])
+        each.push("s", numbers(3, 1))
+        assert all(each.lookup("between").to_pydict()["complete"])
+        each.check()
+
+
+def test_lanes_without_keys_are_merged_each_by_itself() -> None:
+    window = "[RANGE 2 MINUTES SLIDE 1 MINUTE]"
+    texts = {
+        f"{c} {low}": f"SELECT SUM(n) AS total FROM s {window} WHERE c = '{c}' AND n > {low}"
+        for c in "abz"
+        for low in (0, 10, 30, 99)
+    }
+    engine = engine_with(texts)
+    batch = numbers(0)
+    place = batch.schema.get_field_index("c")
+    engine.push("s", batch.set_column(place, "c", pa.array([*"ab"] * 20)))
+    engine.push("s", numbers(3, 1))
+    expected = {
+        name: sum(n for n in range(40) if n % 2 == "ab".find(name[0]) and n > int(name[2:])) or None
+        for name in texts
+    }
+    found = engine.lookup_many(list(texts), at=MINUTE).to_pydict()
+    assert dict(zip(found["query"], found["value"], strict=True)) == expected
+    emitted = engine.advance()
+    assert {name: emitted[name]["total"].to_pylist()[0] for name in texts} == expected

@@ -104,10 +104,9 @@ def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
 
 def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[tuple[int, Question]]]:
     """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
-    width = widest(state)
     # most of the time; who asks for several instants at once sees to it that they are not too many
     seen = {(reading_of(state, each.name).same_windows, id(each.instants)): each for _, each in asked}
-    if width * sum(len(_windows(state, each)) for each in seen.values()) <= _MOST_SLOTS:
+    if sum(len(_windows(state, each)) * _width(state, each) for each in seen.values()) <= _MOST_SLOTS:
         yield asked
         return
     portion: list[tuple[int, Question]] = []
@@ -115,6 +114,7 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
     slots = 0
     # those of about the same size share most of a scan
     for each in sorted(asked, key=lambda each: max(one.window.size for one in _windows(state, each[1]))):
+        width = _width(state, each[1])
         wanted = {(number, window, id(each[1].instants)) for number, window, _ in _windows(state, each[1])}
         more = len(wanted - looked_up) * len(each[1].instants) * width
         if portion and more and slots + more > _MOST_SLOTS:
@@ -130,6 +130,10 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
 def widest(state: State) -> int:
     """Slots that an instant of a window takes at most."""
     return max((len(keys) for keys in state.keys.values()), default=1)
+
+
+def _width(state: State, question: Question) -> int:
+    return reading_of(state, question.name).width
 
 
 def _windows(state: State, question: Question) -> tuple[GroupWindow, ...]:
