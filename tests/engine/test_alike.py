@@ -109,7 +109,7 @@ def test_windows_together_as_alone(seed: int, slots: int, monkeypatch: pytest.Mo
 def test_in_portions_as_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is for few windows at a time, answers are the same."""
     monkeypatch.setattr(emission, "_SLOTS", 1)
-    monkeypatch.setattr(answers, "_MOST_SLOTS", most)
+    monkeypatch.setattr(answers, "MOST_SLOTS", most)
     portions: list[int] = []
     answer = answers._answer_portion
 

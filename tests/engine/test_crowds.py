@@ -256,3 +256,19 @@ def test_portions_of_a_crowd() -> None:
     assert {name: pa.concat_tables(tables).to_pylist() for name, tables in found.items()} == {
         name: table.to_pylist() for name, table in expected.items()
     }
+
+
+@pytest.mark.parametrize("most", [0, 25, 150])
+def test_crowds_that_are_read_in_portions(
+    most: int, rows_of_crowds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crowd that memory could not hold is emitted query by query, others not all at once."""
+    monkeypatch.setattr(crowd_emission, "MOST_SLOTS", most)
+    queries = {f"q{i}": rule(i % 6, "k", i % 4, 1 + i % 3) for i in range(9)}
+    queries |= {f"u{i}": rule(i % 6, "", i % 4, 1 + i % 3) for i in range(6)}
+    twins, dice = Twins(queries), SeededDice(11)
+    for minute in range(6):
+        twins.push(events(minute, dice))
+        twins.assert_same()
+    read = sum(rows_of_crowds)
+    assert (read == 0) if most == 0 else read > 10

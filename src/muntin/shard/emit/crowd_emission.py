@@ -10,6 +10,7 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.errors import MuntinError
 from muntin.shard.crowd import Crowd
+from muntin.shard.read.answers import MOST_SLOTS
 from muntin.shard.read.crowd_rows import rows_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
@@ -29,6 +30,11 @@ class CrowdEmission:
     tables: list[pa.Table] = field(default_factory=list)
     members: list[Ints] = field(default_factory=list)  # of each row of each table
     more: bool = False  # whether some of it is left for the next portion
+
+    @property
+    def slots(self) -> int:
+        """Pairs times windows that are read for it at an instant."""
+        return self.crowd.reading.width * len(self.crowd.windows)
 
     @property
     def rows(self) -> int:
@@ -85,7 +91,22 @@ def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission
 
 
 def _answer(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
-    """Answer crowds that are due at one instant, whose windows are looked up together; those that have no answer."""
+    """Answer crowds that are due at one instant; those that have no answer, or are too large to be read at once."""
+    failed = [each for each in due if each.slots > MOST_SLOTS and len(each.crowd.windows) > 1]
+    portion, slots = list[CrowdEmission](), 0
+    for each in due:
+        if each in failed:
+            continue
+        if portion and slots + each.slots > MOST_SLOTS:
+            failed += _answer_portion(state, portion, instant)
+            portion, slots = [], 0
+        portion.append(each)
+        slots += each.slots
+    return failed + _answer_portion(state, portion, instant)
+
+
+def _answer_portion(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
+    """Answer crowds whose windows are looked up together; those that have no answer."""
     shared, at = SharedReads(state), np.array([instant])
     try:
         shared.prefetch_windows(

@@ -27,7 +27,7 @@ from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 from muntin.window import Window
 
-_MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any case
+MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any case
 
 Outcome = Answered | Changes | Exception  # MuntinError or pa.ArrowException
 
@@ -106,7 +106,7 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
     """Questions whose windows are looked up together: nearly always all of them, unless memory could not hold it."""
     # most of the time; who asks for several instants at once sees to it that they are not too many
     seen = {(reading_of(state, each.name).same_windows, id(each.instants)): each for _, each in asked}
-    if sum(len(_windows(state, each)) * _width(state, each) for each in seen.values()) <= _MOST_SLOTS:
+    if sum(len(_windows(state, each)) * _width(state, each) for each in seen.values()) <= MOST_SLOTS:
         yield asked
         return
     portion: list[tuple[int, Question]] = []
@@ -117,7 +117,7 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
         width = _width(state, each[1])
         wanted = {(number, window, id(each[1].instants)) for number, window, _ in _windows(state, each[1])}
         more = len(wanted - looked_up) * len(each[1].instants) * width
-        if portion and more and slots + more > _MOST_SLOTS:
+        if portion and more and slots + more > MOST_SLOTS:
             yield portion
             portion, looked_up, slots, more = [], set(), 0, len(wanted) * len(each[1].instants) * width
         slots += more
