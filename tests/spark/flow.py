@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,18 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _place(row: dict[str, Any]) -> str:
     return str([row["window_end"], row["window_start"], row.get("k"), row.get("total")])
+
+
+@contextmanager
+def progress_of(spark: Any) -> Iterator[list[Any]]:
+    """What a listener is told of the queries that run meanwhile: all of it, also what it hears when they are over."""
+    import muntin.spark
+
+    told: list[Any] = []
+    listener = muntin.spark.ProgressListener(told.append)
+    spark.streams.addListener(listener)
+    try:
+        yield told
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)
+    finally:
+        spark.streams.removeListener(listener)

@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from flow import progress_of
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -119,11 +120,8 @@ def test_two_in_one_streaming_query(spark: SparkSession, tmp_path: Path, case_se
     )
     halves = [dict(list(queries.items())[::2]), dict(list(queries.items())[1::2])]
     both = [muntin.spark.shared_windows(streaming, half, stream="s", time=TIME, shards=1) for half in halves]
-    told: list[Any] = []
-    listener = muntin.spark.ProgressListener(told.append)
-    spark.streams.addListener(listener)
-    run(both[0].select("query", "complete").unionByName(both[1].select("query", "complete")), tmp_path)
-    spark.streams.removeListener(listener)
+    with progress_of(spark) as told:
+        run(both[0].select("query", "complete").unionByName(both[1].select("query", "complete")), tmp_path)
     counted = spark.read.parquet(str(tmp_path / "answers")).groupBy("query").count().collect()
     got = {row["query"]: row["count"] for row in counted}
     assert got == {name: each.num_rows for name, each in wanted.items()}

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from flow import CREATE, FOLDED, SCHEMA, WHOLE, assert_same, events, expected, write_files
+from flow import CREATE, FOLDED, SCHEMA, WHOLE, assert_same, events, expected, progress_of, write_files
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from runs import assert_answers, run, stream_of
@@ -58,14 +58,14 @@ def test_the_end_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: bool) -> None:
     """The second run finds its state and the files it has not seen; typed columns as embedded."""
     table, queries = events(8_000), FOLDED if fold else WHOLE
-    folder, told = tmp_path / "in", []
-    listener = muntin.spark.ProgressListener(told.append)
-    spark.streams.addListener(listener)
-    for files in (range(4), range(4, 6)):
-        write_files(table, folder, files, 6)
-        df = stream_of(spark, folder)
-        run(muntin.spark.shared_windows(df, queries, stream="t", time="ts", fold=fold, shards=3), tmp_path)
-    spark.streams.removeListener(listener)
+    folder = tmp_path / "in"
+    with progress_of(spark) as told:
+        for files in (range(4), range(4, 6)):
+            write_files(table, folder, files, 6)
+            df = stream_of(spark, folder)
+            run(
+                muntin.spark.shared_windows(df, queries, stream="t", time="ts", fold=fold, shards=3), tmp_path
+            )
     assert_answers(spark, tmp_path, expected(table, queries))
     shards = muntin.spark.read_state(spark, str(tmp_path / "checkpoint"))
     assert [(each.route, each.bucket, each.entries) for each in shards] == [
@@ -118,12 +118,10 @@ def test_a_folder_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_events_ahead_are_left_out(spark: SparkSession, tmp_path: Path, is_folder: bool) -> None:
     """An event of the year 2286 in the first file spoils nothing; progress counts it; a run can be set back."""
-    table, folder, told = events(3_000), tmp_path / "in", []
+    table, folder = events(3_000), tmp_path / "in"
     far = table.slice(0, 1).set_column(0, "ts", pa.array([10**16]).cast(table.schema.field("ts").type))
     write_files(pa.concat_tables([table.slice(0, 1_500), far]), folder, [0], 1)
     write_files(table, folder, [1], 2)
-    listener = muntin.spark.ProgressListener(told.append)
-    spark.streams.addListener(listener)
     ahead, delay = timedelta(hours=1), timedelta(seconds=2)
     if is_folder:
         source = muntin.spark.EventFolder(spark, str(folder), delay, files_per_batch=1, ahead=ahead)
@@ -131,8 +129,8 @@ def test_events_ahead_are_left_out(spark: SparkSession, tmp_path: Path, is_folde
     else:
         df = stream_of(spark, folder, files=1)
         answers = muntin.spark.shared_windows(df, FOLDED, stream="t", time="ts", ahead=ahead, fold=False)
-    run(answers, tmp_path)
-    spark.streams.removeListener(listener)
+    with progress_of(spark) as told:
+        run(answers, tmp_path)
     assert_answers(spark, tmp_path, expected(table, FOLDED))
     assert sum(each.ahead for each in told) == 1
 
