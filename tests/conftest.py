@@ -84,7 +84,7 @@ def spark() -> Iterator[Any]:
     daemon = str(Path(__file__).parent / "spark" / "daemon")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", daemon, prepend=os.pathsep)  # Java hands it on
-        # tests in which tasks fail need no second attempt to fail as well: each takes its workers with it
-        session = muntin.spark.local_session(memory="1g", master="local[2,1]", settings=settings)
+        # a second attempt, no third: in tests where tasks fail, each attempt takes its workers with it
+        session = muntin.spark.local_session(memory="1g", master="local[2,2]", settings=settings)
     yield session
     session.stop()
