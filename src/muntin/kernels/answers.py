@@ -12,7 +12,7 @@ _NAN = np.int64(0x7FF8000000000000)
 
 
 @inner
-def _sort_key(bits, are_floats):
+def sort_key(bits, are_floats):
     """An integer in the order of the values: the number itself, or that of a float as it lies in memory."""
     key = bits
     if are_floats:
@@ -36,7 +36,7 @@ def within_bands(bits, are_floats, valid, begin, end, low, high, slots, edges):
     edges[0] = 0
     for b in range(len(begin)):
         for s in range(begin[b], end[b]):
-            key = _sort_key(bits[s], are_floats)
+            key = sort_key(bits[s], are_floats)
             if low[b] <= key <= high[b] and (len(valid) == 0 or valid[s]):
                 slots[count] = s
                 count += 1
@@ -60,14 +60,14 @@ def members_passing(
         base = window[m] * width
         for p in range(begin[m], end[m]):
             s = base + pair[p]
-            number = _sort_key(bits[s], are_floats)
+            number = sort_key(bits[s], are_floats)
             if low[m] <= number <= high[m] and (all_valid or valid[s]):
                 member[count] = m
                 key[count] = pair_key[p]
                 slot[count] = s
                 count += 1
         if begin[m] == end[m] and not is_keyed:
-            number = _sort_key(silent_bits[0], are_floats)
+            number = sort_key(silent_bits[0], are_floats)
             if low[m] <= number <= high[m] and (len(silent_valid) == 0 or silent_valid[0]):
                 member[count] = m
                 key[count] = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.kernels.answers import sort_key
 from muntin.kernels.combine import combine, put, take
 from muntin.kernels.jit import kernel, kernel_per_kind
 
@@ -19,20 +20,12 @@ def find_bands(bits, are_floats, valid, lane, first, cut, shift, start, number, 
     A search among a hundred cuts mispredicts most of its branches. If there is one lane, `start[b]` is the last cut
     that is not above the first value of bucket b, each of `2 ** shift` values, so that few cuts are left to compare.
     """
-    greatest, infinity = np.int64(2**63 - 1), np.int64(0x7FF0000000000000)
-    nan = np.int64(0x7FF8000000000000)
     are_all_valid, is_one_lane = len(valid) == 0, len(lane) == 0
     for i in range(len(bits)):
         at = 0 if is_one_lane else lane[i]
         found = np.int64(-1)
         if at >= 0 and (are_all_valid or valid[i]):
-            key = bits[i]
-            if are_floats:
-                if key & greatest > infinity:
-                    key = nan  # above all numbers, whatever its sign and payload
-                elif key & greatest == 0:
-                    key = np.int64(0)  # -0.0 is 0.0
-                key ^= (key >> 63) & greatest
+            key = sort_key(bits[i], are_floats)
             place, end = first[at], first[at + 1]
             if place < end and cut[np.uint64(place)] <= key:
                 many = end - place
