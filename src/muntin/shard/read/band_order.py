@@ -24,7 +24,7 @@ from muntin.arrays import Ints
 from muntin.kernels.bands import accumulate, first_within
 from muntin.lane import Asked, Lane, Laned
 from muntin.shard.read.evaluate import Once
-from muntin.shard.read.lane_order import PairPlaces
+from muntin.shard.read.lane_order import PairPlaces, places_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Found
@@ -182,11 +182,7 @@ def _sorted(lane: Ints, key: Ints, rank: Ints) -> Ints:
 
 def bands_of(state: State, asked: Asked) -> BandPairs:
     """The pairs of a store with a banded attribute as they are now."""
-    orders: dict[Asked, BandPairs] = state.prepared.lane_orders
-    if asked not in orders or not orders[asked].is_of(state):
-        orders[asked] = BandPairs(state, asked)
-    orders[asked].follow()
-    return orders[asked]
+    return places_of(state, asked, BandPairs)
 
 
 def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Once) -> Found:

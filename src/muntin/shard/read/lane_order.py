@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +77,9 @@ class PairPlaces:
         return np.array([self._number.get(lane, -1) for lane in points])
 
 
+Places = TypeVar("Places", bound=PairPlaces)
+
+
 class LaneOrder(PairPlaces):
     """The pairs of a store in the order of their lanes, and of their keys within a lane."""
 
@@ -120,10 +124,15 @@ class LaneOrder(PairPlaces):
         return np.concatenate([np.arange(lo, hi) for lo, hi in zip(begin, end, strict=True)])
 
 
-def order_of(state: State, asked: Asked) -> LaneOrder:
-    """The order of the pairs of a store as they are now, if no attribute is banded."""
-    orders: dict[Asked, LaneOrder] = state.prepared.lane_orders
+def places_of(state: State, asked: Asked, kind: type[Places]) -> Places:
+    """The pairs of a store as they are now; which kind it is depends on whether an attribute is banded."""
+    orders: dict[Asked, Places] = state.prepared.lane_orders
     if asked not in orders or not orders[asked].is_of(state):
-        orders[asked] = LaneOrder(state, asked)
+        orders[asked] = kind(state, asked)
     orders[asked].follow()
     return orders[asked]
+
+
+def order_of(state: State, asked: Asked) -> LaneOrder:
+    """The order of the pairs of a store as they are now, if no attribute is banded."""
+    return places_of(state, asked, LaneOrder)
