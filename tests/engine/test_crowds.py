@@ -18,6 +18,7 @@ from casefile import Drop, Lookup, Push, Register
 from effort import some_of
 from muntin.plan import choices
 from muntin.shard.emit import crowd_emission
+from muntin.shard.read import prepared
 from muntin.window import Window
 from queries import Question
 from replay import assert_agreement
@@ -272,3 +273,19 @@ def test_crowds_that_are_read_in_portions(
         twins.assert_same()
     read = sum(rows_of_crowds)
     assert (read == 0) if most == 0 else read > 10
+
+
+def test_a_crowd_stays_when_a_member_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared for queries is forgotten when most of it is nobody's, not because they are in a crowd."""
+    monkeypatch.setattr(prepared, "_SPARE", 4)
+    engine, dice = muntin.Engine(), SeededDice(13)
+    engine.execute(STREAM)
+    engine.register_many({f"q{i}": rule(i % 6, "k", i, 1 + i % 3) for i in range(60)})
+    for minute in range(2):
+        engine.push("s", events(minute, dice))
+    engine.advance()
+    crowds = engine._shards["s"].state.crowds
+    assert crowds.members == 60
+    engine.drop("q7")
+    assert crowds.members == 59
+    engine.check()

@@ -196,8 +196,10 @@ class Crowds:
         self.alone: dict[str, Registration] = {}
         self._crowds: dict[Hashable, Crowd] = {}  # by what their members have in common
 
-    def __len__(self) -> int:
-        return len(self._crowds)
+    @property
+    def members(self) -> int:
+        """How many queries are in crowds; O(crowds)."""
+        return sum(crowd.owing for crowd in self)
 
     def __iter__(self) -> Iterator[Crowd]:
         return iter(tuple(self._crowds.values()))
@@ -245,6 +247,6 @@ class Crowds:
 
     def check(self, registrations: Mapping[str, Registration]) -> None:
         assert self.alone == {name: each for name, each in registrations.items() if each.crowd is None}
-        assert len(registrations) == len(self.alone) + sum(crowd.owing for crowd in self)
+        assert len(registrations) == len(self.alone) + self.members
         for crowd in self:
             crowd.check()

@@ -40,7 +40,7 @@ class Prepared:
             del self.bundles[names]
             self.profiles.pop(names, None)
         # numbers do not say whose they are: all are given out anew when most are nobody's
-        if len(self._numbers) > _SPARE + 4 * (len(self.readings) + len(self._crowds)):
+        if len(self._numbers) > _SPARE + 4 * (len(self.readings) + self._crowds.members):
             self._crowds.dissolve_all()
             self.readings.clear()
             self._numbers.clear()
