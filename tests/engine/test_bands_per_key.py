@@ -80,7 +80,7 @@ def ranged_question(dice) -> Question:
     return Question(sql, keys)
 
 
-@pytest.mark.parametrize("first", range(0, some_of(1_000, 30), 100))
+@pytest.mark.parametrize("first", range(0, some_of(1_000, 20), 100))
 def test_pairs(first: int) -> None:
     for seed in range(first, first + 100):
         case = random_case(SeededDice(seed), f"bands {seed}", most_queries=6, question=ranged_question)

@@ -76,14 +76,14 @@ def changing_question(dice) -> Question:
     return Question(f"{sql} EMIT CHANGES" if follows_time else sql, keys)
 
 
-@pytest.mark.parametrize("first", range(0, some_of(2_000, 30), 100))
+@pytest.mark.parametrize("first", range(0, some_of(2_000, 20), 100))
 def test_pairs(first: int) -> None:
     for seed in range(first, first + 100):
         case = random_case(SeededDice(seed), f"lanes {seed}", most_queries=5, question=filtered_question)
         assert_agreement(case)
 
 
-@pytest.mark.parametrize("first", range(0, some_of(1_000, 30), 100))
+@pytest.mark.parametrize("first", range(0, some_of(1_000, 20), 100))
 def test_changes(first: int) -> None:
     """EMIT CHANGES of queries that are there from the start: others need not have seen who enters."""
     for seed in range(first, first + 100):

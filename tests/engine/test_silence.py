@@ -127,7 +127,7 @@ def test_portions_go_on_after_restore(tmp_path: Any) -> None:
     batches = _bursts(6, 60 * SECOND)
     end = batches[-1][1]["ts"][-1] + 100 * SECOND
     whole = _run(_engine(queries), batches, end)
-    engine, rows = _engine(queries, portion_rows=5), {}
+    engine, rows = _engine(queries, portion_rows=10), {}
     for stream, batch in batches:
         engine.push(stream, batch)
     left, until = True, None
@@ -136,12 +136,12 @@ def test_portions_go_on_after_restore(tmp_path: Any) -> None:
             until = end
         answers = engine.advance(until)
         for name, table in answers.items():
-            assert table.num_rows <= 60  # a pair has its rows of one instant at once
+            assert table.num_rows <= 120  # a pair has its rows of one instant at once
             rows.setdefault(name, []).extend(table.to_pylist())
         left = answers.more
         assert left == any(each["owed"] for name, each in engine.stats()["queries"].items())
         engine.checkpoint(tmp_path / "checkpoint")
-        engine = muntin.Engine.restore(tmp_path / "checkpoint", portion_rows=5)
+        engine = muntin.Engine.restore(tmp_path / "checkpoint", portion_rows=10)
     assert {name: len(each) for name, each in rows.items()} == {
         name: len(each) for name, each in whole.items()
     }
