@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from effort import THOROUGH
+from effort import THOROUGH, some_of
 from muntin.archive import disk
 from muntin.sketch import geometry
 
@@ -25,7 +25,7 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=100,
+    max_examples=some_of(100, 60),
     database=None,
     suppress_health_check=_SLOW_IS_FINE,
 )

@@ -58,7 +58,7 @@ def test_one_seed() -> None:
     assert_agreement(seeded_case(int(os.environ["MUNTIN_SEED"])))
 
 
-@settings(max_examples=some_of(settings().max_examples * 3, 20))
+@settings(max_examples=some_of(settings().max_examples * 3, 30))
 @given(cases())
 def test_drawn(case: Case) -> None:
     """The same with Hypothesis, whose failures shrink through the choices that made the case."""

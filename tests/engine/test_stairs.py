@@ -14,6 +14,7 @@ import pytest
 
 import muntin
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
+from effort import some_of
 from muntin.errors import WindowTooLarge
 from muntin.plan import choices
 from muntin.store import granularity
@@ -97,7 +98,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(granularity, "_FEW_WAIT", 1)
 
 
-CHUNK, QUICK, PAIRS = 25, 100, 300
+CHUNK, QUICK, PAIRS = 25, 100, some_of(300, 67)
 CHUNKS = [
     pytest.param(first, marks=pytest.mark.slow if first >= QUICK else ()) for first in range(0, PAIRS, CHUNK)
 ]

@@ -18,7 +18,9 @@ from muntin.plan.cost import COMBINES
 from muntin.plan.synopses import SYNOPSES
 
 MERGED = "COUNT(*), COUNT(x), SUM(x), AVG(x), MIN(x), MAX(x), FIRST(x), LAST(x), VAR_POP(x), STDDEV_SAMP(x)"
-FEW = "COUNT(*), SUM(x), MAX(n), LAST(x)"  # what baselines merge, of all kinds: others compile for many seconds
+FEW = (
+    "COUNT(*), SUM(x), MAX(n), LAST(x)"  # what baselines merge, of all kinds: others compile for many seconds
+)
 VALUES = "QUANTILE(x, 0.3), COUNT(DISTINCT x)"
 TIME = ("[RANGE 7 SECONDS]", "[RANGE 20 SECONDS TO 3 SECONDS]", "[RANGE 1 HOUR]")
 ROWS = ("[ROWS 5]", "[ROWS 40 TO 3]", "[ROWS 10000]", "[ROWS 30 SLIDE 7]")
