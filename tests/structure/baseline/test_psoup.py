@@ -28,7 +28,7 @@ from tests.structure.told import (
     stories,
 )
 
-# components of one, two and three arrays, of both types: the others differ in their rules, which have tests of their own
+# components of one, two and three arrays, of both types: others differ in their rules, which have their own tests
 KINDS = [("count", INT), ("sum", FLOAT), ("max", INT), ("last", FLOAT), ("m2", FLOAT)]
 every_kind = pytest.mark.parametrize(("name", "dtype"), KINDS, ids=str)
 
