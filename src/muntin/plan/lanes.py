@@ -6,7 +6,7 @@ and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.condition import Condition, ConditionPart, condition_of
+from muntin.condition import ConditionPart, condition_of
 from muntin.expression import Columns, Expression
 from muntin.lane import Asked, Lane, Laned, can_be
 from muntin.passing import Passing, PassingKeys, Range, passing_text
@@ -37,31 +37,37 @@ class _Indexed(NamedTuple):
     points: tuple[tuple[Any, ...], ...]  # of each attribute those that pass
     banded: tuple[Expression, Range] | None
     others: tuple[ConditionPart, ...]
+    rest: Expression | None  # what is no part of any attribute
 
 
 def laned_of(query: Query) -> tuple[Laned, Demands] | None:
     """The lanes that a query could read, and what it would ask of their store; None if it must have its own."""
     if query.where is None or query.hint is not None or query.tolerance is not None:
         return None
-    condition = query.where.condition
-    if condition.is_never:
+    indexed = _indexed(query.stream, query.where, query.key_expressions)
+    if indexed is None:
         return None
-    indexed = _indexed(condition, query.key_expressions)
     if indexed.banded is not None and (indexed.attributes or query.keys):
         # without keys or values of attributes, a range tree is the better index
-        found = _laned(query, indexed, condition.rest)
+        found = _laned(query, indexed)
         if found is not None:
             return found
     if indexed.banded is not None:
         attribute, ends = indexed.banded
         part = (attribute, PassingKeys.between(*ends, attribute.type))
         indexed = indexed._replace(banded=None, others=(*indexed.others, part))
-    return _laned(query, indexed, condition.rest) if indexed.attributes else None
+    return _laned(query, indexed) if indexed.attributes else None
 
 
-def _indexed(condition: Condition, keys: Sequence[Expression]) -> _Indexed:
+# Remembered by stream, as `_asked` is: to understand a predicate takes longer than to place a query with it, and
+# engines after each other, or for each test of a user's, register the same texts.
+@lru_cache(maxsize=4096)
+def _indexed(stream: Stream, where: Expression, keys: tuple[Expression, ...]) -> _Indexed | None:
     """Of attributes with a range one is banded: not a key, if it can be helped, since each key has one value of it;
-    columns come before expressions, and then it is the first in the order of their texts."""
+    columns come before expressions, and then it is the first in the order of their texts. None if nothing passes."""
+    condition = where.condition
+    if condition.is_never:
+        return None
     attributes, points, ranges, others = [], [], [], []
     for attribute, passing in condition.attributes:
         some, ends = passing.points(_MOST_LANES), passing.band
@@ -77,15 +83,15 @@ def _indexed(condition: Condition, keys: Sequence[Expression]) -> _Indexed:
     ranges.sort(key=lambda each: (each[0] in keys, not each[0].is_column))
     banded = ranges[0] if ranges else None
     others += [(each, PassingKeys.between(*ends, each.type)) for each, ends in ranges[1:]]
-    return _Indexed(tuple(attributes), tuple(points), banded, tuple(others))
+    return _Indexed(tuple(attributes), tuple(points), banded, tuple(others), condition.rest)
 
 
-def _laned(query: Query, indexed: _Indexed, others: Expression | None) -> tuple[Laned, Demands] | None:
+def _laned(query: Query, indexed: _Indexed) -> tuple[Laned, Demands] | None:
     ranges = [] if indexed.banded is None else [(indexed.banded[1],)]
     lanes = tuple(product(*indexed.points, *ranges))
     if not 0 < len(lanes) <= _MOST_LANES:
         return None
-    rest = [_within(*each) for each in indexed.others] + ([others] if others is not None else [])
+    rest = [_within(*each) for each in indexed.others] + ([] if indexed.rest is None else [indexed.rest])
     banded = None if indexed.banded is None else indexed.banded[0]
     asked = _asked(query.stream, indexed.attributes, tuple(rest), query.key_expressions, banded)
     demands = laned_demands_of(query, asked)
