@@ -121,6 +121,20 @@ def _laned_demands(
     )
 
 
+def laned_call_demands(query: Query, call: Call, asked: Asked) -> tuple[Demand, ...]:
+    """What must be kept for a call whose FILTER, with WHERE, is lanes of a store: that filter is no longer part of its
+    input. Calls that differ in nothing but their lanes have it in common."""
+    return _laned_call(query.stream, asked, replace(call, filter=None), query.window, query.slide)
+
+
+@lru_cache(maxsize=4096)
+def _laned_call(
+    stream: Stream, asked: Asked, call: Call, of_query: Window | None, slide: int
+) -> tuple[Demand, ...]:
+    window = _with_slide(call.window, of_query)
+    return tuple(Demand(asked, asked.store_keys, window, need, slide) for need in needs_of(call, stream))
+
+
 def _sketch_of(query: Query) -> str | None:
     """The sketch that knows all a query asks for: to keep events only to tell its windows would be a waste."""
     if all(APPROXIMATE.isdisjoint(AGGREGATES[call.function].components) for call in query.calls):

@@ -15,7 +15,7 @@ from muntin.plan.manager import WindowManager
 from muntin.plan.request import request_of
 from muntin.query import Query
 
-_Same = tuple[tuple[Demand, ...], Laned | None]
+_Same = tuple[tuple[Demand, ...], tuple[Laned, ...]]
 
 
 def without_history(manager: WindowManager) -> list[str]:
@@ -38,7 +38,10 @@ def differences_to_fresh_plan(manager: WindowManager, queries: Mapping[str, Quer
     alike: dict[str, _Same] = {}
     for name in sorted(placements, key=lambda name: queries[name].text):
         placement = placements[name]
-        alike[name] = tuple([demand for _, demand in placement.all()]), placement.laned
+        alike[name] = (
+            tuple([demand for _, demand in placement.all()]),
+            tuple(each.laned for each in placement.lanes()),
+        )
         first.setdefault(alike[name], name)
     fresh, changes = WindowManager(manager.is_by_demand, manager.has_lanes), PlanChanges()
     fresh.register({name: request_of(queries[name]) for name in first.values()}, changes)

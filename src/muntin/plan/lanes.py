@@ -6,22 +6,22 @@ and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
 from muntin.condition import ConditionPart, condition_of
-from muntin.expression import Columns, Expression
+from muntin.expression import Columns, Expression, both
 from muntin.lane import Asked, Lane, Laned, can_be
 from muntin.passing import Passing, PassingKeys, Range, passing_text
 from muntin.plan import choices
-from muntin.plan.demand import Demands, laned_demands_of
+from muntin.plan.demand import Demand, Demands, laned_call_demands, laned_demands_of
 from muntin.plan.synopses import is_on_slices
-from muntin.query import Query
+from muntin.query import Call, Query
 from muntin.store.needs import count
 from muntin.stream import Stream
 
@@ -39,24 +39,73 @@ class _Indexed(NamedTuple):
     others: tuple[ConditionPart, ...]
     rest: Expression | None  # what is no part of any attribute
 
+    def without_bands(self) -> _Indexed:
+        """The same with the range among the others."""
+        if self.banded is None:
+            return self
+        attribute, ends = self.banded
+        part = (attribute, PassingKeys.between(*ends, attribute.type))
+        return self._replace(banded=None, others=(*self.others, part))
+
 
 def laned_of(query: Query) -> tuple[Laned, Demands] | None:
     """The lanes that a query could read, and what it would ask of their store; None if it must have its own."""
     if query.where is None or query.hint is not None or query.tolerance is not None:
         return None
-    indexed = _indexed(query.stream, query.where, query.key_expressions)
+    return next(_lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all), None)
+
+
+LanedCall = tuple[Laned, tuple[Demand, ...]]
+
+
+def lanes_of_calls(query: Query) -> tuple[LanedCall | None, ...]:
+    """For each call the lanes that it could read, by its FILTER and the query's WHERE, and what it would ask of their
+    store; None if it must have state of its own. Nothing if no call has a FILTER."""
+    if query.hint is not None or all(call.filter is None for call in query.calls):
+        return ()
+    if query.window is not None and not query.window.is_time:
+        return ()  # its windows close by count, one key at a time
+    return tuple(None if call.filter is None else _lanes_of_call(query, call) for call in query.calls)
+
+
+def _lanes_of_call(query: Query, call: Call) -> LanedCall | None:
+    where = _both(query.stream, query.where, call.filter)
+    return next(_lanes(query, where, lambda asked: laned_call_demands(query, call, asked), tuple), None)
+
+
+@lru_cache(maxsize=4096)
+def _both(stream: Stream, where: Expression | None, kept: Expression) -> Expression:
+    return both(where, kept) or kept
+
+
+Asking = TypeVar("Asking")
+
+
+def _lanes(
+    query: Query,
+    where: Expression,
+    ask: Callable[[Asked], Asking],
+    demands_of: Callable[[Asking], Iterable[Demand]],
+) -> Iterator[tuple[Laned, Asking]]:
+    """The lanes of a predicate, with what is asked of their store: of values and a range, or of values alone."""
+    indexed = _indexed(query.stream, where, query.key_expressions)
     if indexed is None:
-        return None
+        return
+    ways = []
     if indexed.banded is not None and (indexed.attributes or query.keys):
         # without keys or values of attributes, a range tree is the better index
-        found = _laned(query, indexed)
-        if found is not None:
-            return found
-    if indexed.banded is not None:
-        attribute, ends = indexed.banded
-        part = (attribute, PassingKeys.between(*ends, attribute.type))
-        indexed = indexed._replace(banded=None, others=(*indexed.others, part))
-    return _laned(query, indexed) if indexed.attributes else None
+        ways.append(indexed)
+    if indexed.attributes:
+        ways.append(indexed.without_bands())
+    for way in ways:
+        if (laned := _laned(query, way)) is not None:
+            asked = ask(laned.asked)
+            demands = list(demands_of(asked))
+            is_split = len(laned.lanes) > 1 or laned.asked.banded is not None
+            # which of two events of the same time came first, two lanes do not tell
+            is_by_arrival = is_split and any(each.need.component in _BY_ARRIVAL for each in demands)
+            if all(map(is_on_slices, demands)) and not is_by_arrival:
+                yield laned, asked
 
 
 # Remembered by stream, as `_asked` is: to understand a predicate takes longer than to place a query with it, and
@@ -86,7 +135,7 @@ def _indexed(stream: Stream, where: Expression, keys: tuple[Expression, ...]) ->
     return _Indexed(tuple(attributes), tuple(points), banded, tuple(others), condition.rest)
 
 
-def _laned(query: Query, indexed: _Indexed) -> tuple[Laned, Demands] | None:
+def _laned(query: Query, indexed: _Indexed) -> Laned | None:
     ranges = [] if indexed.banded is None else [(indexed.banded[1],)]
     lanes = tuple(product(*indexed.points, *ranges))
     if not 0 < len(lanes) <= _MOST_LANES:
@@ -94,13 +143,7 @@ def _laned(query: Query, indexed: _Indexed) -> tuple[Laned, Demands] | None:
     rest = [_within(*each) for each in indexed.others] + ([] if indexed.rest is None else [indexed.rest])
     banded = None if indexed.banded is None else indexed.banded[0]
     asked = _asked(query.stream, indexed.attributes, tuple(rest), query.key_expressions, banded)
-    demands = laned_demands_of(query, asked)
-    if not all(map(is_on_slices, demands.all())):
-        return None
-    is_split = len(lanes) > 1 or banded is not None
-    if is_split and any(demand.need.component in _BY_ARRIVAL for demand in demands.all()):
-        return None  # which of two events of the same time came first, two lanes do not tell
-    return Laned(asked, lanes), demands
+    return Laned(asked, lanes)
 
 
 @lru_cache(maxsize=4096)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from math import gcd
-from typing import NamedTuple
 
 from muntin.band import Band
 from muntin.expression import Expression
@@ -16,6 +15,7 @@ from muntin.plan.demand import Demand, Demands, Signature
 from muntin.plan.group import PlanChanges, StoreId, WindowGroup, ring_of
 from muntin.plan.lanes import LaneCounts
 from muntin.plan.nesting import Nesting, Nestings
+from muntin.plan.placement import CallLanes, Placed, Placement
 from muntin.plan.request import Request, bands_of
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
 from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
@@ -24,24 +24,6 @@ from muntin.store.grid import window_step
 from muntin.store.needs import Need, Needs, count, shape_of
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
-
-Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
-
-
-class Placement(NamedTuple):
-    """Which groups serve each call of a query, and each window that decides its keys. `laned` are the lanes that the
-    query could read, and does if it `is_among_lanes`."""
-
-    calls: tuple[tuple[Placed, ...], ...]
-    presence: tuple[Placed, ...]
-    laned: Laned | None = None
-    is_among_lanes: bool = False
-
-    def all(self) -> tuple[Placed, ...]:
-        return (*(placed for call in self.calls for placed in call), *self.presence)
-
-    def groups(self) -> set[int]:
-        return {number for number, _ in self.all()}
 
 
 class WindowManager:
@@ -79,7 +61,7 @@ class WindowManager:
         """
         placed: list[str] = []
         self._coming = bands_of(requests.values())
-        self.lanes.expect(each.among_lanes.laned for each in requests.values() if each.among_lanes)
+        self.lanes.expect(laned for each in requests.values() for laned in each.lanes())
         try:
             for name in sorted(requests, key=lambda name: requests[name].query.text):
                 placed.append(name)
@@ -94,12 +76,24 @@ class WindowManager:
 
     def _register(self, name: str, request: Request, changes: PlanChanges, is_running: bool) -> None:
         among_lanes = request.among_lanes
-        is_among_lanes = among_lanes is not None and self._goes_to_lanes(request, among_lanes.laned)
+        is_among_lanes = among_lanes is not None and self._goes_to_lanes(
+            among_lanes.laned, (*request.calls, request.presence)
+        )
         asked = among_lanes if among_lanes is not None and is_among_lanes else request
-        calls = tuple([self._place_call(name, call, changes, is_running) for call in asked.calls])
+        wanted, of_calls = list(asked.calls), []
+        for number, each in enumerate(request.calls_among_lanes):
+            is_read = (
+                each is not None
+                and not is_among_lanes
+                and self._goes_to_lanes(each.laned, (request.calls[number],))
+            )
+            of_calls.append(None if each is None else CallLanes(each.laned, is_read))
+            if each is not None and is_read:
+                wanted[number] = each.call
+        calls = tuple([self._place_call(name, call, changes, is_running) for call in wanted])
         presence = tuple([self._place_call(name, (each,), changes, is_running)[0] for each in asked.presence])
         laned = None if among_lanes is None else among_lanes.laned
-        self.placements[name] = Placement(calls, presence, laned, is_among_lanes)
+        self.placements[name] = Placement(calls, presence, laned, is_among_lanes, tuple(of_calls))
         self._count_lanes(self.placements[name], 1, changes)
 
     def drop(self, name: str, changes: PlanChanges) -> Placement:
@@ -110,33 +104,34 @@ class WindowManager:
         self._count_lanes(placement, -1, changes)
         return placement
 
-    def _goes_to_lanes(self, request: Request, laned: Laned) -> bool:
-        """Whether a query reads lanes of a store that others share; else its WHERE has state of its own."""
+    def _goes_to_lanes(self, laned: Laned, otherwise: Iterable[Call]) -> bool:
+        """Whether a query or a call reads lanes of a store that others share; else its filter has state of its own, and
+        is served `otherwise`."""
         if not self.has_lanes or not self.lanes.are_many(laned):
             return False
         # a filter that is kept already stays where it is: it may know more of the past
-        return not all(self._keeps(*each) for call in (*request.calls, request.presence) for each in call)
+        return not all(self._keeps(*each) for call in otherwise for each in call)
 
     def _count_lanes(self, placement: Placement, step: int, changes: PlanChanges) -> None:
-        if placement.laned is not None:
-            self.lanes.count(placement.laned, placement.is_among_lanes, step)
-            if placement.is_among_lanes:
-                changes.lanes.setdefault(placement.laned.asked, set()).update(placement.laned.lanes)
+        for laned, is_read in placement.lanes():
+            self.lanes.count(laned, is_read, step)
+            if is_read:
+                changes.lanes.setdefault(laned.asked, set()).update(laned.lanes)
 
     def adopt(
-        self, groups: list[WindowGroup], placed: Mapping[str, tuple[Demands, list[int], Laned | None, bool]]
+        self, groups: list[WindowGroup], placed: Mapping[str, tuple[Demands, list[int], Placement]]
     ) -> PlanChanges:
         """Take over a plan made earlier instead of making one: `placed` has, for each query, its demands, the groups
-        of its demands in the order of `Placement.all`, the lanes it could read, and whether it reads them."""
+        of its demands in the order of `Placement.all`, and a placement that has nothing but its lanes."""
         changes = PlanChanges()
         for group in groups:
             self._open(group)
         self._next = max(self.groups, default=0) + 1
-        for name, (demands, numbers, laned, is_among_lanes) in placed.items():
+        for name, (demands, numbers, lanes) in placed.items():
             rest = iter(numbers)
             calls = tuple(tuple((next(rest), demand) for demand in call) for call in demands.calls)
             presence = tuple((next(rest), each) for each in demands.presence)
-            self._take_over(name, Placement(calls, presence, laned, is_among_lanes), changes)
+            self._take_over(name, lanes._replace(calls=calls, presence=presence), changes)
         return changes
 
     def graft(self, other: WindowManager) -> tuple[PlanChanges, dict[int, int], int]:

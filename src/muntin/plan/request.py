@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from muntin.expression import Expression
 from muntin.lane import Laned
 from muntin.plan.choices import Call, Chosen, choose_synopsis
 from muntin.plan.demand import Demand, Demands, demands_of
-from muntin.plan.lanes import laned_of
+from muntin.plan.lanes import laned_of, lanes_of_calls
 from muntin.plan.synopses import INDEXES
 from muntin.query import Query
 
@@ -67,14 +67,29 @@ class LanedRequest(NamedTuple):
     presence: Call
 
 
+class LanedCallRequest(NamedTuple):
+    """A call with a FILTER as it would be placed among lanes."""
+
+    laned: Laned
+    call: Call
+
+
 class Request(NamedTuple):
     """`calls` and `presence` are demands as in `Demands`, each with what was chosen for it; `among_lanes` is how the
-    query could be served instead, from a store that it shares with queries that have other constants."""
+    query could be served instead, from a store that it shares with queries that have other constants. The same for
+    each of its calls are `calls_among_lanes`, of which there are none if no call has a FILTER."""
 
     query: Query
     calls: tuple[Call, ...]
     presence: Call
     among_lanes: LanedRequest | None = None
+    calls_among_lanes: tuple[LanedCallRequest | None, ...] = ()
+
+    def lanes(self) -> Iterator[Laned]:
+        """All lanes that it could read."""
+        if self.among_lanes is not None:
+            yield self.among_lanes.laned
+        yield from (each.laned for each in self.calls_among_lanes if each is not None)
 
 
 def request_of(query: Query) -> Request:
@@ -87,13 +102,20 @@ def request_of(query: Query) -> Request:
         raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
     laned = laned_of(query)
     among_lanes = None if laned is None else LanedRequest(laned[0], *_chosen(laned[1]))
-    return Request(query, calls, presence, among_lanes)
+    of_calls = tuple(
+        None if each is None else LanedCallRequest(each[0], _chosen_each(each[1]))
+        for each in lanes_of_calls(query)
+    )
+    return Request(query, calls, presence, among_lanes, of_calls)
 
 
 def _chosen(demands: Demands) -> tuple[tuple[Call, ...], Call]:
     """Each demand with the synopsis that is chosen for it alone."""
-    calls = tuple([tuple([(demand, choose_synopsis(demand)) for demand in call]) for call in demands.calls])
-    return calls, tuple([(demand, choose_synopsis(demand)) for demand in demands.presence])
+    return tuple([_chosen_each(call) for call in demands.calls]), _chosen_each(demands.presence)
+
+
+def _chosen_each(demands: Iterable[Demand]) -> Call:
+    return tuple([(demand, choose_synopsis(demand)) for demand in demands])
 
 
 def _check_hint(query: Query, chosen: list[Chosen]) -> None:

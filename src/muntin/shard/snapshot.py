@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
+from muntin.plan.demand import Demands
 from muntin.plan.group import STREAM_RING, StoreId
-from muntin.plan.lanes import laned_of
+from muntin.plan.lanes import laned_of, lanes_of_calls
+from muntin.plan.placement import CallLanes, Placement
 from muntin.query import Query
 from muntin.shard.clock import CLOCK
 from muntin.shard.registration import History, Registration
@@ -42,6 +45,7 @@ _SHAPE = {
             "history": Absent(Maybe((WHOLE, WHOLE))),
             "groups": [COUNT],
             "among_lanes": Absent(bool),
+            "calls_among_lanes": Absent([COUNT]),
         }
     ),
     "forgotten_to": WHOLE,
@@ -62,6 +66,11 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
             "history": each.history,
             "groups": [number for number, _ in state.manager.placements[name].all()],
             "among_lanes": state.manager.placements[name].is_among_lanes,
+            "calls_among_lanes": [
+                number
+                for number, of_call in enumerate(state.manager.placements[name].of_calls)
+                if of_call is not None and of_call.is_read
+            ],
         }
         for name, each in state.registrations.items()
     }
@@ -107,10 +116,8 @@ def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queri
     first_demand: dict[int, Demand] = {}
     placed = {}
     for name, each in registrations.items():
-        laned, of_lanes = laned_of(queries[name]) or (None, None)
-        is_among_lanes = of_lanes is not None and each.get("among_lanes", False)
-        demands = of_lanes if of_lanes is not None and is_among_lanes else demands_of(queries[name])
-        placed[name] = demands, each["groups"], laned, is_among_lanes
+        demands, lanes = _demands_and_lanes(queries[name], each)
+        placed[name] = demands, each["groups"], lanes
         for number, demand in zip(each["groups"], demands.all(), strict=True):
             first_demand.setdefault(number, demand)
     changes = state.manager.adopt(
@@ -137,6 +144,22 @@ def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queri
     state.clock.restore(description["clock"])
     state.forgotten_to, state.needed_bytes = description["forgotten_to"], description["needed_bytes"]
     _restore(state, arrays)
+
+
+def _demands_and_lanes(query: Query, saved: dict[str, Any]) -> tuple[Demands, Placement]:
+    """What a query asked for when it was placed, and a placement with the lanes that it reads or could read."""
+    laned, of_lanes = laned_of(query) or (None, None)
+    is_among_lanes = of_lanes is not None and saved.get("among_lanes", False)
+    demands = of_lanes if of_lanes is not None and is_among_lanes else demands_of(query)
+    reading = set(saved.get("calls_among_lanes", ()))
+    calls, of_calls = list(demands.calls), []
+    for number, each in enumerate(lanes_of_calls(query)):
+        is_read = number in reading
+        of_calls.append(None if each is None else CallLanes(each[0], is_read))
+        if each is not None and is_read:
+            calls[number] = each[1]
+    demands = replace(demands, calls=tuple(calls))
+    return demands, Placement((), (), laned, is_among_lanes, tuple(of_calls))
 
 
 def _restore(state: State, arrays: dict[str, Any]) -> None:

@@ -224,9 +224,9 @@ def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
         _answer_stretch(state, dues, everything[0], everything[0])
         return
     asked = {  # what is looked up for several queries takes room once
-        (number, window, due.instants.tobytes()): due.instants
+        (each.number, each.window, due.instants.tobytes()): due.instants
         for due in dues
-        for number, window, _ in reading_of(state, due.name).windows
+        for each in reading_of(state, due.name).windows
     }
     looked_up = np.searchsorted(everything, np.concatenate(list(asked.values())))
     how_many = np.bincount(looked_up, minlength=len(everything))

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from muntin.arrays import Ints
-from muntin.plan.manager import Placed
+from muntin.plan.placement import Placed
 from muntin.query import Query
 from muntin.shard.state import State
 from muntin.window import Window

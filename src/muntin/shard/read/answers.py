@@ -78,7 +78,7 @@ def _answer_portion(state: State, asked: list[tuple[int, Question]]) -> dict[int
 def _shares_nothing(state: State, question: Question) -> bool:
     """Whether no two windows of a question are read from one group."""
     windows = _windows(state, question)
-    return len(windows) == 1 or len({number for number, *_ in windows}) == len(windows)
+    return len(windows) == 1 or len({each.number for each in windows}) == len(windows)
 
 
 def _outcome(state: State, question: Question, shared: SharedReads) -> Outcome:
@@ -115,7 +115,7 @@ def _portions(state: State, asked: list[tuple[int, Question]]) -> Iterator[list[
     # those of about the same size share most of a scan
     for each in sorted(asked, key=lambda each: max(one.window.size for one in _windows(state, each[1]))):
         width = _width(state, each[1])
-        wanted = {(number, window, id(each[1].instants)) for number, window, _ in _windows(state, each[1])}
+        wanted = {(one.number, one.window, id(each[1].instants)) for one in _windows(state, each[1])}
         more = len(wanted - looked_up) * len(each[1].instants) * width
         if portion and more and slots + more > MOST_SLOTS:
             yield portion

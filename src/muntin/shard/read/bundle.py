@@ -131,12 +131,12 @@ class Bundle:
     def _in_lane(self, row: int, name: str) -> _InLane | None:
         """A query that reads lanes, noted with its like; None if it reads none."""
         reading = reading_of(self._state, name)
-        if reading.laned is None or _why_not(self._state, name, ""):
+        if (reading.laned is None and not reading.has_laned_calls) or _why_not(self._state, name, ""):
             return None
         first = reading.outputs[0]
         assert isinstance(first, int), "or there would be a reason"
         each = _InLane(row, name, reading.query, reading, first)
-        if len(reading.windows) > 1 or not reading.is_in_one_lane:
+        if reading.laned is None or len(reading.windows) > 1 or not reading.is_in_one_lane:
             self._one_by_one.append(each)
         else:
             (window,) = reading.windows

@@ -18,11 +18,14 @@ def coverage_of(state: State, name: str) -> Coverage:
         now -= now % reading.query.slide
     known, covered_from, is_by_count = LONG_AGO, LONG_AGO, False
     laned = reading.laned
-    of_lanes = LONG_AGO if laned is None else state.lanes[laned.asked].known_since(laned.lanes)
-    for number, window, needs in reading.windows:
+    of_query = LONG_AGO if laned is None else state.lanes[laned.asked].known_since(laned.lanes)
+    for number, window, needs, of_call in reading.windows:
         if window.to == window.size:  # holds nothing, of which nothing is missing
             continue
         synopsis = state.synopses[number]
+        of_lanes = of_query
+        if of_call is not None:
+            of_lanes = state.lanes[of_call.asked].known_since(of_call.lanes)
         since = max(of_lanes, *(synopsis.known_since(window, need) for need in needs))
         if (
             now is not None
@@ -48,10 +51,13 @@ def _is_whole(state: State, reading: Reading, now: int) -> bool:
     if not reading.width:
         return False
     instants = np.array([now])
-    found = [  # not timed: what is asked for here says nothing of what users look up
-        state.synopses[number].lookup(window, window.settle(instants), needs, None, reading.width)
-        for number, window, needs in reading.windows
-    ]
+    found = {  # not timed: what is asked for here says nothing of what users look up
+        number: state.synopses[each.number].lookup(
+            each.window, each.window.settle(instants), each.needs, None, reading.width
+        )
+        for number, each in enumerate(reading.windows)
+        if each.laned is None  # those of lanes are time windows, of which enough is known by now
+    }
     return is_covered(reading, found)
 
 

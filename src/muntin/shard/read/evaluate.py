@@ -316,7 +316,7 @@ def _ranked(compared: pa.Array, which: Hashable, once: Once) -> Ranked:
     return ranked
 
 
-def _present(reading: Reading, found: Sequence[Found]) -> Ints | None:
+def _present(reading: Reading, found: Sequence[Found] | Mapping[int, Found]) -> Ints | None:
     held = [found[part.window].partials[part.need][0] > 0 for part in reading.presence]
     present = held[0] if len(held) == 1 else np.logical_or.reduce(held)
     return None if present.all() else np.flatnonzero(present)
@@ -375,13 +375,14 @@ def _complete(
     return pa.array(np.logical_and.reduce(spread))
 
 
-def is_covered(reading: Reading, found: Sequence[Found]) -> bool:
-    """Whether the windows of all keys that are present lie within what is known; False if none is present."""
+def is_covered(reading: Reading, found: Mapping[int, Found]) -> bool:
+    """Whether the windows of all keys that are present lie within what is known, given what was found of them by their
+    numbers; False if no key is present."""
     kept = _present(reading, found) if reading.query.keys else None
     if kept is not None and not len(kept):
         return False
-    covered = [each.complete(window.needs) for each, window in zip(found, reading.windows, strict=True)]
-    return all(bool(_spread(each, one.width, kept).all()) for each, one in zip(covered, found, strict=True))
+    covered = {number: each.complete(reading.windows[number].needs) for number, each in found.items()}
+    return all(bool(_spread(each, found[number].width, kept).all()) for number, each in covered.items())
 
 
 def _spread(per_instant: Any, width: int, kept: Ints | None) -> Any:

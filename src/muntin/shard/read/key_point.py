@@ -29,8 +29,8 @@ class KeyPointReader:
         self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
         self._lower = call.aggregate.lower_one
         self._is_count = call.aggregate.name == "count"
-        number, self._window, _ = reading.windows[call.parts[0].window]
-        synopsis = state.synopses[number]
+        found = reading.windows[call.parts[0].window]
+        self._window, synopsis = found.window, state.synopses[found.number]
         (presence,) = reading.presence
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
@@ -45,7 +45,7 @@ class KeyPointReader:
         query, first = reading.query, reading.outputs[0] if reading.outputs else None
         if not query.keys or not isinstance(first, int) or len(reading.presence) != 1:
             return None
-        if reading.laned is not None:
+        if reading.laned is not None or reading.has_laned_calls:
             return None  # ids are of pairs there
         if query.having is not None and reading.compared != first:
             return None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.aggregate import AGGREGATES, Aggregate
 from muntin.answer import is_plain
-from muntin.plan.manager import Placed
+from muntin.plan.placement import Placed
 from muntin.query import Query
 from muntin.shard.read.reading import answer_type, call_of
 from muntin.shard.state import State

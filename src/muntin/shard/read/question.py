@@ -67,7 +67,7 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
         return question
     if (sharers > _MANY or reading.width < FEW) and not is_forced:
         return question
-    number, window, _ = reading.windows[part.window]
+    number, window = reading.windows[part.window][:2]
     watermark = state.clock.watermark
     found = state.synopses[number].candidates(
         part.need,
@@ -84,5 +84,5 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
 def _shared(reading: Reading) -> tuple[Any, ...]:
     """What a query has in common with those that would share a visit to all keys."""
     assert reading.range is not None
-    number, window, _ = reading.windows[reading.range.part.window]
+    number, window = reading.windows[reading.range.part.window][:2]
     return (number,) if reading.width <= _FEW_KEYS else (number, window)

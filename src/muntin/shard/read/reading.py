@@ -10,7 +10,8 @@ from muntin.aggregate import AGGREGATES, Aggregate
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.plan.manager import Placed
+from muntin.lane import Laned
+from muntin.plan.placement import Placed
 from muntin.plan.request import compared_call, threshold_of
 from muntin.query import Call, Query
 from muntin.shard.state import State
@@ -19,11 +20,12 @@ from muntin.window import Window
 
 
 class GroupWindow(NamedTuple):
-    """A window in a group, and all that the query needs of it."""
+    """A window in a group, and all that the query needs of it; of some lanes alone, if a FILTER names them."""
 
     number: int
     window: Window
     needs: tuple[Need, ...]
+    laned: Laned | None = None
 
 
 class PartialOf(NamedTuple):
@@ -62,18 +64,25 @@ class Reading:
         self.keys: KeyDictionary | None = state.keys[query.key_expressions] if query.keys else None
         self.laned = placement.laned if placement.is_among_lanes else None  # of a store that it shares
         self._pairs = None if self.laned is None else state.keys[self.laned.asked.store_keys]
-        self._needs: dict[tuple[int, Window], dict[Need, None]] = {}
+        self._needs: dict[tuple[int, Window, Laned | None], dict[Need, None]] = {}
         self.calls = tuple(
             CallReading(
                 AGGREGATES[call.function],
-                tuple(self._part(placed) for placed in parts),
+                tuple(self._part(placed, placement.lanes_of_call(number)) for placed in parts),
                 answer_type(call),
                 _text_of(call, state),
             )
-            for call, parts in zip(query.calls, placement.calls, strict=True)
+            for number, (call, parts) in enumerate(zip(query.calls, placement.calls, strict=True))
         )
         self.presence = tuple(self._part(placed) for placed in placement.presence)
-        self.windows = tuple(GroupWindow(*where, tuple(needs)) for where, needs in self._needs.items())
+        self.windows = tuple(
+            GroupWindow(number, window, tuple(needs), laned)
+            for (number, window, laned), needs in self._needs.items()
+        )
+        self.has_laned_calls = any(each.laned is not None for each in self.windows)
+        self._pairs_of = {
+            each.laned.asked: state.keys[each.laned.asked.store_keys] for each in self.windows if each.laned
+        }
         self.outputs = tuple(call_of(output.expression) for output in query.outputs)
         self.range = self._range()
         compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
@@ -125,17 +134,23 @@ class Reading:
             return len(self._pairs)
         return 1 if self.keys is None else len(self.keys)
 
+    def slots_of(self, window: GroupWindow) -> int:
+        """Slots per instant of one of its windows, as its group has them."""
+        return self.width if window.laned is None else len(self._pairs_of[window.laned.asked])
+
     def _range(self) -> KeyRange | None:
         threshold = threshold_of(self.query)
         if isinstance(threshold, str) or self.laned is not None:
             return None
         parts = self.calls[threshold.call].parts
         part = next(part for part in parts if part.need.component == threshold.component)
+        if self.windows[part.window].laned is not None:
+            return None
         return KeyRange(part, threshold.low, threshold.high, threshold.is_forced, threshold.tolerance)
 
-    def _part(self, placed: Placed) -> PartialOf:
+    def _part(self, placed: Placed, laned: Laned | None = None) -> PartialOf:
         number, demand = placed
-        where = (number, demand.window)
+        where = (number, demand.window, laned)
         self._needs.setdefault(where, {})[demand.need] = None
         return PartialOf(list(self._needs).index(where), demand.need)
 

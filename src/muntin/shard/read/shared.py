@@ -48,7 +48,7 @@ class SharedReads:
             reading = reading_of(self._state, question.name)
             seen.setdefault((reading.same_windows, id(question.instants)), (reading, question.instants))
         self.prefetch_windows(
-            (wanted, instants, reading.width)
+            (wanted, instants, reading.slots_of(wanted))
             for reading, instants in seen.values()
             for wanted in reading.windows
         )
@@ -134,7 +134,9 @@ class SharedReads:
 
     def find(self, wanted: GroupWindow, question: Question, width: int) -> Found:
         """What a group has of a window: for all its queries, if the question is about all keys."""
-        number, window, needs = wanted
+        if wanted.laned is not None:
+            return self._find_in_lanes(wanted, wanted.laned, question, width)
+        number, window, needs, _ = wanted
         if (moves := question.moves) is not None:
 
             def count(synopsis: Any) -> Found:
@@ -158,6 +160,30 @@ class SharedReads:
                 lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
             )  # fmt: skip
         return self._found[where]
+
+    def _find_in_lanes(self, wanted: GroupWindow, laned: Laned, question: Question, width: int) -> Found:
+        """What the lanes of a FILTER have of a window, for the keys of the question: those of all that are asked about,
+        whether they have events in these lanes or not. O(keys), and O(pairs) once for all lanes of a store."""
+        state, pairs = self._state, self._state.keys[laned.asked.store_keys]
+        known_since = state.lanes[laned.asked].known_since(laned.lanes)
+        whole = wanted._replace(laned=None)
+        if question.ids is not None or self.is_alone or not len(pairs):
+            picked = pick(state, laned, np.arange(width) if question.ids is None else question.ids)
+            asked = question._replace(ids=np.sort(picked.pairs))
+            found = self.find(whole, asked, len(picked.pairs))
+            return taken(found, picked.among(np.sort(picked.pairs)), wanted.needs, known_since)
+
+        def find() -> Found:
+            found = self.find(whole, question, len(pairs))
+            if laned.way is None:
+                picked = self.once(("picked", laned), lambda: pick(state, laned, np.arange(width)))
+                return taken(found, picked, wanted.needs, known_since)
+            order = bands_of(state, laned.asked).order(laned.way)
+            picked = self.once(("picked", laned), lambda: pick_entries(order, laned, np.arange(width)))
+            merged = accumulated(order, found, wanted.needs, self.once)
+            return taken(merged, picked, wanted.needs, known_since)
+
+        return self.once(("lanes", wanted, id(question.instants)), find)
 
     def once(self, what: Hashable, make: Callable[[], Thing]) -> Thing:
         """Something that depends on nothing but what was found, made when it is first asked for."""
