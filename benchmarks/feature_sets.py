@@ -20,8 +20,8 @@ COLUMNS = [
     Column("one_ms", "a push of one event, CPU ms", ".3f"), Column("state_mb", "state, MB", ",.0f"),
 ]  # fmt: skip
 MINUTE, SPAN = 60_000_000, 10
-NOTES = """One query `SELECT account, COUNT(*), SUM(amount) FILTER (WHERE …), … GROUP BY account` with so many FILTERs over
-`[RANGE {span} MINUTES SLIDE 1 MINUTE]`, {accounts:,} accounts, {rate:,} events a minute of event time in ten batches,
+NOTES = """One query `SELECT account, COUNT(*), SUM(amount) FILTER (WHERE …), … GROUP BY account` with so many FILTERs
+over `[RANGE {span} MINUTES SLIDE 1 MINUTE]`, {accounts:,} accounts, {rate:,} events a minute of event time in ten batches,
 and the whole answer at every minute. FILTERs compare `kind` with a value each, or are `amount > v`. The windows are
 full before anything is timed; timed are {timed} minutes. `lanes`: FILTERs read lanes, or bands, of one store. `a column
 each`: every FILTER has partials of its own in the cells of each account, as in 0.1.0. `DuckDB` keeps sums by minute,
