@@ -21,12 +21,12 @@ COLUMNS = [
 ]  # fmt: skip
 MINUTE, SPAN = 60_000_000, 10
 NOTES = """One query `SELECT account, COUNT(*), SUM(amount) FILTER (WHERE …), … GROUP BY account` with so many FILTERs
-over `[RANGE {span} MINUTES SLIDE 1 MINUTE]`, {accounts:,} accounts, {rate:,} events a minute of event time in ten batches,
-and the whole answer at every minute. FILTERs compare `kind` with a value each, or are `amount > v`. The windows are
-full before anything is timed; timed are {timed} minutes. `lanes`: FILTERs read lanes, or bands, of one store. `a column
-each`: every FILTER has partials of its own in the cells of each account, as in 0.1.0. `DuckDB` keeps sums by minute,
-account and kind, and answers by one query over the last ten minutes of these; where FILTERs are ranges it keeps the
-events. It has one thread. All give the same answers. CPU seconds."""
+over `[RANGE {span} MINUTES SLIDE 1 MINUTE]`, {accounts:,} accounts, {rate:,} events a minute of event time in ten
+batches, and the whole answer at every minute. FILTERs compare `kind` with a value each, or are `amount > v`. The
+windows are full before anything is timed; timed are {timed} minutes. `lanes`: FILTERs read lanes, or bands, of one
+store. `a column each`: every FILTER has partials of its own in the cells of each account, as in 0.1.0. `DuckDB` keeps
+sums by minute, account and kind, and answers by one query over the last ten minutes of these; where FILTERs are ranges
+it keeps the events. It has one thread. All give the same answers. CPU seconds."""
 
 
 def _conditions(kind: str, many: int) -> list[str]:

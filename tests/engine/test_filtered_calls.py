@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import muntin
@@ -161,3 +164,30 @@ def test_a_lane_that_comes_later_is_not_complete_at_first() -> None:
     assert set(engine.lookup("later", at=2 * MINUTE).column("complete").to_pylist()) == {False}
     engine.push("s", events(4, 70))
     assert set(engine.lookup("later", at=5 * MINUTE).column("complete").to_pylist()) == {True}
+
+
+CASES = (
+    "SUM(CASE WHEN c = 'c1' THEN n END)", "SUM(CASE WHEN c = 'c2' THEN n ELSE NULL END)",
+    "MAX(CASE WHEN n > 2 THEN k END)", "COUNT(CASE WHEN c IN ('c1', 'c3') THEN n END) FILTER (WHERE n > 1)",
+    "SUM(CASE WHEN c = 'c1' THEN n ELSE 0 END)", "SUM(CASE c WHEN 'c1' THEN n END)",
+    "MIN(CASE WHEN c = 'c1' THEN n WHEN c = 'c2' THEN -n END)",
+    "SUM(CASE WHEN n > 0 THEN 61 % n END)", "COUNT(CASE WHEN n > 3 OR c = 'c1' THEN c END)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("many", [1, 10**9])
+def test_case_is_what_duckdb_says(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CASE in an argument may be read as FILTER; a branch is not evaluated where it is not taken."""
+    _lanes_from(monkeypatch, many)
+    calls = ", ".join(f"{case} AS v{number}" for number, case in enumerate(CASES))
+    engine = engine_with(
+        {"q": f"SELECT k, {calls} FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE] GROUP BY k HAVING COUNT(*) > 0"}
+    )
+    batches = [pa.table(events(at, 90)) for at in range(3)]
+    for batch in batches:
+        engine.push("s", batch)
+    got = engine.lookup("q", at=3 * MINUTE).drop_columns(["window_start", "window_end", "complete"])
+    held = pa.concat_tables(batches).filter(pc.field("ts") >= MINUTE)
+    wanted = duckdb.sql(f"SELECT k, {calls} FROM held GROUP BY k ORDER BY k").to_arrow_table()
+    assert held.num_rows
+    assert got.sort_by("k").to_pylist() == wanted.to_pylist()

@@ -85,26 +85,43 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     for tree in arguments:
         forbid_calls(tree, "the argument of another", "nest queries by registering the inner one")
     argument: Expression | None = None
+    condition = over.args.get("filter") if over is not None else None
+    if condition is not None:
+        forbid_calls(condition, "FILTER", "compare aggregates in HAVING")
     if AGGREGATES[name].compares:
         argument, item = bind_item(arguments[0], rows, function.name.upper())
         parameters = (item, *parameters)
     elif arguments:
-        argument = compile_expression(arguments[0], rows)
+        tree, when = _taken_if(arguments[0])
+        argument = compile_expression(tree, rows)
+        if when is not None:
+            condition = when if condition is None else exp.and_(condition, when)
     try:
         AGGREGATES[name].answer_type(argument.type if argument else None)
     except TypeError as error:
         given = f", and {argument} is {type_name(argument.type)}" if argument else ""
         raise misfit(node, f"{function.name.upper()} {error}{given}") from None
-    kept = None
-    if over is not None and (condition := over.args.get("filter")) is not None:
-        forbid_calls(condition, "FILTER", "compare aggregates in HAVING")
-        kept = compile_expression(condition, rows, "FILTER")
+    kept = None if condition is None else compile_expression(condition, rows, "FILTER")
     window = (over.args.get("window") if over is not None else None) or default
     if window is None:
         raise misfit(
             node, f"{function.name.upper()} needs a window: FROM stream [RANGE 5 MINUTES], or OVER [RANGE …]"
         )
     return Call(name, argument, window, kept, parameters)
+
+
+def _taken_if(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """An argument, and the condition under which it is taken: aggregates leave out NULL, so that
+    `SUM(CASE WHEN kind = 'a' THEN amount END)` is `SUM(amount) FILTER (WHERE kind = 'a')`. Of columns alone: anything
+    else might have no value where the condition does not hold.
+    """
+    case = tree.unnest()
+    if not isinstance(case, exp.Case) or case.this is not None or len(case.args["ifs"]) != 1:
+        return tree, None
+    (branch,), otherwise = case.args["ifs"], case.args.get("default")
+    taken = branch.args["true"].unnest()
+    is_null = otherwise is None or isinstance(otherwise.unnest(), exp.Null)
+    return (taken, branch.this) if is_null and isinstance(taken, exp.Column) else (tree, None)
 
 
 def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[float | str, ...]]:
