@@ -15,6 +15,7 @@ from benchmarks.figures.arasu_widom.substreams import LONGEST, Indexed, Naive, s
 from benchmarks.figures.arasu_widom.trade_day import look_ups, trade_day
 from benchmarks.figures.arasu_widom.workload import lifted, mixed_inputs, uniform_runs, values
 from benchmarks.figures.page import fill, pages, rows_of
+from effort import THOROUGH
 
 COMPONENT = {"quantile_tree": "quantile"}
 SERIES = {
@@ -26,7 +27,7 @@ SERIES = {
 }  # of figures with a panel for one input at a time and one for batches
 
 
-@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize("name", SERIES if THOROUGH else ["fig10", "fig12"])  # one for each kind of driver
 def test_figure_runs_and_is_drawn(name, tmp_path):
     """All of a figure in one test, so that it is run once: its answers are compared with NumPy on the way."""
     record = asdict(module_of(name).run(quick=True))

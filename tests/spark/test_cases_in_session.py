@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import muntin.spark
 from answers import assert_same_answer
 from casefile import Case, Push, Register, read_case
+from effort import every_second
 from muntin.errors import MuntinError
 from muntin.sql import parse_query
 from muntin.stream import Stream
@@ -29,7 +30,7 @@ from test_cases import OVER_ONE_STREAM
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("path", OVER_ONE_STREAM, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", every_second(OVER_ONE_STREAM), ids=lambda path: path.stem)
 def test_case(spark: SparkSession, path: Path) -> None:
     case = read_case(path.read_text())
     for sql in case.streams:
