@@ -70,6 +70,7 @@ class Chosen(NamedTuple):
 
     synopsis: str
     because: str
+    is_on_slices: bool  # whether folded slices could serve it
 
 
 def _asks_for_nothing_else(demand: Demand) -> bool:
@@ -230,7 +231,8 @@ def choose_synopsis(demand: Demand) -> Chosen:
 
 def _first(demand: Demand) -> Chosen:
     choice = next(each for each in CHOICES if each.applies(demand))
-    return Chosen(choice.synopsis or demand.beside or demand.hint or "", choice.because)
+    synopsis = choice.synopsis or demand.beside or demand.hint or ""
+    return Chosen(synopsis, choice.because, is_on_slices(demand))
 
 
 def because_of(group: WindowGroup, fresh: str = "") -> str:
@@ -291,8 +293,7 @@ class Precedents:
 
 
 def _alike(demand: Demand, chosen: Chosen) -> _Alike:
-    sliced = is_on_slices(demand)
-    return demand.where, demand.keys, demand.need, demand.query_slide, chosen.synopsis, sliced
+    return demand.where, demand.keys, demand.need, demand.query_slide, chosen.synopsis, chosen.is_on_slices
 
 
 def _has_room(group: WindowGroup, demand: Demand) -> bool:
