@@ -62,6 +62,9 @@ class SharedReads:
             if each.window not in windows:
                 settled, _ = self._settle(each.window, instants)
                 windows[each.window] = Asked(settled, self._needs(each))
+            elif self.is_alone:  # calls of one query may read different components of different lanes
+                known = windows[each.window]
+                windows[each.window] = known._replace(needs=tuple(dict.fromkeys((*known.needs, *each.needs))))
         for (number, width), windows in asked.items():
             if width:
                 self._look_up(number, windows, width)
@@ -167,14 +170,15 @@ class SharedReads:
         state, pairs = self._state, self._state.keys[laned.asked.store_keys]
         known_since = state.lanes[laned.asked].known_since(laned.lanes)
         whole = wanted._replace(laned=None)
-        if question.ids is not None or self.is_alone or not len(pairs):
+        if question.ids is not None or not len(pairs):
             picked = pick(state, laned, np.arange(width) if question.ids is None else question.ids)
             asked = question._replace(ids=np.sort(picked.pairs))
             found = self.find(whole, asked, len(picked.pairs))
             return taken(found, picked.among(np.sort(picked.pairs)), wanted.needs, known_since)
 
         def find() -> Found:
-            found = self.find(whole, question, len(pairs))
+            read = ("pairs", whole, id(question.instants))  # once for all lanes of its calls
+            found = self.once(read, lambda: self.find(whole, question, len(pairs)))
             if laned.way is None:
                 picked = self.once(("picked", laned), lambda: pick(state, laned, np.arange(width)))
                 return taken(found, picked, wanted.needs, known_since)
