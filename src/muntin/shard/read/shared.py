@@ -172,9 +172,9 @@ class SharedReads:
         whole = wanted._replace(laned=None)
         if question.ids is not None or not len(pairs):
             picked = pick(state, laned, np.arange(width) if question.ids is None else question.ids)
-            asked = question._replace(ids=np.sort(picked.pairs))
-            found = self.find(whole, asked, len(picked.pairs))
-            return taken(found, picked.among(np.sort(picked.pairs)), wanted.needs, known_since)
+            some = np.sort(picked.pairs)
+            found = self.find(whole, question._replace(ids=some), len(some))
+            return taken(found, picked.among(some), wanted.needs, known_since)
 
         def find() -> Found:
             read = ("pairs", whole, id(question.instants))  # once for all lanes of its calls
