@@ -254,9 +254,7 @@ def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Onc
 
     def make(need: Need) -> Partial:
         component, cells, instants = COMPONENTS[need.component], found.partials[need], len(found.start)
-        into = tuple(
-            np.empty(instants * len(order.pair), dtype) for dtype, _ in component.identity(dtype_of(need))
-        )
+        into = component.room(dtype_of(need), instants * len(order.pair))
         kernel = accumulate(component.kind(dtype_of(need)))
         kernel(order.first, order.pair, found.width, instants, *cells, *into)
         return into
