@@ -25,7 +25,7 @@ from muntin.arrays import Bools, Ints
 from muntin.kernels.bands import accumulate, first_within
 from muntin.lane import Asked, Lane, Laned
 from muntin.shard.read.evaluate import Once
-from muntin.shard.read.lane_order import PairPlaces, places_of
+from muntin.shard.read.lane_order import PairPlaces, order_of, places_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Found
@@ -246,6 +246,11 @@ def _merged(old: Ints, fresh: Ints, place: Ints, was_there: Bools) -> Ints:
 def bands_of(state: State, asked: Asked) -> BandPairs:
     """The pairs of a store with a banded attribute as they are now."""
     return places_of(state, asked, BandPairs)
+
+
+def pairs_of(state: State, asked: Asked) -> PairPlaces:
+    """The pairs of a store as they are now."""
+    return order_of(state, asked) if asked.banded is None else bands_of(state, asked)
 
 
 def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Once) -> Found:
