@@ -37,6 +37,7 @@ FIGURES = {
     "x15": "arasu_manku.x15_bounds",
     "x16": "arasu_manku.x16_rivals",
     "native": "spark.native",
+    "filters": "rules.filters",
 }
 
 
@@ -51,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         measure_figure(name, options.quick, options.full)
     if not options.quick:
         for name in names:
-            if result_of(name).exists():
+            if record_of(name) is not None:
                 draw_figure(name)
         write_pages()
     return 0
@@ -80,12 +81,13 @@ def measure_figure(name: str, quick: bool, full: bool = False) -> None:
     sizes = {"full": True} if full and "full" in signature(module_of(name).run).parameters else {}
     commit, before = describe_commit(), time.perf_counter()  # now: the tree may move on meanwhile
     print(f"{name}: {(module_of(name).__doc__ or '').partition(chr(10))[0]}", flush=True)
-    result: Result = module_of(name).run(quick, **sizes)
-    print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
-    print(f"{time.perf_counter() - before:.0f} seconds", flush=True)
-    if not quick:
-        (RESULTS / result.name).parent.mkdir(parents=True, exist_ok=True)
-        print(f"written: {result.save(commit)}\n", flush=True)
+    found: Result | list[Result] = module_of(name).run(quick, **sizes)
+    for result in found if isinstance(found, list) else [found]:
+        print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
+        print(f"{time.perf_counter() - before:.0f} seconds", flush=True)
+        if not quick:
+            (RESULTS / result.name).parent.mkdir(parents=True, exist_ok=True)
+            print(f"written: {result.save(commit)}\n", flush=True)
 
 
 def draw_figure(name: str) -> None:
@@ -104,9 +106,10 @@ def write_pages() -> None:
 
 def part_of(name: str, part: str) -> str:
     """One part of a page, as a figure's module makes it from its result, if there is one."""
-    if not result_of(name).exists():
+    record = record_of(name)
+    if record is None:
         return f"*Not measured yet: `python -m benchmarks.figures {name}`.*"
-    made: str = module_of(name).PARTS[part](record_of(name))
+    made: str = module_of(name).PARTS[part](record)
     return made
 
 
@@ -121,10 +124,13 @@ def paper_of(name: str) -> str:
     return FIGURES[name].partition(".")[0]
 
 
-def record_of(name: str) -> dict[str, Any]:
-    """The result of a figure as last measured."""
-    record: dict[str, Any] = json.loads(result_of(name).read_text())
-    return record
+def record_of(name: str) -> dict[str, Any] | None:
+    """The result of a figure as last measured, if it has been; some figures are drawn from results of benchmarks."""
+    module = module_of(name)
+    if hasattr(module, "record"):
+        found: dict[str, Any] | None = module.record()
+        return found
+    return json.loads(result_of(name).read_text()) if result_of(name).exists() else None
 
 
 def result_of(name: str) -> Path:

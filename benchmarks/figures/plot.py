@@ -29,6 +29,7 @@ COLOURS = {
     "numbers": "#56B4E9", "tables": "#8C5FBF", "panes": "#D55E00", "paired_windows": "#009E73",
     "numpy": "#666666",
     "muntin": "#0072B2", "window": "#D55E00",
+    "each": "#666666", "duckdb": "#D55E00", "duckdb_filter": "#E69F00", "polars": "#009E73",
     "reindex": "#666666", "del": "#B8860B", "wata": "#AAAAAA", "wata_swept": "#C49A6C", "chronological": "#8C5FBF",
     "rebuild": "#D55E00", "no_rebuild": "#0072B2", "lazy_rebuild": "#E69F00", "lazy_no_rebuild": "#56B4E9",
     "count_rebuild": "#009E73", "count_no_rebuild": "#66B99A",

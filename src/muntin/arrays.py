@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -53,6 +54,56 @@ def scratch(name: str, size: int, dtype: type = np.int64) -> np.ndarray[Any, Any
     if array is None or len(array) < size:
         array = _scratch.arrays[name] = np.empty(max(1024, 2 * size), dtype)
     return array[:size]
+
+
+class _Recycled(threading.local):
+    """Large arrays that were handed out and may be handed out again; the newest at the end."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self.nbytes = 0  # of all
+
+
+_recycled = _Recycled()
+_LARGE = 1 << 16  # bytes: smaller arrays come with pages that have been touched
+_MOST_RECYCLED = 1 << 28  # bytes that are held though nobody may use them
+
+
+def _holders(held: list[np.ndarray[Any, Any]], place: int) -> int:
+    """How many references there are to an array; a view holds its base."""
+    return sys.getrefcount(held[place])
+
+
+_NOBODY_ELSE = _holders([np.empty(0)], 0)  # than the list; versions of Python count differently
+
+
+def recycled(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array with anything in it, in memory of an earlier one that nobody has any more, if there is one.
+
+    >>> first = recycled(100_000, np.int64)
+    >>> address = first.ctypes.data
+    >>> recycled(100_000, np.int64).ctypes.data == address  # `first` is still there
+    False
+    >>> del first
+    >>> recycled(50_000, np.float64).ctypes.data == address
+    True
+    """
+    dtype = np.dtype(dtype)
+    wanted = size * dtype.itemsize
+    if wanted < _LARGE:
+        return np.empty(size, dtype)
+    held = _recycled.arrays
+    for place in range(len(held)):
+        if wanted <= held[place].nbytes <= 4 * wanted and _holders(held, place) == _NOBODY_ELSE:
+            array = held.pop(place)
+            break
+    else:
+        array = np.empty(wanted + wanted // 4, np.uint8)
+        _recycled.nbytes += array.nbytes
+    held.append(array)
+    while len(held) > 1 and _recycled.nbytes > _MOST_RECYCLED:
+        _recycled.nbytes -= held.pop(0).nbytes
+    return array[:wanted].view(dtype)
 
 
 def slots(items: int) -> np.ndarray[Any, Any]:

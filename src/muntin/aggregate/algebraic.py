@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, Picked, is_number, real_type
+from muntin.arrays import recycled
 from muntin.component.sum import LAP, has_overflown, whole_sum
 from muntin.errors import NoValue
 from muntin.kernels.answers import add_rests, any_overflown
@@ -104,7 +105,7 @@ class Avg(Aggregate):
 
 
 def _float_total(high: Array, low: Array) -> Array:
-    out = np.empty_like(high)
+    out = recycled(len(high), np.float64)
     add_rests(high, low, out)
     return out
 

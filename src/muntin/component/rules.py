@@ -26,6 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import overload
 
+from muntin.arrays import recycled
+
 Numbers = tuple[Any, ...]  # of one partial
 Identity = tuple[tuple[np.dtype, object], ...]  # (dtype, value) of each state array
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -74,7 +76,14 @@ class Rules:
 
     def start(self, dtype: np.dtype, slots: int) -> tuple[npt.NDArray[Any], ...]:
         """State for `slots` answers, each over nothing."""
-        return tuple(np.full(slots, value, kind) for kind, value in self.identity(dtype))
+        state = self.room(dtype, slots)
+        for array, (_, value) in zip(state, self.identity(dtype), strict=True):
+            array.fill(value)
+        return state
+
+    def room(self, dtype: np.dtype, slots: int) -> tuple[npt.NDArray[Any], ...]:
+        """State for `slots` answers with anything in it."""
+        return tuple(recycled(slots, kind) for kind, _ in self.identity(dtype))
 
     def subtracts(self, dtype: np.dtype) -> bool:
         """Whether a part of a run can be taken away from it without a trace."""

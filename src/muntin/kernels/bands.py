@@ -87,16 +87,16 @@ def first_within(first, rank, group, cut, out):
 
 
 @kernel
-def entries_within(first, rank, value, known, group_begin, group_end, query_begin, query_end, cut, low, high, edges,
-                   entries):  # fmt: skip
+def entries_within(first, rank, bits, are_floats, valid, group_begin, group_end, query_begin, query_end, cut, low, high,
+                   edges, entries):  # fmt: skip
     """For each query, the entries whose value is from `low` to `high`: of each group of its lane, the first entry that
     is not below its cut is the one that counts. One walk through the entries of a group for all queries of a lane.
 
     Lane l has the groups `group_begin[l] .. group_end[l] - 1` and the queries `query_begin[l] .. query_end[l] - 1`,
-    these by ascending cuts. `value` are sort keys, and only entries that are `known` count. `edges[q]` is where the
+    these by ascending cuts. `bits` and `valid` are as in `find_bands`. `edges[q]` is where the
     entries of query q begin. If there is no room for `entries`, `edges[q]` will be how many query q has.
     """
-    counts = len(entries) == 0
+    counts, are_all_valid = len(entries) == 0, len(valid) == 0
     for lane in range(len(group_begin)):
         for group in range(group_begin[lane], group_end[lane]):
             entry, end = first[group], first[group + 1]
@@ -105,7 +105,8 @@ def entries_within(first, rank, value, known, group_begin, group_end, query_begi
                     entry += 1
                 if entry == end:
                     break
-                if known[entry] and low[query] <= value[entry] <= high[query]:
+                number = sort_key(bits[entry], are_floats)
+                if low[query] <= number <= high[query] and (are_all_valid or valid[entry]):
                     if not counts:
                         entries[edges[query]] = entry
                     edges[query] += 1

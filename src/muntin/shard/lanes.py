@@ -58,9 +58,9 @@ class Lanes(ABC):
             self._pair = np.concatenate([self._pair, pairs.encode(columns)])
         return self._pair[seen]
 
+    @abstractmethod
     def _words(self, key: Ints, lane: Ints) -> Ints:
         """A word for each pair of a key and a lane, given their ids."""
-        return (key << 32) | lane
 
     def _ends(self, lane: Ints) -> list[pa.Array]:
         """The last columns of the store's keys, if these are not values of events."""
@@ -106,6 +106,7 @@ class PointLanes(Lanes):
         super().__init__(asked)
         self._ids = KeyDictionary([each.type for each in asked.attributes])
         self._known_from: Ints = np.zeros(0, np.int64)  # by id
+        self._room = 1  # for so many lanes there are words, see `_words`
 
     def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
         self._known_since = {}
@@ -123,9 +124,16 @@ class PointLanes(Lanes):
             self._ids.encode(columns_of_lanes(self.asked, came))
             fresh = np.full(len(self._ids) - len(self._known_from), LONG_AGO if now is None else now)
             self._known_from = np.concatenate([self._known_from, fresh])
+            if len(self._ids) > self._room:
+                self._room = 2 * len(self._ids)
+                self.forget_pairs()
 
     def find(self, indexed: Sequence[pa.Array]) -> Ints:
         return self._ids.find(indexed)
+
+    def _words(self, key: Ints, lane: Ints) -> Ints:
+        # few words in between that no pair has: most are found directly
+        return key * self._room + lane
 
     def seen(self) -> LanesSeen:
         return LanesSeen(len(self._ids), self._passed, self._events)
@@ -143,6 +151,7 @@ class PointLanes(Lanes):
         self._ids.restore(saved)
         if len(self._ids) != len(wanted[0]) or (self._ids.find(wanted) < 0).any():
             raise saved.damaged("0", "has other values than the queries ask for")
+        self._room = max(self._room, len(self._ids))
         self.forget_pairs()
         self._known_since = {}
         self.version += 1

@@ -135,7 +135,7 @@ class KeyRows:
         store = self._store
         first, slices = store.dropped, len(store)
         levels = _levels(slices)
-        if width > self._width or len(self._mask) < levels or slices >= 2 * (int(self._mask[1]) + 1):
+        if width > self._width or len(self._mask) < levels:
             self._make_room(levels, max(width, 64))
         cells, rows = self.cells(), self._kind(*self._rows)
         key, offset_of = store.cell_key, self._offset
@@ -157,11 +157,13 @@ class KeyRows:
         self._made = max(self._made, until)
 
     def _make_room(self, levels: int, width: int) -> None:
-        self._width = width + width // 2
-        slots = [0] + [max(4, (2 << levels) >> level) for level in range(1, levels)]
+        self._width = width + width // 4
+        slots = [0] + [max(4, (1 << levels) >> level) for level in range(1, levels)]
         self._base = np.cumsum([0, *slots[:-1]])
         self._mask = np.array(slots) - 1
-        self._rows = self._component.start(self._dtype, sum(slots) * self._width)
+        # a row is written before it is read: memory that is never asked for costs nothing
+        identity = self._component.identity(self._dtype)
+        self._rows = tuple(np.empty(sum(slots) * self._width, dtype) for dtype, _ in identity)
         self._made = 0
 
     def _offset(self, level: int, number: int) -> int:

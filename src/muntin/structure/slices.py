@@ -146,8 +146,7 @@ class Slices(Synopsis[SliceStore]):
 
     def _read(self, need: Need, lo: Ints, hi: Ints, width: int) -> Partial:
         """Partials of runs of slices, by index, for all keys; one scan per end."""
-        identity = COMPONENTS[need.component].identity(dtype_of(need))
-        out = tuple(np.empty(len(lo) * width, dtype) for dtype, _ in identity)  # all of it will be written
+        out = COMPONENTS[need.component].room(dtype_of(need), len(lo) * width)  # all of it will be written
         order = np.lexsort((-lo, hi))
         ends = np.flatnonzero(np.diff(hi[order], prepend=-1))
         rows, visited = self._rows[need], 0

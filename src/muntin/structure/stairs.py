@@ -95,7 +95,7 @@ class Stairs(Synopsis[AgingSlices]):
     def _read(self, need: Need, start: Ints, end: Ints, width: int) -> Partial:
         """Partials of windows [start, end) for all keys; one scan per end."""
         component, dtype = COMPONENTS[need.component], dtype_of(need)
-        out = component.start(dtype, len(start) * width)
+        out = component.room(dtype, len(start) * width)  # every slot is written
         order = np.lexsort((-start, end))
         scans = np.split(order, np.flatnonzero(np.diff(end[order])) + 1) if len(order) else []
         levels = self.store.levels

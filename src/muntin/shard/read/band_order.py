@@ -14,17 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
-from muntin.arrays import Ints
+from muntin.arrays import Bools, Ints
 from muntin.kernels.bands import accumulate, first_within
 from muntin.lane import Asked, Lane, Laned
 from muntin.shard.read.evaluate import Once
-from muntin.shard.read.lane_order import PairPlaces, places_of
+from muntin.shard.read.lane_order import PairPlaces, order_of, places_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Found
@@ -96,19 +97,54 @@ class BandOrder:
         self.rank: Ints = _NOBODY
         self.first: Ints = np.zeros(1, np.int64)
         self._lane_of_group: Ints = _NOBODY
+        self._words: Ints = _NOBODY  # lane, key and rank, in order
+        self._layout: _Layout | None = None
 
     def follow(self, lane: Ints, key: Ints, rank: Ints) -> None:
-        """Put new pairs in their places; O(pairs), since most are in order."""
+        """Put new pairs in their places; O(pairs), but only those that are new are sorted."""
         is_new = key >= 0
         is_new[self.pair] = False
-        merged = np.concatenate([self.pair, np.flatnonzero(is_new)])
-        self.pair = merged[_sorted(lane[merged], key[merged], rank[merged])]
-        self.key, self.rank, lane = key[self.pair], rank[self.pair], lane[self.pair]
-        is_first = np.ones(len(lane), np.bool_)
-        is_first[1:] = (lane[1:] != lane[:-1]) | (self.key[1:] != self.key[:-1])
+        fresh = np.flatnonzero(is_new)
+        if not len(fresh):
+            return
+        words = None
+        if self._layout is not None:
+            words = self._layout.words(lane[fresh], key[fresh], rank[fresh])
+        if words is None:
+            self._sort(np.concatenate([self.pair, fresh]), lane, key, rank)
+        else:
+            self._put_between(fresh, words)
+        lanes, self.key, self.rank = (
+            (lane[self.pair], key[self.pair], rank[self.pair])
+            if self._layout is None
+            else self._layout.parts(self._words)
+        )
+        is_first = np.ones(len(self.pair), np.bool_)
+        is_first[1:] = (lanes[1:] != lanes[:-1]) | (self.key[1:] != self.key[:-1])
         begins = np.flatnonzero(is_first)
-        self._lane_of_group = lane[begins]
-        self.first = np.append(begins, len(lane))
+        self._lane_of_group = lanes[begins]
+        self.first = np.append(begins, len(lanes))
+
+    def _sort(self, pairs: Ints, lane: Ints, key: Ints, rank: Ints) -> None:
+        """Have all pairs in order; O(pairs * log pairs)."""
+        lane, key, rank = lane[pairs], key[pairs], rank[pairs]
+        in_order = np.lexsort((rank, key, lane))
+        self.pair, self._words = pairs[in_order], _NOBODY
+        self._layout = _Layout.of(lane, key, rank)
+        if self._layout is not None:
+            words = self._layout.words(lane[in_order], key[in_order], rank[in_order])
+            assert words is not None
+            self._words = words
+
+    def _put_between(self, fresh: Ints, words: Ints) -> None:
+        """Put pairs with given words between those that are there."""
+        in_order = np.argsort(words, kind="stable")
+        fresh, words = fresh[in_order], words[in_order]
+        place = self._words.searchsorted(words, "right") + np.arange(len(words))
+        was_there = np.ones(len(self.pair) + len(fresh), np.bool_)
+        was_there[place] = False
+        self.pair = _merged(self.pair, fresh, place, was_there)
+        self._words = _merged(self._words, words, place, was_there)
 
     def spans(self, lanes: Ints) -> tuple[Ints, Ints]:
         """The first group of each lane, and the one after its last; lanes by their numbers."""
@@ -167,22 +203,54 @@ class BandOrder:
         return found, self.key[found]
 
 
-def _sorted(lane: Ints, key: Ints, rank: Ints) -> Ints:
-    """The order by lane, then key, then rank."""
-    ranks = np.unique(rank)
-    parts = [(lane, int(lane.max(initial=0))), (key, int(key.max(initial=0)))]
-    parts.append((ranks.searchsorted(rank), len(ranks)))
-    if sum(most.bit_length() for _, most in parts) > _WORD:
-        return np.lexsort((rank, key, lane))
-    words = np.zeros(len(lane), np.int64)
-    for part, most in parts:
-        words = (words << most.bit_length()) | part
-    return np.argsort(words, kind="stable")  # quick where most are in order
+class _Layout(NamedTuple):
+    """How lane, key and rank make up a word, in whose order pairs stand; with room for more lanes and keys."""
+
+    ranks: Ints  # all that there are, ascending
+    rank_bits: int
+    key_bits: int
+    lane_bits: int
+
+    @staticmethod
+    def of(lane: Ints, key: Ints, rank: Ints) -> _Layout | None:
+        """For these, and about as many others; None if words would be too long."""
+        ranks = np.unique(rank)
+        bits = [len(ranks).bit_length(), *(int(each.max()).bit_length() + 1 for each in (key, lane))]
+        return _Layout(ranks, *bits) if sum(bits) <= _WORD else None
+
+    def words(self, lane: Ints, key: Ints, rank: Ints) -> Ints | None:
+        """None if there is no room for one of them."""
+        place = self.ranks.searchsorted(rank)
+        is_known = np.append(self.ranks, 0)[place] == rank
+        is_known &= place < len(self.ranks)
+        if not is_known.all() or key.max() >> self.key_bits or lane.max() >> self.lane_bits:
+            return None
+        words: Ints = ((lane << self.key_bits | key) << self.rank_bits) | place
+        return words
+
+    def parts(self, words: Ints) -> tuple[Ints, Ints, Ints]:
+        """Lane, key and rank of each word."""
+        rank = self.ranks[words & ((1 << self.rank_bits) - 1)]
+        words = words >> self.rank_bits
+        return words >> self.key_bits, words & ((1 << self.key_bits) - 1), rank
+
+
+def _merged(old: Ints, fresh: Ints, place: Ints, was_there: Bools) -> Ints:
+    """Old ones with fresh ones between them, which go to their places."""
+    merged = np.empty(len(was_there), np.int64)
+    merged[was_there] = old
+    merged[place] = fresh
+    return merged
 
 
 def bands_of(state: State, asked: Asked) -> BandPairs:
     """The pairs of a store with a banded attribute as they are now."""
     return places_of(state, asked, BandPairs)
+
+
+def pairs_of(state: State, asked: Asked) -> PairPlaces:
+    """The pairs of a store as they are now."""
+    return order_of(state, asked) if asked.banded is None else bands_of(state, asked)
 
 
 def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Once) -> Found:
@@ -191,9 +259,7 @@ def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Onc
 
     def make(need: Need) -> Partial:
         component, cells, instants = COMPONENTS[need.component], found.partials[need], len(found.start)
-        into = tuple(
-            np.empty(instants * len(order.pair), dtype) for dtype, _ in component.identity(dtype_of(need))
-        )
+        into = component.room(dtype_of(need), instants * len(order.pair))
         kernel = accumulate(component.kind(dtype_of(need)))
         kernel(order.first, order.pair, found.width, instants, *cells, *into)
         return into

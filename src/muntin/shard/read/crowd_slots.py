@@ -14,14 +14,14 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
-from muntin.arrays import Bools, Ints
+from muntin.arrays import Ints, recycled
 from muntin.band import sort_keys
 from muntin.kernels.answers import members_passing
 from muntin.kernels.bands import entries_within
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.alike import joined
 from muntin.shard.read.band_order import BandOrder, accumulated, bands_of
-from muntin.shard.read.evaluate import compared_numbers
+from muntin.shard.read.evaluate import Compared, compared_numbers
 from muntin.shard.read.lane_order import LaneOrder, order_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
@@ -106,7 +106,7 @@ class LaneSlots(CrowdSlots):
         while first < len(crowd):
             last = max(first + 1, int(edges.searchsorted(edges[first] + _SLOTS, "right")) - 1)
             room = int(edges[last] - edges[first])
-            member, key, slot = np.empty((3, room), np.int64)
+            member, key, slot = (recycled(room, np.int64) for _ in range(3))
             many = members_passing(
                 numbers.bits, numbers.valid, silent.bits, silent.valid, numbers.are_floats, is_keyed, width, order.pair,
                 order.key, crowd.window, self._begin, self._end, crowd.low, crowd.high, first, last, member, key, slot,
@@ -151,9 +151,8 @@ class BandSlots(CrowdSlots):
         members, slots = list[Ints](), list[Ints]()
         for window, each in enumerate(found):
             numbers = compared_numbers(reading, each)
-            values = numbers.bits.view(np.float64) if numbers.are_floats else numbers.bits
             some = self._by_cut[crowd.window[self._by_cut] == window]
-            member, entry = self._entries(crowd, some, sort_keys(values), numbers.valid)
+            member, entry = self._entries(crowd, some, numbers)
             members.append(member)
             slots.append(window * width + entry)
         member, slot = np.concatenate(members), np.concatenate(slots)
@@ -161,19 +160,19 @@ class BandSlots(CrowdSlots):
         member, slot = member[in_order], slot[in_order]
         return Passing(member, self._order.key[slot % width] if width else slot, slot)
 
-    def _entries(self, crowd: Crowd, some: Ints, value: Ints, known: Bools) -> tuple[Ints, Ints]:
+    def _entries(self, crowd: Crowd, some: Ints, numbers: Compared) -> tuple[Ints, Ints]:
         """Of members of one window, in the order of their lanes and cuts: those entries that pass, by member."""
         order, lane = self._order, self._number[some]
         lanes, begin = np.unique(lane, return_index=True)
         asked = (*order.spans(lanes), begin, np.append(begin[1:], len(some)))
         sides = (self._cut[some], crowd.low[some], crowd.high[some])
         edges = np.zeros(len(some) + 1, np.int64)
-        entries_within(order.first, order.rank, value, known, *asked, *sides, edges[1:], _NOBODY)
+        entries_within(order.first, order.rank, *numbers, *asked, *sides, edges[1:], _NOBODY)
         member = np.repeat(some, edges[1:])
         edges = np.cumsum(edges)
         entries = np.empty(edges[-1], np.int64)
         if len(entries):
-            entries_within(order.first, order.rank, value, known, *asked, *sides, edges[:-1].copy(), entries)
+            entries_within(order.first, order.rank, *numbers, *asked, *sides, edges[:-1].copy(), entries)
         return member, entries
 
     def _passing_without_keys(self, crowd: Crowd, found: list[Found]) -> Passing:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ from muntin.lane import Asked, Lane, columns_of_lanes
 from muntin.shard.state import State
 
 _NOBODY: Ints = np.zeros(0, np.int64)
+Thing = TypeVar("Thing")
+Places = TypeVar("Places", bound="PairPlaces")
 
 
 class PairPlaces:
@@ -30,6 +32,7 @@ class PairPlaces:
         self._key_of: Ints = _NOBODY  # -1 of a pair that others keep, whose key is not known here yet
         self._keys_known = 0
         self.version = 0  # changes whenever pairs are put in their places
+        self._picked: dict[Hashable, Any] = {}  # since then
 
     def is_of(self, state: State) -> bool:
         """Whether ids are still those of the state's dictionaries."""
@@ -45,6 +48,7 @@ class PairPlaces:
             return
         self._keys_known = many
         self.version += 1
+        self._picked = {}
         fresh = np.arange(known, now)
         columns = self.pairs.take(fresh)[len(self._asked.keys) :]
         lanes = np.zeros(len(fresh), np.int64)
@@ -55,6 +59,13 @@ class PairPlaces:
         unknown = np.flatnonzero(self._key_of < 0)
         self._key_of[unknown] = self._find_keys(unknown)
         self._arrange(fresh, columns)
+
+    def picked(self, which: Hashable, pick: Callable[[], Thing]) -> Thing:
+        """Places that were picked, as long as these are the same."""
+        if which not in self._picked:
+            self._picked[which] = pick()
+        picked: Thing = self._picked[which]
+        return picked
 
     def _arrange(self, fresh: Ints, columns: Sequence[pa.Array]) -> None:
         """Put new pairs in their places, given the columns of their lanes; or others, whose key has become known."""
@@ -75,9 +86,6 @@ class PairPlaces:
             numbers = self._lanes.find(columns_of_lanes(self._asked, unknown)).tolist()
             self._number |= {lane: each for lane, each in zip(unknown, numbers, strict=True) if each >= 0}
         return np.array([self._number.get(lane, -1) for lane in points])
-
-
-Places = TypeVar("Places", bound=PairPlaces)
 
 
 class LaneOrder(PairPlaces):

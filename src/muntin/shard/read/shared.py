@@ -14,7 +14,7 @@ import numpy as np
 from muntin.arrays import Ints
 from muntin.lane import Laned
 from muntin.shard.adapt.timed import timed, timed_together
-from muntin.shard.read.band_order import accumulated, bands_of
+from muntin.shard.read.band_order import accumulated, bands_of, pairs_of
 from muntin.shard.read.evaluate import Finder, Rows
 from muntin.shard.read.picked import Picked, pick, pick_entries, taken
 from muntin.shard.read.question import Question
@@ -179,11 +179,12 @@ class SharedReads:
         def find() -> Found:
             read = ("pairs", whole, id(question.instants))  # once for all lanes of its calls
             found = self.once(read, lambda: self.find(whole, question, len(pairs)))
+            places = pairs_of(state, laned.asked)
             if laned.way is None:
-                picked = self.once(("picked", laned), lambda: pick(state, laned, np.arange(width)))
+                picked = places.picked((laned, width), lambda: pick(state, laned, np.arange(width)))
                 return taken(found, picked, wanted.needs, known_since)
             order = bands_of(state, laned.asked).order(laned.way)
-            picked = self.once(("picked", laned), lambda: pick_entries(order, laned, np.arange(width)))
+            picked = places.picked((laned, width), lambda: pick_entries(order, laned, np.arange(width)))
             merged = accumulated(order, found, wanted.needs, self.once)
             return taken(merged, picked, wanted.needs, known_since)
 

@@ -1,0 +1,1 @@
+"""Figures of rules that differ in their filters, beside other libraries."""
