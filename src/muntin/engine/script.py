@@ -9,11 +9,14 @@ import pyarrow as pa
 
 from muntin import sql
 from muntin.engine.catalog import Catalog, asked_of, explain, refuse_taken, require
+from muntin.engine.tables import find_rows, select_rows
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery
 from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
+from muntin.tables.keyed_rows import keyed_rows
+from muntin.tables.rows import TableRows
 
 
 def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
@@ -22,11 +25,28 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     joined = {name: each.query.right.stream.name for name, each in catalog.joins.registrations.items()}
     viewed = {name: each.query.streams for name, each in catalog.views.at_work.items()}
     queries |= {name: of[0] for name, of in viewed.items()}
+    tables = set(catalog.tables)
     for statement in statements:
         match statement:
             case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
+                refuse_taken(stream.name, tables, "table")
                 streams.add(stream.name)
+            case sql.CreateTable(table):
+                for names, kind in (
+                    (tables, "table"),
+                    (streams, "stream"),
+                    (views, "view"),
+                    (queries, "query"),
+                ):
+                    refuse_taken(table.name, names, kind)
+                refuse_taken(table.name, catalog.reserved)
+                tables.add(table.name)
+            case sql.DropTable(name):
+                require(name, tables, "table")
+                tables.remove(name)
+            case sql.InsertRows(table, rows):
+                keyed_rows(table, rows)
             case sql.DropStream(name):
                 require(name, streams, "stream")
                 for query, of in queries.items():
@@ -43,6 +63,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                     queries.pop(name, None)
                     joined.pop(name, None)
                 catalog.refuse_taken(name, queries)
+                refuse_taken(name, tables, "table")
                 if isinstance(query, JoinQuery):
                     joined[name] = query.right.stream.name
                 asked_of(query)
@@ -50,6 +71,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
             case sql.CreateView(view):
                 catalog.views.check_creation(view)
                 catalog.refuse_taken(view.name, queries)
+                refuse_taken(view.name, tables, "table")
                 queries[view.name], viewed[view.name] = view.streams[0], view.streams
                 views.add(view.name)
             case sql.DropView(name):
@@ -77,6 +99,18 @@ def run(
             catalog.shards[stream.name] = catalog.make_shard(stream)
         case sql.DropStream(name):
             del catalog.shards[name]
+        case sql.CreateTable(table):
+            catalog.tables[table.name] = TableRows(table)
+        case sql.DropTable(name):
+            del catalog.tables[name]
+        case sql.InsertRows(table, given):
+            rows = catalog.tables[table.name]
+            catalog.change(rows, rows.to_put(keyed_rows(table, given)))
+        case sql.DeleteRows(table, where):
+            rows = catalog.tables[table.name]
+            catalog.change(rows, rows.to_delete(find_rows(rows, where)))
+        case sql.SelectTable(read):
+            return select_rows(catalog.tables[read.table.name], read)
         case sql.RewindStream(name, to):
             catalog.rewind(name, to_microseconds(to))
         case sql.RegisterQuery() if filled is not None:

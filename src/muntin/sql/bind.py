@@ -7,7 +7,7 @@ aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,20 +15,20 @@ from sqlglot import exp
 
 from muntin.aggregate import AGGREGATES
 from muntin.aggregate.approximate import ERROR
-from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
-from muntin.sql.syntax import Item, Name, SelectSyntax
+from muntin.sql.sources import Sources, find_stream
+from muntin.sql.syntax import Item, SelectSyntax
 from muntin.sql.vocabulary import unknown_function
 from muntin.stream import Stream
 from muntin.window import Window
 
 
-def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
+def bind_select(select: SelectSyntax, streams: Sources) -> Query:
     """The query a SELECT means over one of these streams, or a `Misfit`."""
     stream = find_stream(select.stream, streams)
     return bind_over(select, stream, scope_of(select, stream))
@@ -50,16 +50,6 @@ def bind_apart(select: SelectSyntax, stream: Stream) -> tuple[Query, Scope]:
 def scope_of(select: SelectSyntax, stream: Stream) -> Scope:
     """The names that WHERE, GROUP BY and arguments of aggregates may use."""
     return row_scope(stream, select.alias.text if select.alias else None)
-
-
-def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
-    """The stream of that name; unquoted names match in any case."""
-    if name.text in streams:
-        return streams[name.text]
-    matching = [known for known in streams if known.casefold() == name.text.casefold()]
-    if len(matching) == 1 and not name.is_quoted:
-        return streams[matching[0]]
-    raise name.misfit(f"unknown stream '{name.text}'{nearest(name.text, streams)}")
 
 
 @lru_cache(maxsize=256)

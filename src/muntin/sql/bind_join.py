@@ -7,7 +7,6 @@ ordinary query over the stream of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -17,13 +16,15 @@ from muntin.errors import nearest
 from muntin.expression import Expression, both
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
-from muntin.sql.bind import find_stream, row_scope
+from muntin.sql.bind import row_scope
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_equal, compile_expression, quoted
 from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit, misfit
+from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
+from muntin.sql.vocabulary import LEFT_REFUSAL
 from muntin.stream import Stream
 from muntin.window import Window
 
@@ -133,8 +134,9 @@ class PairScope(Scope):
 _NO_OVER = "OVER is not for joins: aggregates are of the pairs in the windows after FROM"
 
 
-def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stream]) -> JoinQuery:
+def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Sources) -> JoinQuery:
     """The join query a SELECT means over these streams, or a `Misfit`."""
+    refuse_left(join)
     if join.further:
         raise Misfit(
             "a query joins two streams; join more of them in a CREATE MATERIALIZED VIEW, or push the answers of this "
@@ -173,6 +175,13 @@ def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stre
     query = JoinQuery(select.text, sides[0], sides[1], on, where, outputs, fold, select.changes is not None)
     _check_changes(select, query)
     return query
+
+
+def refuse_left(join: JoinSyntax) -> None:
+    """A fault if one of the joins with streams is a LEFT JOIN."""
+    for each in (join, *join.further):
+        if each.left is not None:
+            raise Misfit(LEFT_REFUSAL, each.left)
 
 
 def _windows(select: SelectSyntax, join: JoinSyntax) -> tuple[Window, Window]:

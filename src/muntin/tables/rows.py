@@ -1,0 +1,255 @@
+"""Rows of a table: found by key, changed in place, each change told to whoever follows.
+
+    key --KeyDictionary--> id --slot_of--> slot        id_of[slot], order[slot], columns[name][slot]
+
+A row keeps its *slot* for as long as it is there, also when it is replaced; the slot of a deleted row is used again. So
+who follows a table (a join) can keep arrays by slot. `order` numbers rows as they were inserted, whatever their slots.
+The columns of the key are kept by the dictionary alone.
+
+A change is made in two steps: `to_put` and `to_delete` say which slots it concerns, `apply` does it. In between,
+followers see the table as it was.
+
+| | |
+|---|---|
+| insert, replace, delete | O(rows changed); amortised, since arrays and dictionaries grow and forget |
+| find by key | O(keys asked for) |
+| read | O(rows asked for) |
+| space | 24 bytes a row beside its columns and its entry in the dictionary |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.arrays import Bools, Ints
+from muntin.errors import SchemaError
+from muntin.keys.key_dictionary import KeyDictionary, Sweeper
+from muntin.keys.table_room import enlarged
+from muntin.store.saved import Saved
+from muntin.table import Table
+from muntin.tables.column import Column, column_of
+from muntin.tables.keyed_rows import KeyedRows, keyed_rows
+
+_NONE: Ints = np.zeros(0, np.int64)
+_LEAST = 64  # slots that there is room for
+
+
+class Change(NamedTuple):
+    """Which slots of a table a change concerns. Of the rows that come, `slots` are where each goes."""
+
+    inserted: Ints = _NONE  # slots that had no row
+    replaced: Ints = _NONE  # slots whose row becomes another one with the same key
+    deleted: Ints = _NONE  # slots that lose their row
+    rows: KeyedRows | None = None
+    slots: Ints = _NONE
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self.slots) and not len(self.deleted)
+
+
+class TableRows:
+    """
+    >>> limits = Table("limits", pa.schema([("account", pa.int64()), ("daily", pa.float64())]), ("account",))
+    >>> rows = TableRows(limits)
+    >>> def load(**columns):
+    ...     rows.apply(rows.to_put(keyed_rows(limits, pa.RecordBatch.from_pydict(columns, limits.schema))))
+    >>> load(account=[7, 8], daily=[100.0, None])
+    >>> load(account=[9, 7], daily=[1.0, 50.0])
+    >>> rows.read(rows.slots, ["daily"])["daily"].to_pylist()
+    [50.0, None, 1.0]
+    >>> rows.find([pa.array([9, 5])])
+    array([ 2, -1])
+    """
+
+    def __init__(self, table: Table):
+        self.table = table
+        self._clear()
+
+    def _clear(self) -> None:
+        self._keys = KeyDictionary([self.table.column(name).type for name in self.table.key])
+        self._sweeper = Sweeper()
+        self._columns: dict[str, Column] = {
+            field.name: column_of(field.type)
+            for field in self.table.schema
+            if field.name not in self.table.key
+        }
+        self._slot_of = _NONE  # by id; -1 for a key that has no row any more
+        self._id_of, self._order = _NONE, _NONE  # by slot; the id is -1 where there is no row
+        self._free, self._frees = _NONE, 0  # a stack of slots without a row, and how many there are
+        self._used = self._count = self._next = 0  # slots in use or free; rows; the next number in order
+        self._is_in_order = True  # as long as no slot was used again
+
+    # -- what is there -----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def room(self) -> int:
+        """One more than the greatest slot there has been since the table was last empty."""
+        return self._used
+
+    @property
+    def slots(self) -> Ints:
+        """The slots that have a row, in the order in which rows were inserted; O(slots)."""
+        found = np.flatnonzero(self._id_of[: self._used] >= 0)
+        return found if self._is_in_order else found[np.argsort(self._order[found])]
+
+    def order(self, slots: Ints) -> Ints:
+        """Numbers that ascend in the order in which rows were inserted."""
+        return self._order[slots]
+
+    def is_there(self, slots: Ints) -> Bools:
+        """Which slots have a row."""
+        return self._id_of[slots] >= 0
+
+    def find(self, key: Sequence[pa.Array]) -> Ints:
+        """The slots of keys, given as columns in the types of the table; -1 where there is no row."""
+        ids = self._keys.find(key)
+        found = np.full(len(ids), -1)
+        known = ids >= 0
+        found[known] = self._slot_of[ids[known]]
+        return found
+
+    def read(self, slots: Ints, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Columns of the rows in some slots; each of them must have one."""
+        key = self.table.key
+        keys = self._keys.take(self._id_of[slots]) if any(name in key for name in names) else []
+        return {
+            name: keys[key.index(name)] if name in key else self._columns[name].take(slots) for name in names
+        }
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def to_put(self, rows: KeyedRows) -> Change:
+        """Rows to insert, or to replace those that have the same keys."""
+        slots = self.find(rows.key(self.table))
+        is_new = slots < 0
+        new = int(is_new.sum())
+        freed = min(new, self._frees)
+        again = self._free[self._frees - freed : self._frees]
+        inserted = np.concatenate([again, np.arange(self._used, self._used + new - freed)])
+        slots[is_new] = inserted
+        return Change(inserted, slots[~is_new], rows=rows, slots=slots)
+
+    def to_delete(self, slots: Ints) -> Change:
+        """Rows to remove."""
+        return Change(deleted=slots)
+
+    def apply(self, change: Change) -> None:
+        """Make a change that was told of the table as it is."""
+        if change.rows is not None:
+            self._put(change, change.rows)
+        if len(change.deleted):
+            self._delete(change.deleted)
+        if self._count:
+            self._sweeper.sweep(self._keys, self._mark, self._renumber)
+            for column in self._columns.values():
+                column.sweep(self._count, self._occupied)
+        else:  # nothing is worth keeping, and the next rows are in order again
+            self._clear()
+
+    def _put(self, change: Change, rows: KeyedRows) -> None:
+        new = len(change.inserted)
+        freed = min(new, self._frees)
+        self._frees -= freed
+        self._make_room(self._used + new - freed)
+        ids = self._keys.encode(rows.key(self.table))
+        if len(self._keys) > len(self._slot_of):
+            self._slot_of = enlarged(self._slot_of, max(_LEAST, 2 * len(self._keys)))
+        self._slot_of[ids] = change.slots
+        self._id_of[change.slots] = ids
+        self._order[change.inserted] = np.arange(self._next, self._next + new)
+        self._is_in_order = self._is_in_order and not freed
+        self._next += new
+        self._count += new
+        for name, column in self._columns.items():
+            column.put(change.slots, rows.batch.column(name))
+
+    def _delete(self, slots: Ints) -> None:
+        self._slot_of[self._id_of[slots]] = -1
+        self._id_of[slots] = -1
+        self._count -= len(slots)
+        frees = self._frees + len(slots)
+        if frees > len(self._free):
+            self._free = enlarged(self._free, max(_LEAST, 2 * frees))
+        self._free[self._frees : frees] = slots
+        self._frees = frees
+
+    def _make_room(self, used: int) -> None:
+        self._used = used
+        room = len(self._id_of)
+        if used <= room:
+            return
+        longer = max(_LEAST, 2 * used if room else used)
+        self._id_of, self._order = enlarged(self._id_of, longer), enlarged(self._order, longer)
+        self._id_of[room:] = -1
+        for column in self._columns.values():
+            column.grow(longer)
+
+    # -- keys that no row has any more are forgotten -----------------------------------------------
+
+    def _occupied(self) -> Ints:
+        return np.flatnonzero(self._id_of[: self._used] >= 0)
+
+    def _mark(self, used: Bools) -> None:
+        used[self._id_of[self._occupied()]] = True
+
+    def _renumber(self, new_id: Ints) -> None:
+        occupied = self._occupied()
+        ids = new_id[self._id_of[occupied]]
+        self._id_of[occupied] = ids
+        self._slot_of = np.full(len(self._keys), -1)
+        self._slot_of[ids] = occupied
+
+    # -- snapshots ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, pa.Array]:
+        """All rows in order, column by column; by the number of the column."""
+        columns = self.read(self.slots, self.table.schema.names)
+        return {str(number): column for number, column in enumerate(columns.values())}
+
+    def restore(self, saved: Saved) -> None:
+        """Have the rows of a snapshot in place of all that are here."""
+        columns: list[pa.Array] = []
+        for number, field in enumerate(self.table.schema):
+            columns.append(saved.column(str(number), {field.type}, len(columns[0]) if columns else None))
+        try:
+            rows = keyed_rows(self.table, pa.RecordBatch.from_arrays(columns, schema=self.table.schema))
+        except SchemaError as error:
+            raise saved.damaged(
+                str(self.table.schema.get_field_index(self.table.key[0])), str(error)
+            ) from None
+        self._clear()
+        self.apply(self.to_put(rows))
+
+    def nbytes(self) -> int:
+        arrays = self._slot_of, self._id_of, self._order, self._free
+        columns = (column.nbytes() for column in self._columns.values())
+        return self._keys.nbytes() + sum(each.nbytes for each in arrays) + sum(columns)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._keys.check()
+        occupied = self._occupied()
+        assert len(occupied) == self._count
+        # a key leads to the slot that has its row, and a key without a row to none
+        ids = self._id_of[occupied]
+        assert np.array_equal(self._slot_of[ids], occupied)
+        assert int((self._slot_of[: len(self._keys)] >= 0).sum()) == self._count
+        # every slot has a row or is free
+        free = self._free[: self._frees]
+        assert np.array_equal(np.sort(np.concatenate([occupied, free])), np.arange(self._used))
+        # no two rows were inserted at once
+        order = self._order[occupied]
+        assert len(np.unique(order)) == self._count
+        assert not self._is_in_order or bool((np.diff(order) > 0).all())
+        # all columns can be read
+        assert {len(column) for column in self.read(occupied, self.table.schema.names).values()} == {
+            self._count
+        }
