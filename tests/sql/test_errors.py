@@ -109,7 +109,7 @@ CLAUSE_FAULTS = [
     ("», b", "a comma in FROM is not supported; write JOIN"),
     (
         "»ORDER BY 1",
-        "ORDER BY is only for SELECTs from views and tables: answers are ordered by the first appearance of their key",
+        "ORDER BY is only for SELECTs from views and tables: answers are ordered as their keys first appeared",
     ),
     ("»LIMIT 3", "LIMIT is only for SELECTs from views and tables; keep fewer keys with HAVING"),
     ("»UNION SELECT 1", "UNION is not supported"),
