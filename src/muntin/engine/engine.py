@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +25,7 @@ from muntin.engine.catalog import (
 )
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
-from muntin.engine.script import check_names, run
+from muntin.engine.script import run_script
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
@@ -36,7 +35,7 @@ from muntin.shard.clock import wall_clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
-from muntin.sql import RegisterQuery, parse_query, parse_statements
+from muntin.sql import parse_query
 from muntin.sql.sources import Sources
 from muntin.store.saved import refusing
 from muntin.stream import Stream
@@ -110,30 +109,7 @@ class Engine:
         A script is checked as a whole before its first statement runs.
         """
         text_of("sql", sql)
-        sources = self._sources()
-        statements = parse_statements(sql, sources, self._views.known())  # while others go on
-        with self._lock:
-            check_names(self._catalog, statements)  # before any history is read
-        with ExitStack() as histories:
-            filled = [
-                histories.enter_context(
-                    filling(self._catalog, self._lock, {each.name: asked_of(each.query)}, each.backfill)
-                )
-                if isinstance(each, RegisterQuery) and each.backfill is not None
-                else None
-                for each in statements
-            ]
-            with self._lock:
-                if self._sources() != sources:
-                    if any(filled):
-                        raise MuntinError(
-                            "streams came or went while the history was read; run the script again"
-                        )
-                    statements = parse_statements(sql, self._sources(), self._views.known())
-                check_names(self._catalog, statements)
-                return [
-                    run(self._catalog, *each, self.lookup) for each in zip(statements, filled, strict=True)
-                ][-1]
+        return run_script(self._catalog, self._lock, sql, self.lookup)
 
     def select_many(self, texts: Sequence[str]) -> list[pa.Table]:
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import pyarrow as pa
 
 from muntin import sql
 from muntin.engine.catalog import Catalog, asked_of, explain, refuse_taken, require
+from muntin.engine.event_file import filling
 from muntin.engine.tables import find_rows, select_rows
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
@@ -17,6 +19,31 @@ from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
 from muntin.tables.keyed_rows import keyed_rows
 from muntin.tables.rows import TableRows
+
+
+def run_script(
+    catalog: Catalog, lock: AbstractContextManager[Any], text: str, lookup: Callable[[str], pa.Table]
+) -> Any:
+    """What the last statement gives. Texts are parsed and histories are read while others go on."""
+    with lock:
+        sources = catalog.sources
+    statements = sql.parse_statements(text, sources, catalog.views.known())
+    with lock:
+        check_names(catalog, statements)  # before any history is read
+    with ExitStack() as histories:
+        filled = [
+            histories.enter_context(filling(catalog, lock, {each.name: asked_of(each.query)}, each.backfill))
+            if isinstance(each, sql.RegisterQuery) and each.backfill is not None
+            else None
+            for each in statements
+        ]
+        with lock:
+            if catalog.sources != sources:
+                if any(filled):
+                    raise MuntinError("streams came or went while the history was read; run the script again")
+                statements = sql.parse_statements(text, catalog.sources, catalog.views.known())
+            check_names(catalog, statements)
+            return [run(catalog, *each, lookup) for each in zip(statements, filled, strict=True)][-1]
 
 
 def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
