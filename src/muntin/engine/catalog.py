@@ -23,6 +23,7 @@ from muntin.shard.shard import Shard
 from muntin.sql import shared_templates
 from muntin.sql.sources import Sources
 from muntin.stream import Stream
+from muntin.table_query import TableQuery
 from muntin.tables.rows import Change, TableRows
 from muntin.view.folders import Folders
 from muntin.view.views import Views
@@ -190,6 +191,8 @@ class Catalog:
 
 def asked_of(query: AnyQuery) -> Asked:
     """A query with all that can be told without a plan; an error if it cannot be served."""
+    if isinstance(query, TableQuery):
+        raise MuntinError("joins of a stream with tables cannot be registered yet")
     return query if isinstance(query, JoinQuery) else request_of(query)
 
 

@@ -17,6 +17,7 @@ from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery
 from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
+from muntin.table_query import TableQuery
 from muntin.tables.keyed_rows import keyed_rows
 from muntin.tables.rows import TableRows
 
@@ -152,6 +153,8 @@ def run(
         case sql.Explain(name, query):
             if isinstance(query, JoinQuery):
                 return explain_join(query.signature, {"this query": query}, None)
+            if isinstance(query, TableQuery):
+                return explain_query(query.source)
             return explain(catalog, name) if query is None else explain_query(query)
         case sql.Select(query):
             return catalog.use_once(query, lookup)

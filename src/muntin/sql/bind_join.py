@@ -22,7 +22,7 @@ from muntin.sql.expressions import Scope, compile_equal, compile_expression, quo
 from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit, misfit
-from muntin.sql.sources import Sources, find_stream
+from muntin.sql.sources import Source, Sources, find_stream
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
 from muntin.sql.vocabulary import LEFT_REFUSAL
 from muntin.stream import Stream
@@ -32,19 +32,20 @@ from muntin.window import Window
 
 
 @lru_cache(maxsize=256)
-def pair_scope(names: tuple[str, ...], streams: tuple[Stream, ...], shared: frozenset[str]) -> PairScope:
+def pair_scope(names: tuple[str, ...], streams: tuple[Source, ...], shared: frozenset[str]) -> PairScope:
     """One scope for all joins that call their streams the same, so that equal expressions are compiled once."""
     return PairScope(names, streams, shared)
 
 
 class PairScope(Scope):
-    """Columns of pairs, or of what more than two streams make; a bare name means the one stream that has it.
+    """Columns of pairs, or of what more than two inputs make; a bare name means the one input that has it.
 
     `names` are what the query calls the streams; `shared` columns are equal on all sides (USING), so that
     a bare name means any.
     """
 
-    def __init__(self, names: tuple[str, ...], streams: tuple[Stream, ...], shared: frozenset[str]):
+    def __init__(self, names: tuple[str, ...], streams: tuple[Source, ...], shared: frozenset[str]):
+        self._kind = "stream" if all(isinstance(each, Stream) for each in streams) else "input"
         self.names = names
         self.shared = shared
         self._place = {
@@ -59,7 +60,7 @@ class PairScope(Scope):
         self._sides = tuple(
             Scope(
                 {field.name: field.type for field in stream.schema},
-                f"stream '{stream.name}'",
+                stream.label,
                 left_out=stream.left_out,
             )
             for stream in streams
@@ -113,10 +114,10 @@ class PairScope(Scope):
         if having:
             some = "both" if len(self.names) == 2 else "several"
             written = " or ".join(f"{name}.{node.name}" for name in having)
-            raise misfit(node, f"'{node.name}' is in {some} streams; write {written}")
+            raise misfit(node, f"'{node.name}' is in {some} {self._kind}s; write {written}")
         known = [column for each in self._sides for column in each.types]
         none = "neither" if len(self.names) == 2 else "no"
-        raise misfit(node, f"{none} stream has a column '{node.name}'{nearest(node.name, known)}")
+        raise misfit(node, f"{none} {self._kind} has a column '{node.name}'{nearest(node.name, known)}")
 
     def _side(self, node: exp.Column) -> int:
         table = node.args["table"]

@@ -23,6 +23,7 @@ from muntin.sql.bind_table import (
     find_column,
     refuse_star,
 )
+from muntin.sql.bind_table_join import bind_table_join, joins_table, refuse_spans
 from muntin.sql.bind_view import bind_view, bind_view_select, find_view
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
@@ -269,12 +270,14 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Source], views: dict[str, 
             if syntax.join is None and (view := find_view(syntax.stream, views)) is not None:
                 _refuse_hint(syntax)
                 refuse_star(syntax)
+                refuse_spans(syntax)
                 return SelectView(bind_view_select(syntax, view))
             return Select(_query(syntax, streams))
         case CreateViewSyntax():
             _refuse_hint(syntax.select)
             _refuse_hint(syntax.negated)
             refuse_star(syntax.select)
+            refuse_spans(syntax.select)
             made = bind_view(syntax, streams)
             views[made.name] = made.known
             return CreateView(made)
@@ -324,7 +327,12 @@ def _query(select: SelectSyntax, streams: Sources) -> AnyQuery:
     refuse_star(select)
     if select.order is not None:
         raise Misfit(CLAUSE_REFUSALS[select.order.word], select.order.place)
-    return bind_select(select, streams) if select.join is None else bind_join(select, select.join, streams)
+    if select.join is not None and joins_table(select, streams):
+        return bind_table_join(select, streams)
+    refuse_spans(select)
+    if select.join is None:
+        return bind_select(select, streams)
+    return bind_join(select, select.join, streams)
 
 
 def _create(syntax: CreateStreamSyntax) -> Stream:
