@@ -23,7 +23,6 @@ from muntin.shard.shard import Shard
 from muntin.sql import shared_templates
 from muntin.sql.sources import Sources
 from muntin.stream import Stream
-from muntin.table_query import TableQuery
 from muntin.tables.rows import Change, TableRows
 from muntin.view.folders import Folders
 from muntin.view.views import Views
@@ -86,6 +85,13 @@ class Catalog:
     def registration(self, query: str) -> Any:
         return self.serving(query).registrations[query]
 
+    def query(self, name: str) -> AnyQuery:
+        """As it was registered."""
+        serving = self.serving(name)
+        if isinstance(serving, Shard):
+            return serving.registrations[name].asked
+        return serving.registrations[name].query
+
     def reserve(self, names: Collection[str]) -> None:
         """Take names for queries that will have them in a moment."""
         for name in names:
@@ -141,8 +147,10 @@ class Catalog:
 
     def change(self, table: TableRows, change: Change) -> None:
         """Have rows of a table come, become others, or go: from the watermark on, for the queries of each stream."""
-        if not change.is_empty:
-            table.apply(change)
+        if change.is_empty:
+            return
+        seen = {name: shard.seen_until(table.table.name) for name, shard in self.shards.items()}
+        table.apply(change, {name: until for name, until in seen.items() if until is not None})
 
     def use_once(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
@@ -191,8 +199,6 @@ class Catalog:
 
 def asked_of(query: AnyQuery) -> Asked:
     """A query with all that can be told without a plan; an error if it cannot be served."""
-    if isinstance(query, TableQuery):
-        raise MuntinError("joins of a stream with tables cannot be registered yet")
     return query if isinstance(query, JoinQuery) else request_of(query)
 
 

@@ -37,6 +37,7 @@ from muntin.sql import parse_query, parse_view
 from muntin.store.saved import Saved, pack, refusing, unpack
 from muntin.stream import Stream
 from muntin.table import Table
+from muntin.table_query import TableQuery
 from muntin.tables.rows import TableRows
 from muntin.view.materialized_view import Promise
 from muntin.view_query import ViewQuery
@@ -265,9 +266,10 @@ def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
     shard = catalog.shards[stream.name] = catalog.make_shard(stream)
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
     parsed = {
-        name: parse_query(text, {stream.name: stream}, catalog.templates) for name, text in texts.items()
+        name: parse_query(text, {**catalog.sources, stream.name: stream}, catalog.templates)
+        for name, text in texts.items()
     }
-    queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
+    queries = {name: query for name, query in parsed.items() if isinstance(query, Query | TableQuery)}
     shard.restore(saved["state"], arrays, queries)
     catalog.stream_of |= dict.fromkeys(queries, stream.name)
 

@@ -94,8 +94,9 @@ class Engine:
 
         def make_shard(stream: Stream) -> Shard:
             return Shard(
-                stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock())
-            )
+                stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock()),
+                tables=self._catalog.tables,
+            )  # fmt: skip
 
         self._catalog = Catalog(make_shard, backlog_bytes, folder, Folders(folders), portion_rows)
         self._shards, self._joins = self._catalog.shards, self._catalog.joins
@@ -295,9 +296,7 @@ class Engine:
     def queries(self) -> Mapping[str, AnyQuery]:
         """Registered queries by name, in order of registration."""
         with self._lock:
-            return MappingProxyType(
-                {name: self._catalog.registration(name).query for name in self._catalog.stream_of}
-            )
+            return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
 
     def coverage(self, name: str) -> Coverage:
         """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they

@@ -14,7 +14,7 @@ from muntin.engine.event_file import filling
 from muntin.engine.tables import find_rows, select_rows
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
-from muntin.join_query import JoinQuery
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
 from muntin.table_query import TableQuery
@@ -54,6 +54,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     viewed = {name: each.query.streams for name, each in catalog.views.at_work.items()}
     queries |= {name: of[0] for name, of in viewed.items()}
     tables = set(catalog.tables)
+    reads = {name: tables_of(catalog.query(name)) for name in catalog.stream_of}
     for statement in statements:
         match statement:
             case sql.CreateStream(stream):
@@ -72,6 +73,8 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 tables.add(table.name)
             case sql.DropTable(name):
                 require(name, tables, "table")
+                for query in (each for each in queries if name in reads.get(each, ())):
+                    raise MuntinError(f"query '{query}' joins table '{name}'; drop it first")
                 tables.remove(name)
             case sql.InsertRows(table, rows):
                 keyed_rows(table, rows)
@@ -95,7 +98,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 if isinstance(query, JoinQuery):
                     joined[name] = query.right.stream.name
                 asked_of(query)
-                queries[name] = query.streams[0].name
+                queries[name], reads[name] = query.streams[0].name, tables_of(query)
             case sql.CreateView(view):
                 catalog.views.check_creation(view)
                 catalog.refuse_taken(view.name, queries)
@@ -115,6 +118,11 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 del queries[name]
             case sql.Explain(str(name), None):
                 require(name, queries)
+
+
+def tables_of(query: AnyQuery) -> set[str]:
+    """The names of the tables that a query joins."""
+    return {each.name for each in query.tables} if isinstance(query, TableQuery) else set()
 
 
 def run(

@@ -25,6 +25,7 @@ from muntin.sql.place import Misfit, misfit, place
 from muntin.sql.sources import Sources, find_source
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.table_conditions import Inputs, Side, inputs_of
+from muntin.sql.term import kind_of
 from muntin.sql.type_name import type_name
 from muntin.table import SPAN, Table
 from muntin.table_query import RowSpan, TableQuery, TableSide
@@ -51,9 +52,10 @@ def bind_table_join(select: SelectSyntax, sources: Sources) -> TableQuery:
 class _TableBinder(SelectBinder):
     def __init__(self, select: SelectSyntax, inputs: Inputs):
         source = inputs.source
-        plain = replace(
-            select, stream=source.stream, alias=source.alias, window=source.window, span=source.span
-        )
+        window = source.window
+        if window is not None and source.span is not None:
+            window = replace(window, step=source.span.step)
+        plain = replace(select, stream=source.stream, alias=source.alias, window=window, span=source.span)
         super().__init__(plain, inputs.stream, inputs.pairs)
         self.inputs, self.pairs, self.at, self.sides = inputs, inputs.pairs, inputs.at, inputs.sides
         self.determined = Determined((), {})
@@ -169,7 +171,12 @@ class _TableBinder(SelectBinder):
         merged = f"GROUP BY merges what is kept for each {' and '.join(map(str, self.inputs.keys))}"
         instead = "add the stream's columns of ON to GROUP BY"
         for call, node in zip(calls, self.call_nodes, strict=True):
-            if not all(component in COMPONENTS for component in AGGREGATES[call.function].components):
+            components = AGGREGATES[call.function].components
+            is_text = call.argument is not None and kind_of(call.argument.type) == "text"
+            # which of two events of the same time came first is known for each key alone, and so is the order of texts
+            if not all(each in COMPONENTS and not COMPONENTS[each].keeps_a_value for each in components) or (
+                is_text and any(COMPONENTS[each].compares_values for each in components)
+            ):
                 raise misfit(node, f"{merged}, and {call.function.upper()} cannot be merged; {instead}")
         windows = [(call.window, place(node)) for call, node in zip(calls, self.call_nodes, strict=True)]
         if self.select.window is not None:
@@ -269,7 +276,7 @@ class _TableBinder(SelectBinder):
         )
         select = self.select
         return Query(select.text, self.stream, tuple(keys), self.inputs.where, select.window, calls, outputs,
-                     hint=select.hint)  # fmt: skip
+                     hint=select.hint, is_joined=True)  # fmt: skip
 
     def _side(self, side: Side, read: Iterable[str], span: RowSpan | None) -> TableSide:
         own = {name: self.pairs.split(name) for name in read if name in self.pairs.types}

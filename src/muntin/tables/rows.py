@@ -19,13 +19,17 @@ followers see the table as it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import Bools, Ints
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import SchemaError
 from muntin.keys.key_dictionary import KeyDictionary, Sweeper
 from muntin.keys.table_room import enlarged
@@ -52,6 +56,19 @@ class Change(NamedTuple):
         return not len(self.slots) and not len(self.deleted)
 
 
+@dataclass
+class PastChange:
+    """A change that has been made, and how it can be undone and made again."""
+
+    version: int  # of the table before it
+    change: Change
+    before: KeyedRows | None  # rows that were replaced or deleted …
+    slots: Ints  # … where they were
+    order: Ints  # … and when they were inserted
+    made: Ints  # when those of the change were, that are new
+    until: dict[str, int]  # instants of a stream up to this one see the table before
+
+
 class TableRows:
     """
     >>> limits = Table("limits", pa.schema([("account", pa.int64()), ("daily", pa.float64())]), ("account",))
@@ -68,6 +85,8 @@ class TableRows:
 
     def __init__(self, table: Table):
         self.table = table
+        self.version = self._latest = 0  # of the rows that are seen, and of those that are there
+        self._past: list[PastChange] = []  # changes that some instants do not see yet, the oldest first
         self._clear()
 
     def _clear(self) -> None:
@@ -141,27 +160,115 @@ class TableRows:
         """Rows to remove."""
         return Change(deleted=slots)
 
-    def apply(self, change: Change) -> None:
-        """Make a change that was told of the table as it is."""
+    def apply(self, change: Change, until: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Make a change that was told of the table as it is. Instants of a stream that are `until` one of them will
+        still be asked for as if it had not been made."""
+        kept = np.concatenate([change.replaced, change.deleted]) if until else _NONE
+        before, order = self._batch(kept), self._order[kept].copy()
         if change.rows is not None:
             self._put(change, change.rows)
         if len(change.deleted):
             self._delete(change.deleted)
-        if self._count:
+        if until:
+            made = self._order[change.inserted].copy()
+            self._past.append(PastChange(self.version, change, before, kept, order, made, dict(until)))
+        self._latest += 1
+        self.version = self._latest
+        if self._count or self._past:
             self._sweeper.sweep(self._keys, self._mark, self._renumber)
             for column in self._columns.values():
                 column.sweep(self._count, self._occupied)
         else:  # nothing is worth keeping, and the next rows are in order again
             self._clear()
 
+    # -- the past ----------------------------------------------------------------------------------
+
+    def version_at(self, stream: str, instant: int) -> int:
+        """The version of the table that an instant of a stream sees."""
+        for each in self._past:
+            if instant <= each.until.get(stream, LONG_AGO):
+                return each.version
+        return self.version
+
+    def changed_at(self, stream: str) -> list[int]:
+        """After which instants of a stream changes take effect that some of its instants do not see yet."""
+        return [each.until[stream] for each in self._past if stream in each.until]
+
+    @contextmanager
+    def as_of(self, version: int) -> Iterator[None]:
+        """Have the table as it was, for a while; O(rows that have changed since)."""
+        undone = [each for each in self._past if each.version >= version]
+        for each in reversed(undone):
+            self._undo(each)
+        now, self.version = self.version, version
+        try:
+            yield
+        finally:
+            self.version = now
+            for each in undone:
+                self._redo(each)
+
+    def release(self, stream: str, is_owed: Callable[[int], bool]) -> None:
+        """Forget how the table was, where no stream asks any more; `is_owed` says whether this one may still ask for
+        instants up to one."""
+        for each in self._past:
+            if stream in each.until and not is_owed(each.until[stream]):
+                del each.until[stream]
+        while self._past and not self._past[0].until:
+            del self._past[0]
+
+    def _undo(self, past: PastChange) -> None:
+        self._take_out(past.change.inserted)
+        self._put_back(past.slots, past.before, past.order)
+
+    def _redo(self, past: PastChange) -> None:
+        self._take_out(past.change.deleted)
+        if past.change.rows is not None:
+            is_new = np.zeros(max(self._used, 1), np.bool_)
+            is_new[past.change.inserted] = True
+            order = self._order[past.change.slots]
+            order[is_new[past.change.slots]] = past.made
+            self._put_back(past.change.slots, past.change.rows, order)
+
+    def _take_out(self, slots: Ints) -> None:
+        """Rows go for a while: their slots are not free."""
+        self._slot_of[self._id_of[slots]] = -1
+        self._id_of[slots] = -1
+        self._count -= len(slots)
+
+    def _put_back(self, slots: Ints, rows: KeyedRows | None, order: Ints) -> None:
+        """Rows into slots that had them, in place of others that may be there."""
+        if rows is None:
+            return
+        ids = self._known(rows)
+        self._count += int((self._id_of[slots] < 0).sum())
+        self._slot_of[ids] = slots
+        self._id_of[slots] = ids
+        self._order[slots] = order
+        for name, column in self._columns.items():
+            column.put(slots, rows.batch.column(name))
+
+    def _batch(self, slots: Ints) -> KeyedRows | None:
+        if not len(slots):
+            return None
+        columns = self.read(slots, self.table.schema.names)
+        return KeyedRows(pa.RecordBatch.from_arrays(list(columns.values()), schema=self.table.schema))
+
+    def _known(self, rows: KeyedRows) -> Ints:
+        """The ids of keys, which are known from now on."""
+        ids = self._keys.encode(rows.key(self.table))
+        if len(self._keys) > len(self._slot_of):
+            before = len(self._slot_of)
+            self._slot_of = enlarged(self._slot_of, max(_LEAST, 2 * len(self._keys)))
+            self._slot_of[before:] = -1
+        return ids
+
     def _put(self, change: Change, rows: KeyedRows) -> None:
         new = len(change.inserted)
         freed = min(new, self._frees)
         self._frees -= freed
         self._make_room(self._used + new - freed)
-        ids = self._keys.encode(rows.key(self.table))
-        if len(self._keys) > len(self._slot_of):
-            self._slot_of = enlarged(self._slot_of, max(_LEAST, 2 * len(self._keys)))
+        ids = self._known(rows)
         self._slot_of[ids] = change.slots
         self._id_of[change.slots] = ids
         self._order[change.inserted] = np.arange(self._next, self._next + new)
@@ -210,23 +317,49 @@ class TableRows:
     # -- snapshots ---------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, pa.Array]:
-        """All rows in order, column by column; by the number of the column."""
-        columns = self.read(self.slots, self.table.schema.names)
-        return {str(number): column for number, column in enumerate(columns.values())}
+        """All rows in order, column by column; by the number of the column. If changes can still be undone, the rows
+        before them, and then each change: the rows that came, or those that went."""
+        with self.as_of(self._past[0].version if self._past else self.version):
+            columns = self.read(self.slots, self.table.schema.names)
+        saved = {str(number): column for number, column in enumerate(columns.values())}
+        for place, past in enumerate(self._past):
+            rows = past.change.rows or past.before
+            assert rows is not None
+            saved |= {f"past {place}/{number}": column for number, column in enumerate(rows.batch.columns)}
+            saved[f"past {place}/goes"] = pa.array([past.change.rows is None])
+            saved[f"past {place}/streams"] = pa.array(list(past.until), pa.string())
+            saved[f"past {place}/until"] = pa.array(list(past.until.values()), pa.int64())
+        return saved
 
     def restore(self, saved: Saved) -> None:
         """Have the rows of a snapshot in place of all that are here."""
+        self._clear()
+        self._past = []
+        self.apply(self.to_put(self._saved_rows(saved)))
+        for place in count():
+            past = saved.under(f"past {place}/")
+            if not past:
+                return
+            rows, streams = self._saved_rows(past), past.column("streams", {pa.string()})
+            until = past.times("until", len(streams), order="any")
+            if not len(streams) or streams.null_count or len(set(streams.to_pylist())) < len(streams):
+                raise past.damaged("streams", "does not name streams, each once")
+            slots = self.find(rows.key(self.table))
+            goes = past.column("goes", {pa.bool_()}, 1)[0].as_py()
+            if goes and not (slots >= 0).all():
+                raise past.damaged("0", "has rows that are not there")
+            change = self.to_delete(slots) if goes else self.to_put(rows)
+            self.apply(change, dict(zip(streams.to_pylist(), until.tolist(), strict=True)))
+
+    def _saved_rows(self, saved: Saved) -> KeyedRows:
         columns: list[pa.Array] = []
         for number, field in enumerate(self.table.schema):
             columns.append(saved.column(str(number), {field.type}, len(columns[0]) if columns else None))
         try:
-            rows = keyed_rows(self.table, pa.RecordBatch.from_arrays(columns, schema=self.table.schema))
+            return keyed_rows(self.table, pa.RecordBatch.from_arrays(columns, schema=self.table.schema))
         except SchemaError as error:
-            raise saved.damaged(
-                str(self.table.schema.get_field_index(self.table.key[0])), str(error)
-            ) from None
-        self._clear()
-        self.apply(self.to_put(rows))
+            place = str(self.table.schema.get_field_index(self.table.key[0]))
+            raise saved.damaged(place, str(error)) from None
 
     def nbytes(self) -> int:
         arrays = self._slot_of, self._id_of, self._order, self._free
