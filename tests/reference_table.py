@@ -129,6 +129,12 @@ class StandingTableQuery:
 
     # The instants
 
+    def nothing(self) -> Answer:
+        """An answer without rows."""
+        from reference import Answer
+
+        return Answer(self.query, self.since is None)  # type: ignore[arg-type]
+
     def lookup(self, key: Any, at: int | None) -> Answer:
         """As of `at`, with the tables as they are now."""
         from reference import Answer

@@ -37,8 +37,8 @@ class Registration:
     """
 
     __slots__ = (
-        "_emitted", "_emitted_to", "_inside", "crowd", "history", "join", "joined", "member", "missed", "overflows", "owes",
-        "query", "slide",
+        "_emitted", "_emitted_to", "_inside", "crowd", "history", "join", "joined", "member", "missed", "overflows",
+        "owes", "query", "slide",
     )  # fmt: skip
 
     def __init__(

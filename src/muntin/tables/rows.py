@@ -328,7 +328,7 @@ class TableRows:
             saved |= {f"past {place}/{number}": column for number, column in enumerate(rows.batch.columns)}
             saved[f"past {place}/goes"] = pa.array([past.change.rows is None])
             saved[f"past {place}/streams"] = pa.array(list(past.until), pa.string())
-            saved[f"past {place}/until"] = pa.array(list(past.until.values()), pa.int64())
+            saved[f"past {place}/until"] = np.array(list(past.until.values()), np.int64)
         return saved
 
     def restore(self, saved: Saved) -> None:

@@ -27,12 +27,12 @@ class Slots(NamedTuple):
     slot in them."""
 
     read: list[Found]
-    which: Ints  # of them is a row's, by joined row; 0 if there is but one
     slot: Ints  # by joined row
 
     def found(self, needs: tuple[Need, ...], rows: Ints) -> Found:
         """Of some joined rows, a window each."""
-        slot, which = self.slot[rows], self.which[rows]
+        slot = self.slot[rows]
+        which = slot // self.read[0].width  # windows that count events are known by key
         partials = {
             need: tuple(
                 (parts[0] if len(parts) == 1 else np.concatenate(parts))[slot]
@@ -50,7 +50,8 @@ class Slots(NamedTuple):
 
     def complete(self, needs: tuple[Need, ...], rows: Ints) -> Bools:
         """Whether the window of each of some joined rows is covered."""
-        covered: Bools = np.concatenate([each.complete(needs) for each in self.read])[self.which[rows]]
+        covered: Bools = np.concatenate([each.complete(needs) for each in self.read])
+        covered = covered[self.slot[rows] // self.read[0].width]
         return covered
 
 
@@ -92,7 +93,7 @@ class Measured:
             }
 
         found = timed_together(state, asked.number, dict.fromkeys(windows, 1), ask)
-        return Slots([found[each] for each in windows], which, which * self._width + self._place)
+        return Slots([found[each] for each in windows], which * self._width + self._place)
 
     def present(self) -> Bools:
         """Which joined rows have an event in a window that decides about that."""

@@ -91,7 +91,7 @@ class TableJoin:
         if instant is None:
             if query.keys:
                 return Answered(query.answer_schema().empty_table())
-            return self._tabulated(self._before_the_first(state, sources), None)
+            return self._passed(self._before_the_first(state, sources))
         groups, ids = self.groups(state, sources), None
         if key is not None:
             assert self._ids is not None
@@ -109,7 +109,10 @@ class TableJoin:
     def _answered(
         self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None
     ) -> Answered:
-        made = self._make(state, sources, groups, instant, ids)
+        return self._passed(self._make(state, sources, groups, instant, ids))
+
+    def _passed(self, made: _Made) -> Answered:
+        """Those that pass HAVING."""
         passes, left_out = self._passing(made)
         answered = self._tabulated(made, np.flatnonzero(passes))
         return answered._replace(left_out=left_out.also(answered.left_out))
