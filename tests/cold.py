@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.query import Query
 from muntin.sql.place import pointing_into
+from muntin.sql.sources import Sources
 from muntin.sql.statement import _query, _read_select
 from muntin.stream import Stream
 
@@ -24,9 +23,12 @@ class _Apart(Stream):
     __hash__ = object.__hash__
 
 
-def read_cold(text: str, streams: Mapping[str, Stream]) -> AnyQuery:
+def read_cold(text: str, streams: Sources) -> AnyQuery:
     """The query of a text, or its `SqlError`."""
-    apart = {name: _Apart(each.name, each.schema, each.time, each.delay) for name, each in streams.items()}
+    apart = {
+        name: _Apart(each.name, each.schema, each.time, each.delay) if isinstance(each, Stream) else each
+        for name, each in streams.items()
+    }
     with pointing_into(text):
         return _query(_read_select(text), apart)
 

@@ -31,8 +31,10 @@ from muntin.expression import Expression
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Query
 from muntin.stream import Stream
+from muntin.table_query import TableQuery
 from muntin.window import Window
 from reference_join import StandingJoin
+from reference_table import StandingTableQuery, TableLog, declared_table
 
 EPOCH = datetime(1970, 1, 1)
 Key = tuple[Any, ...]
@@ -40,7 +42,7 @@ NO_VALUE = object()  # what does not exist; NULL is None
 
 _TYPES = {
     "TIMESTAMP": pa.timestamp("us"), "BIGINT": pa.int64(), "DOUBLE": pa.float64(),
-    "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(),
+    "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(), "INTERVAL": pa.duration("us"),
 }  # fmt: skip
 _UNITS = {
     "MICROSECOND": 1, "MILLISECOND": 10**3, "SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6,
@@ -135,15 +137,26 @@ class ReferenceEngine:
         self.logs: dict[str, _Log] = {}
         self.standing: dict[str, _Standing] = {}
         self.joins: dict[str, StandingJoin] = {}
+        self.tables: dict[str, TableLog] = {}
+        self.table_joins: dict[str, StandingTableQuery] = {}
 
     def execute(self, sql: str) -> None:
-        """CREATE STREAM, the one statement a reference needs."""
+        """CREATE STREAM and CREATE TABLE, the statements a reference needs."""
+        if sql.split()[1].upper() == "TABLE":
+            table = declared_table(sql, _TYPES)
+            self.tables[table.name] = TableLog(table)
+            return
         stream = declared(sql)
         self.logs[stream.name] = _Log(stream)
 
     def register(self, sql: str | AnyQuery, *, name: str) -> None:
-        streams = {log.stream.name: log.stream for log in self.logs.values()}
-        query = read_cold(sql, streams) if isinstance(sql, str) else sql
+        sources = {log.stream.name: log.stream for log in self.logs.values()}
+        sources |= {log.table.name: log.table for log in self.tables.values()}
+        query = read_cold(sql, sources) if isinstance(sql, str) else sql
+        if isinstance(query, TableQuery):
+            log = self.logs[query.source.stream.name]
+            self.table_joins[name] = StandingTableQuery(query, log, self.tables, log.watermark, log.greatest)
+            return
         if isinstance(query, JoinQuery):
             left, right = (self.logs[side.stream.name] for side in query.sides)
             join = StandingJoin(query, left, right, None, (left.greatest, right.greatest), None)
@@ -154,7 +167,16 @@ class ReferenceEngine:
         self.standing[name] = _Standing(query, log.watermark, log.greatest)
 
     def drop(self, name: str) -> None:
-        del (self.joins if name in self.joins else self.standing)[name]
+        for queries in (self.joins, self.table_joins, self.standing):
+            queries.pop(name, None)  # type: ignore[attr-defined]
+
+    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Rows that are inserted, or replace those with the same keys."""
+        self.tables[table].load(columns, {name: log.watermark for name, log in self.logs.items()})
+
+    def delete(self, table: str, goes: Callable[[dict[str, Any]], bool]) -> None:
+        """Remove the rows of which `goes` is true."""
+        self.tables[table].delete(goes, {name: log.watermark for name, log in self.logs.items()})
 
     def push(self, stream: str, batch: Mapping[str, Sequence[Any]]) -> None:
         """Accept the events that are not late, one by one."""
@@ -184,6 +206,11 @@ class ReferenceEngine:
         for each in self.standing.values():
             if each.query.stream.name == stream:
                 each.reached, each.since, each.base = instant, instant - 1, log.gone
+        for table in self.tables.values():
+            table.rewind(stream)
+        for join in self.table_joins.values():
+            if join.log is log:
+                join.reached, join.since, join.inside = instant, instant - 1, {}
 
     def nothing(self, name: str) -> Answer:
         """An answer of the query without rows."""
@@ -196,6 +223,8 @@ class ReferenceEngine:
         """The answer as of `at`: one row, or one per key."""
         if name in self.joins:
             return self.joins[name].lookup(None if at is None else microseconds(at))
+        if name in self.table_joins:
+            return self.table_joins[name].lookup(key, None if at is None else microseconds(at))
         standing = self.standing[name]
         query, log = standing.query, self.logs[standing.query.stream.name]
         instant = microseconds(at) if at is not None else None if log.greatest is None else log.greatest + 1
@@ -222,6 +251,9 @@ class ReferenceEngine:
             standing.reached = reached
         for name, join in self.joins.items():
             if found := join.advance(None if until is None else microseconds(until)):
+                answers[name] = found
+        for name, table_join in self.table_joins.items():
+            if found := table_join.advance(None if until is None else microseconds(until)):
                 answers[name] = found
         return {name: answer for name, answer in answers.items() if answer.rows or answer.left_out}
 

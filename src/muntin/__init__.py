@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from muntin.query import Query
     from muntin.sketch import merge_summaries
     from muntin.stream import Stream
+    from muntin.table import Table
     from muntin.window import Window
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOME = {
     "JoinQuery": "join_query",
     "Query": "query",
     "Stream": "stream",
+    "Table": "table",
     "Window": "window",
     "merge_summaries": "sketch",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "SchemaError",
     "SqlError",
     "Stream",
+    "Table",
     "Window",
     "WindowTooLarge",
     "__version__",

@@ -37,6 +37,13 @@ def text_of(argument: str, given: Any) -> str:
     return given
 
 
+def query_name_of(given: Any) -> str:
+    """The name of a query."""
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise MuntinError(f"a query's name is a text that is not empty, not {given!r}")
+    return given
+
+
 def texts_of(argument: str, given: Any) -> list[str]:
     """The texts that an argument lists."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):

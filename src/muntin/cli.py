@@ -119,6 +119,12 @@ def run(
     archive: Annotated[
         Path | None, typer.Option(help="The folder of the script's materialized views.")
     ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", metavar="TABLE=PATH", help="Rows of a table of the script, loaded before the events."
+        ),
+    ] = None,
 ) -> None:
     """Answer the queries of FILE.sql over a file of events.
 
@@ -130,15 +136,18 @@ def run(
 
         progress = open_progress(sys.stderr)
         if engine is Runtime.spark:
+            from muntin.errors import MuntinError
             from muntin.run.on_spark import run_on_spark
 
+            if table:
+                raise MuntinError("on Spark a run takes no tables; leave out --table, or --engine spark")
             report = run_on_spark(
                 script, input, out, stream=stream, flush=flush, format=format.value, progress=progress
             )
         else:
             report = run_file(
                 script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
-                progress=progress, archive=archive,
+                progress=progress, archive=archive, tables=table or (),
             )  # fmt: skip
     typer.echo(str(report), err=True)
 

@@ -33,11 +33,11 @@ class SqlError(MuntinError):
 
 
 class SchemaError(MuntinError):
-    """A batch that does not fit its stream: a missing column, a wrong type, a NULL time."""
+    """A batch that does not fit its stream or table: a missing column, a wrong type, a NULL time, a key twice."""
 
 
 class NotFound(MuntinError):
-    """A stream, query or file that is not there."""
+    """A stream, table, query or file that is not there."""
 
 
 class NameTaken(MuntinError):

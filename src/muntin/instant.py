@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from muntin.errors import MuntinError
 from muntin.stream import Stream
+from muntin.table import Table
 
 EPOCH = datetime(1970, 1, 1)
 
@@ -23,7 +24,7 @@ FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _EARLIEST, _LATEST = 10**9, 4_102_444_800
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_warned: WeakKeyDictionary[Stream, set[str]] = WeakKeyDictionary()
+_warned: WeakKeyDictionary[Stream | Table, set[str]] = WeakKeyDictionary()
 
 
 def unit_meant(number: int) -> str | None:
@@ -36,7 +37,7 @@ def unit_meant(number: int) -> str | None:
     return next(units, None)
 
 
-def warn_of_unit(stream: Stream, field: pa.Field, column: pa.Array) -> None:
+def warn_of_unit(stream: Stream | Table, field: pa.Field, column: pa.Array) -> None:
     """Warn, once for each column of a stream, if the first integer seems to be in another unit than the column's.
 
     A stream may be about 1970, as tests are, so nothing is refused: only an integer that would be an instant of
@@ -57,7 +58,7 @@ def warn_of_unit(stream: Stream, field: pa.Field, column: pa.Array) -> None:
     except OverflowError:
         read = "an instant beyond the year 9999"
     warnings.warn(
-        f"column '{field.name}' of stream '{stream.name}': the integer {first} is read as {_UNITS[field.type.unit]} "
+        f"column '{field.name}' of {stream.label}: the integer {first} is read as {_UNITS[field.type.unit]} "
         f"since 1970, which is {read}; if it counts {_UNITS[meant]}, give "
         f"pyarrow.array(values, pyarrow.timestamp('{meant}')), or declare the column TIMESTAMP_{meant.upper()}",
         RuntimeWarning,

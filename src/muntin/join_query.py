@@ -13,6 +13,7 @@ import pyarrow as pa
 from muntin.expression import Expression
 from muntin.query import CHANGE, Key, Output, Query, schema_of_answers
 from muntin.stream import Stream
+from muntin.table_query import TableQuery
 from muntin.window import Window
 
 LEAVES_AT = "leaves_at"  # the column of EMIT CHANGES with the instant at which a pair leaves
@@ -111,4 +112,4 @@ class JoinQuery:
         return schema.append(pa.field(CHANGE, pa.string())).append(pa.field(LEAVES_AT, pa.timestamp("us")))
 
 
-AnyQuery = Query | JoinQuery
+AnyQuery = Query | JoinQuery | TableQuery

@@ -86,6 +86,7 @@ class Query:
     hint: str | None = None  # a synopsis asked for by name
     tolerance: float | None = None  # of a HAVING that may be missed by this factor; None: exact
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
+    is_joined: bool = False  # with tables (`table_query.py`), which answers for it: all its keys are read
 
     @property
     def streams(self) -> tuple[Stream, ...]:

@@ -51,13 +51,16 @@ class Stream:
     def __hash__(self) -> int:
         return hash((self.name, self.time, self.delay))  # hashing the Arrow schema each time would cost more
 
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return f"stream '{self.name}'"
+
     def column(self, name: str) -> pa.Field:
         """The field called `name`, or an error with the nearest name."""
         position = self.schema.get_field_index(name)
         if position < 0:
-            raise SchemaError(
-                f"stream '{self.name}' has no column '{name}'{nearest(name, self.schema.names)}"
-            )
+            raise SchemaError(f"{self.label} has no column '{name}'{nearest(name, self.schema.names)}")
         return self.schema.field(position)
 
     def __str__(self) -> str:

@@ -32,7 +32,8 @@ _SPANS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_00
 class Window:
     """`size`, `to` and `slide` in microseconds (unit "time") or in events (unit "rows").
 
-    `slide` is 0 for a window that moves with every event.
+    `slide` is 0 for a window that moves with every event. If `step` is not 0, windows inside it are asked for too, that
+    end where it does: of all lengths that are multiples of it.
 
     >>> Window("time", 300_000_000, slide=60_000_000)
     [RANGE 5 MINUTES SLIDE 1 MINUTE]
@@ -47,6 +48,7 @@ class Window:
     size: int
     to: int = 0
     slide: int = 0
+    step: int = 0
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -55,9 +57,10 @@ class Window:
         count_of("size", self.size, 1)
         count_of("to", self.to)
         count_of("slide", self.slide)
+        count_of("step", self.step)
         if self.to > self.size:
             raise MuntinError("to lies before the start of the window: it must not exceed its size")
-        object.__setattr__(self, "_hash", hash((self.unit, self.size, self.to, self.slide)))
+        object.__setattr__(self, "_hash", hash((self.unit, self.size, self.to, self.slide, self.step)))
 
     def __hash__(self) -> int:
         return self._hash  # windows are looked up more often than anything else
@@ -88,8 +91,10 @@ class Window:
         word = "RANGE" if self.is_time else "ROWS"
         show = span if self.is_time else str
         to = f" TO {show(self.to)}" if self.to else ""
+        step = f" STEP {show(self.step)}" if self.step else ""
         slide = f" SLIDE {show(self.slide)}" if self.slide else ""
-        return f"[{word} {show(self.size)}{to}{slide}]"
+        up_to = "UP TO " if self.step else ""
+        return f"[{word} {up_to}{show(self.size)}{to}{step}{slide}]"
 
     __repr__ = __str__
 

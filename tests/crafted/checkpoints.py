@@ -16,6 +16,7 @@ from muntin.store.saved import unpack
 
 _MERGED = "COUNT(*) AS c, SUM(x) AS s, AVG(n) AS a, MIN(x) AS i, MAX(n) AS m, FIRST(w) AS f, LAST(w) AS l, VAR_POP(x)"
 _STREAM = "(ts BIGINT, k BIGINT, w VARCHAR, x DOUBLE, n BIGINT) TIMESTAMP BY ts DELAY 1 SECOND"
+_TABLE = "CREATE TABLE r (k BIGINT, w VARCHAR, most BIGINT, span INTERVAL, PRIMARY KEY (k))"
 PLANS: dict[str, list[str]] = {
     "rings": [
         f"SELECT k, w, {_MERGED}, QUANTILE(x, 0.5) FROM s [RANGE 8 SECONDS] WHERE n > -90 GROUP BY k, w",
@@ -90,6 +91,10 @@ def write_all(folder: Path) -> None:
         engine = Engine()
         for stream in ("s", "t"):
             engine.execute(f"CREATE STREAM {stream} {_STREAM}")
+        engine.execute(_TABLE)
+        engine.load(
+            "r", {"k": [3, 1, 2], "w": ["a", None, "b"], "most": [5, None, 7], "span": ["5 minutes"] * 3}
+        )
         for number, text in enumerate(texts):
             engine.register(text, f"q{number}")
         count = 6000 if "sketches" in name else 150
@@ -124,6 +129,11 @@ def use(engine: Engine) -> None:
             each_of([stream], lambda name, batch=batch: engine.push(name, batch))
         each_of(engine.queries, engine.lookup)
         each_of([None], engine.advance)
+    for table in engine.tables:
+        rows = {"k": [2, 9], "w": ["c", "a"], "most": [None, 1], "span": ["1 hour", None]}
+        each_of([table], lambda name, rows=rows: engine.load(name, rows))
+        each_of([table], lambda name: engine.execute(f"DELETE FROM \"{name}\" WHERE k = 2 OR w = 'a'"))
+        each_of([table], lambda name: engine.execute(f'SELECT * FROM "{name}"'))
     each_of([None], lambda _: engine.explain())
     each_of([None], lambda _: engine.stats())
 

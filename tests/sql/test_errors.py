@@ -109,9 +109,9 @@ CLAUSE_FAULTS = [
     ("», b", "a comma in FROM is not supported; write JOIN"),
     (
         "»ORDER BY 1",
-        "ORDER BY is only for SELECTs from a view: answers are ordered by the first appearance of their key",
+        "ORDER BY is only for SELECTs from views and tables: answers are ordered as their keys first appeared",
     ),
-    ("»LIMIT 3", "LIMIT is only for SELECTs from a view; keep fewer keys with HAVING"),
+    ("»LIMIT 3", "LIMIT is only for SELECTs from views and tables; keep fewer keys with HAVING"),
     ("»UNION SELECT 1", "UNION is not supported"),
     ("»QUALIFY 1", "QUALIFY is not supported; write the condition in HAVING"),
     ("»WINDOW w AS (x)", "named windows are not supported"),
@@ -227,9 +227,10 @@ QUERY_FAULTS = [
 ]
 
 SCRIPT_FAULTS = [
-    ("»INSERT INTO trades VALUES (1)", "INSERT is not supported; events enter a stream with engine.push"),
+    ("INSERT INTO »trades VALUES (1)", "'trades' is a stream: its events come with engine.push"),
+    ("DELETE FROM »trades", "'trades' is a stream: its events come with engine.push, and do not change"),
+    ("»UPDATE trades SET price = 1", "write INSERT INTO, which replaces the row"),
     ("»WITH a AS (SELECT 1) SELECT 2", "WITH is not supported"),
-    ("CREATE »TABLE t (x INT)", "there are no tables, only streams"),
     (
         "CREATE MATERIALIZED VIEW v »SELECT 1",
         "expected AS and a SELECT after the view's name, found 'SELECT'",
@@ -261,7 +262,7 @@ SCRIPT_FAULTS = [
         "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts »LATER",
         "unexpected 'LATER' after the end of the statement",
     ),
-    ("DROP »TABLE t", "expected STREAM, QUERY or MATERIALIZED VIEW after DROP, found 'TABLE'"),
+    ("DROP »INDEX t", "expected STREAM, TABLE, QUERY or MATERIALIZED VIEW after DROP, found 'INDEX'"),
     ("DROP »QUERY", "expected a query name, found the end of the text"),
     ("REGISTER »busy AS SELECT 1", "expected QUERY after REGISTER, found 'busy'"),
     ("REGISTER QUERY busy »SELECT 1", "expected AS and a SELECT after the query's name"),

@@ -1,4 +1,4 @@
-"""The catalog: all that an engine has, by name. Streams with their shards, queries, joins, views; their counters."""
+"""The catalog: all that an engine has, by name. Streams with their shards, tables, queries, joins, views; counters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
+
 from muntin.answer import Coverage
-from muntin.errors import NameTaken, NotFound, nearest
+from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join.operator import JoinOperator, explain_joins, join_stats
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.request import Request, request_of
@@ -19,7 +21,9 @@ from muntin.shard.backfill import Backfill
 from muntin.shard.emit.portion import DEFAULT_ROWS
 from muntin.shard.shard import Shard
 from muntin.sql import shared_templates
+from muntin.sql.sources import Sources
 from muntin.stream import Stream
+from muntin.tables.rows import Change, TableRows
 from muntin.view.folders import Folders
 from muntin.view.views import Views
 from muntin.view_query import ViewQuery
@@ -45,6 +49,7 @@ class Catalog:
         self.folders = folders
         self.templates = shared_templates()
         self.shards: dict[str, Shard] = {}
+        self.tables: dict[str, TableRows] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
         self.joins = JoinOperator(lambda stream: self.shards[stream].clock, backlog_bytes, portion_rows)
@@ -53,6 +58,15 @@ class Catalog:
     @property
     def streams(self) -> Mapping[str, Stream]:
         return MappingProxyType({name: each.stream for name, each in self.shards.items()})
+
+    @property
+    def sources(self) -> Sources:
+        """Streams and tables by name."""
+        return {**self.streams, **{name: each.table for name, each in self.tables.items()}}
+
+    def table(self, name: str) -> TableRows:
+        require(name, self.tables, "table")
+        return self.tables[name]
 
     def shard(self, stream: str) -> Shard:
         require(stream, self.shards, "stream")
@@ -71,6 +85,13 @@ class Catalog:
     def registration(self, query: str) -> Any:
         return self.serving(query).registrations[query]
 
+    def query(self, name: str) -> AnyQuery:
+        """As it was registered."""
+        serving = self.serving(name)
+        if isinstance(serving, Shard):
+            return serving.registrations[name].asked
+        return serving.registrations[name].query
+
     def reserve(self, names: Collection[str]) -> None:
         """Take names for queries that will have them in a moment."""
         for name in names:
@@ -80,6 +101,7 @@ class Catalog:
     def refuse_taken(self, query: str, names: Collection[str]) -> None:
         refuse_taken(query, names)
         refuse_taken(query, self.reserved)
+        refuse_taken(query, self.tables, "table")
 
     def add(self, asked: Mapping[str, Asked]) -> None:
         """Have queries from now on."""
@@ -123,6 +145,13 @@ class Catalog:
         self.joins.start_again(stream)
         self.views.start_again(stream)
 
+    def change(self, table: TableRows, change: Change) -> None:
+        """Have rows of a table come, become others, or go: from the watermark on, for the queries of each stream."""
+        if change.is_empty:
+            return
+        seen = {name: shard.seen_until(table.table.name) for name, shard in self.shards.items()}
+        table.apply(change, {name: until for name, until in seen.items() if until is not None})
+
     def use_once(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
         name = "\0"  # no query's own
@@ -155,6 +184,8 @@ class Catalog:
         """Assert every invariant."""
         for shard in self.shards.values():
             shard.check()
+        for table in self.tables.values():
+            table.check()
         self.joins.check()
         self.views.check()
 
@@ -185,10 +216,25 @@ def _streams_of(asked: Asked) -> tuple[Stream, ...]:
     return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams
 
 
+def lookup_many(catalog: Catalog, names: tuple[str, ...], at: int | None) -> pa.Table:
+    """As `Engine.lookup_many` gives it."""
+    for name in names:
+        require(name, catalog.stream_of)
+    if joined := tuple(name for name in names if name in catalog.joins.group_of):
+        return catalog.joins.lookup_many(joined)
+    streams = {catalog.stream_of[name] for name in names}
+    if len(streams) != 1:
+        raise MuntinError("lookup_many takes the names of queries over one stream")
+    return catalog.shards[streams.pop()].lookup_many(names, at)
+
+
 def stats(catalog: Catalog) -> dict[str, Any]:
     """As `Engine.stats` gives them."""
     return {
         "streams": {name: each.stats() for name, each in catalog.shards.items()},
+        "tables": {
+            name: {"rows": len(each), "bytes": each.nbytes()} for name, each in catalog.tables.items()
+        },
         "queries": {name: _query_stats(catalog, name) for name in catalog.stream_of},
         "joins": join_stats(catalog.joins),
         "views": catalog.views.stats(),

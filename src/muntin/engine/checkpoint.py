@@ -36,6 +36,9 @@ from muntin.query import Query
 from muntin.sql import parse_query, parse_view
 from muntin.store.saved import Saved, pack, refusing, unpack
 from muntin.stream import Stream
+from muntin.table import Table
+from muntin.table_query import TableQuery
+from muntin.tables.rows import TableRows
 from muntin.view.materialized_view import Promise
 from muntin.view_query import ViewQuery
 
@@ -185,6 +188,7 @@ Named = dict[str, Any]  # arrays by path
 
 _SHAPE = {
     "streams": [{"name": str, "time": str, "delay": COUNT, "ahead": Absent(Maybe(COUNT)), "state": dict}],
+    "tables": Absent([{"name": str, "key": [str]}]),
     "queries": [str],
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
@@ -195,7 +199,7 @@ _SHAPE = {
 
 
 def save(catalog: Catalog) -> tuple[Description, Named]:
-    """Streams, queries and state."""
+    """Streams, tables, queries and state."""
     catalog.views.refuse_pending()
     description: Description = {"streams": [], "queries": list(catalog.stream_of)}
     arrays: Named = {}
@@ -212,6 +216,14 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
         )
         arrays[f"{number}/schema"] = pa.array([stream.schema.serialize().to_pybytes()], pa.binary())
         arrays |= _below(f"{number}/", named)
+    description["tables"] = [
+        {"name": name, "key": list(each.table.key)} for name, each in catalog.tables.items()
+    ]
+    for number, rows in enumerate(catalog.tables.values()):
+        arrays[f"tables/{number}/schema"] = pa.array(
+            [rows.table.schema.serialize().to_pybytes()], pa.binary()
+        )
+        arrays |= _below(f"tables/{number}/", rows.snapshot())
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
     description["views"] = catalog.views.promises()
@@ -222,6 +234,8 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
     """Fill an empty catalog; with `incomplete_views` also if archives do not hold what they did."""
     check_shape(description, _SHAPE, "the description")
     promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
+    for number, saved in enumerate(description.get("tables", [])):
+        _load_table(catalog, saved, Saved(arrays).under(f"tables/{number}/"))
     for number, saved in enumerate(description["streams"]):
         _load_stream(catalog, saved, _under(f"{number}/", arrays))
     if "joins" in description:
@@ -235,15 +249,27 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
     catalog.stream_of = {name: catalog.stream_of[name] for name in description["queries"]}
 
 
+def _load_table(catalog: Catalog, saved: Description, arrays: Saved) -> None:
+    table = Table(saved["name"], _schema_in(arrays), tuple(saved["key"]))
+    rows = catalog.tables[table.name] = TableRows(table)
+    rows.restore(arrays)
+
+
+def _schema_in(arrays: Saved) -> pa.Schema:
+    return read_sound_schema(arrays.column("schema", {pa.binary()}, 1)[0].as_py())
+
+
 def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
-    schema = read_sound_schema(Saved(arrays).column("schema", {pa.binary()}, 1)[0].as_py())
-    stream = Stream(saved["name"], schema, saved["time"], saved["delay"], saved.get("ahead"))
+    stream = Stream(
+        saved["name"], _schema_in(Saved(arrays)), saved["time"], saved["delay"], saved.get("ahead")
+    )
     shard = catalog.shards[stream.name] = catalog.make_shard(stream)
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
     parsed = {
-        name: parse_query(text, {stream.name: stream}, catalog.templates) for name, text in texts.items()
+        name: parse_query(text, {**catalog.sources, stream.name: stream}, catalog.templates)
+        for name, text in texts.items()
     }
-    queries = {name: query for name, query in parsed.items() if isinstance(query, Query)}
+    queries = {name: query for name, query in parsed.items() if isinstance(query, Query | TableQuery)}
     shard.restore(saved["state"], arrays, queries)
     catalog.stream_of |= dict.fromkeys(queries, stream.name)
 

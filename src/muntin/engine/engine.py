@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,12 +12,22 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.answer import Coverage
-from muntin.argument import count_of, path_of, shown, switch_of, text_of, texts_of
-from muntin.engine.catalog import Catalog, asked_of, bulk, coverage_of, explain, reads_view, require, stats
+from muntin.argument import count_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
+from muntin.engine.catalog import (
+    Catalog,
+    asked_of,
+    bulk,
+    coverage_of,
+    explain,
+    lookup_many,
+    reads_view,
+    stats,
+)
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
-from muntin.engine.script import check_names, run
-from muntin.errors import MuntinError
+from muntin.engine.script import run_script
+from muntin.engine.tables import read_rows
+from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
 from muntin.join.operator import feed
 from muntin.join_query import AnyQuery
@@ -26,9 +35,11 @@ from muntin.shard.clock import wall_clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
-from muntin.sql import RegisterQuery, parse_query, parse_statements
+from muntin.sql import parse_query
+from muntin.sql.sources import Sources
 from muntin.store.saved import refusing
 from muntin.stream import Stream
+from muntin.table import Table
 from muntin.view.folders import Folders
 from muntin.view.views import feed_views
 
@@ -83,8 +94,9 @@ class Engine:
 
         def make_shard(stream: Stream) -> Shard:
             return Shard(
-                stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock())
-            )
+                stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock()),
+                tables=self._catalog.tables,
+            )  # fmt: skip
 
         self._catalog = Catalog(make_shard, backlog_bytes, folder, Folders(folders), portion_rows)
         self._shards, self._joins = self._catalog.shards, self._catalog.joins
@@ -98,36 +110,13 @@ class Engine:
         A script is checked as a whole before its first statement runs.
         """
         text_of("sql", sql)
-        streams = self.streams
-        statements = parse_statements(sql, streams, self._views.known())  # while others go on
-        with self._lock:
-            check_names(self._catalog, statements)  # before any history is read
-        with ExitStack() as histories:
-            filled = [
-                histories.enter_context(
-                    filling(self._catalog, self._lock, {each.name: asked_of(each.query)}, each.backfill)
-                )
-                if isinstance(each, RegisterQuery) and each.backfill is not None
-                else None
-                for each in statements
-            ]
-            with self._lock:
-                if self.streams != streams:
-                    if any(filled):
-                        raise MuntinError(
-                            "streams came or went while the history was read; run the script again"
-                        )
-                    statements = parse_statements(sql, self.streams, self._views.known())
-                check_names(self._catalog, statements)
-                return [
-                    run(self._catalog, *each, self.lookup) for each in zip(statements, filled, strict=True)
-                ][-1]
+        return run_script(self._catalog, self._lock, sql, self.lookup)
 
     def select_many(self, texts: Sequence[str]) -> list[pa.Table]:
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
         smaller windows, share one probe."""
         with self._lock:
-            return self._views.select_texts(texts_of("texts", texts), self.streams)
+            return self._views.select_texts(texts_of("texts", texts), self._sources())
 
     def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
         """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
@@ -140,20 +129,19 @@ class Engine:
         of them, a pyarrow RecordBatchReader, or anything that `push` takes. It counts as far as it lies before
         the latest event that the stream has seen; what is pushed from now on follows.
         """
-        streams = self.streams
+        sources = self._sources()
         if not isinstance(queries, Mapping):
             raise MuntinError(f"queries is a dict {{name: sql}}, not {shown(queries)}")
         for name, sql in queries.items():
-            _check_texts(name, sql)
+            query_name_of(name)
+            text_of("sql", sql)
         with bulk(len(queries) if backfill is None else 0):
-            self._register_many(queries, streams, backfill)
+            self._register_many(queries, sources, backfill)
 
-    def _register_many(
-        self, queries: Mapping[str, str], streams: Mapping[str, Stream], backfill: Any
-    ) -> None:
+    def _register_many(self, queries: Mapping[str, str], sources: Sources, backfill: Any) -> None:
         # what takes longest is done while others go on: all that can be told of a text by itself
         templates = self._catalog.templates
-        asked = {name: asked_of(parse_query(sql, streams, templates)) for name, sql in queries.items()}
+        asked = {name: asked_of(parse_query(sql, sources, templates)) for name, sql in queries.items()}
         added: list[str] = []
         with self._lock:
             self._catalog.reserve(asked)
@@ -183,6 +171,20 @@ class Engine:
             if name in self._views.at_work:
                 raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
             self._catalog.drop(name)
+
+    def load(self, table: str, data: Any) -> None:
+        """Put rows into a table: each is inserted, or replaces the row with its primary key. All or none.
+
+        `data` is the path of a file or folder, a pyarrow RecordBatchReader, or anything that `push` takes. Others go on
+        while it is read.
+        """
+        with self._lock:
+            rows = self._catalog.table(text_of("table", table))
+        given = read_rows(rows.table, data, self._catalog.folders)
+        with self._lock:
+            if self._catalog.tables.get(table) is not rows:
+                raise NotFound(f"table '{table}' was dropped while its rows were read")
+            self._catalog.change(rows, rows.to_put(given))
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -245,15 +247,7 @@ class Engine:
         """
         with self._lock:
             chosen = tuple(texts_of("names", names))
-            streams = {self._catalog.stream_of[name] for name in chosen if name in self._catalog.stream_of}
-            for name in chosen:
-                require(name, self._catalog.stream_of)
-            if joined := tuple(name for name in chosen if name in self._joins.group_of):
-                return self._joins.lookup_many(joined)
-            if len(streams) != 1:
-                raise MuntinError("lookup_many takes the names of queries over one stream")
-            instant = None if at is None else self._instant(at)
-            return self._shards[streams.pop()].lookup_many(chosen, instant)
+            return lookup_many(self._catalog, chosen, None if at is None else self._instant(at))
 
     def advance(self, until: Any = None) -> Answers:
         """Answers of every window that closed since the last call, by query name.
@@ -289,12 +283,20 @@ class Engine:
             return self._catalog.streams
 
     @property
+    def tables(self) -> Mapping[str, Table]:
+        """Tables by name."""
+        with self._lock:
+            return MappingProxyType({name: each.table for name, each in self._catalog.tables.items()})
+
+    def _sources(self) -> Sources:
+        with self._lock:
+            return self._catalog.sources
+
+    @property
     def queries(self) -> Mapping[str, AnyQuery]:
         """Registered queries by name, in order of registration."""
         with self._lock:
-            return MappingProxyType(
-                {name: self._catalog.registration(name).query for name in self._catalog.stream_of}
-            )
+            return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
 
     def coverage(self, name: str) -> Coverage:
         """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they
@@ -379,9 +381,3 @@ class Engine:
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (names[start : start + size] for start in range(0, len(names), size))
-
-
-def _check_texts(name: Any, sql: Any) -> None:
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise MuntinError(f"a query's name is a text that is not empty, not {name!r}")
-    text_of("sql", sql)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -25,6 +25,7 @@ from muntin.join_query import JoinQuery
 from muntin.shard.backfill import Backfill
 from muntin.shard.record_batch import to_record_batch
 from muntin.stream import Stream
+from muntin.table import Table
 from muntin.view.folders import Folders
 
 SUFFIXES = {
@@ -35,12 +36,15 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 BLOCK_BYTES = 8 << 20  # of a text file, parsed at once
 
 
-class EventFile:
-    """One input file, opened for one stream; columns the stream does not have are left out."""
+S = TypeVar("S", Stream, Table)
 
-    def __init__(self, path: Path, stream: Stream):
+
+class EventFile(Generic[S]):
+    """One input file, opened for one stream, or for the rows of a table; columns that it does not have are left out."""
+
+    def __init__(self, path: Path, stream: S):
         self.path = path
-        self.stream = stream
+        self.stream: S = stream
         self.format, self.compression = format_of(path)
         if not path.is_file():
             raise NotFound(f"there is no input file '{path}'")
@@ -116,14 +120,7 @@ class EventFile:
         with pa.json.open_json(self._decompressed(self._open()), options) as peek:
             self._check_names(peek.schema.names)
             inferred = peek.schema
-        # integers stay integers, so that whoever takes the batch sees that a time was written as one
-        fields = [
-            field
-            if not pa.types.is_timestamp(field.type)
-            or not pa.types.is_integer(inferred.field(field.name).type)
-            else field.with_type(pa.int64())
-            for field in self.stream.schema
-        ]
+        fields = [field.with_type(_json_type(field, inferred)) for field in self.stream.schema]
         parse = pa.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
         file = self._open()
         with pa.json.open_json(self._decompressed(file), options, parse) as reader:
@@ -154,23 +151,25 @@ class EventFile:
     def _settle_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Zoned and nanosecond times as the stream's own: UTC, rounded down to its unit."""
         columns = [
-            column if column.type == field.type else column.cast(field.type, safe=False)
+            column.cast(field.type, safe=False)
+            if pa.types.is_timestamp(field.type) and column.type != field.type
+            else column
             for column, field in zip(batch.columns, self.stream.schema, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.stream.schema)
+        return pa.RecordBatch.from_arrays(columns, names=self.stream.schema.names)
 
 
-class EventFiles:
+class EventFiles(Generic[S]):
     """All event files of a folder, in the order of their names; what begins with a dot or an underscore is none."""
 
-    def __init__(self, path: Path, stream: Stream):
+    def __init__(self, path: Path, stream: S):
         shown = [each for each in sorted(path.iterdir()) if each.is_file() and each.name[0] not in "._"]
         if not shown:
             raise NotFound(f"there is no file in the folder '{path}'")
         self.path = path
-        self.stream = stream
-        self.files = [EventFile(each, stream) for each in shown]
-        self.bytes = sum(file.bytes for file in self.files)
+        self.stream: S = stream
+        self.files: list[EventFile[S]] = [EventFile(each, stream) for each in shown]
+        self.bytes: int = sum(file.bytes for file in self.files)
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The events of one file after the other; an error names the file."""
@@ -186,7 +185,7 @@ class EventFiles:
         return min(1.0, sum(file.bytes_read for file in self.files) / self.bytes) if self.bytes else 1.0
 
 
-def open_events(path: Path, stream: Stream) -> EventFile | EventFiles:
+def open_events(path: Path, stream: S) -> EventFile[S] | EventFiles[S]:
     """The event file, or folder of them, at a path."""
     return EventFiles(path, stream) if path.is_dir() else EventFile(path, stream)
 
@@ -205,11 +204,22 @@ def format_of(path: Path) -> tuple[str, str | None]:
 
 
 def readable_type(field: pa.Field, inferred: pa.Schema) -> pa.DataType:
-    """The type to parse a CSV column as: the stream's, save for zones and nanoseconds in times."""
+    """The type to parse a CSV column as: the stream's, save for zones and nanoseconds in times. A length of time is a
+    text such as '5 minutes', which whoever takes the batch reads."""
     seen = inferred.field(field.name).type
+    if pa.types.is_duration(field.type):
+        return pa.string()
     if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(seen):
         return pa.timestamp("ns" if seen.unit == "ns" else field.type.unit, seen.tz)
     return field.type
+
+
+def _json_type(field: pa.Field, inferred: pa.Schema) -> pa.DataType:
+    """Integers stay integers, so that whoever takes the batch sees that a time was written as one."""
+    if pa.types.is_duration(field.type):
+        return pa.string()
+    is_number = pa.types.is_timestamp(field.type) and pa.types.is_integer(inferred.field(field.name).type)
+    return pa.int64() if is_number else field.type
 
 
 def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -241,32 +251,34 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
 _ROWS = 65_536  # of a batch: what is in memory at a time
 
 
-def history_batches(stream: Stream, history: Any, folders: Folders) -> Iterator[pa.RecordBatch]:
-    """The events of a history in the order they are given, in the stream's schema.
+def history_batches(
+    stream: S, history: Any, folders: Folders, what: str = "history"
+) -> Iterator[pa.RecordBatch]:
+    """The events of a history, or the rows for a table, in the order they are given and in its schema.
 
     `history` is the path of a Parquet, Arrow, CSV or JSON lines file or of a folder of them, a pyarrow Table,
     RecordBatch or RecordBatchReader, a pandas or polars frame, or a dict of columns. A path, and every file of a
     folder, must lie in one of the `folders`.
     """
     if isinstance(history, (str, os.PathLike)):
-        folders.require(history, "history")
+        folders.require(history, what)
         events = open_events(Path(history), stream)
         for file in events.files if isinstance(events, EventFiles) else ():
-            folders.require(file.path, "history")  # which may be a link
+            folders.require(file.path, what)  # which may be a link
         given: Iterator[Any] = events.batches(_ROWS)
     elif isinstance(history, pa.RecordBatchReader):
-        given = _read(history)
+        given = _read(history, what)
     else:
         whole = to_record_batch(stream, history)
         given = (whole.slice(start, _ROWS) for start in range(0, whole.num_rows, _ROWS))
     return (to_record_batch(stream, batch) for batch in given)
 
 
-def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _read(reader: pa.RecordBatchReader, what: str) -> Iterator[pa.RecordBatch]:
     try:
         yield from reader
     except pa.ArrowException as error:
-        raise SchemaError(f"the history cannot be read: {str(error).splitlines()[0]}") from error
+        raise SchemaError(f"the {what} cannot be read: {str(error).splitlines()[0]}") from error
 
 
 _ROUNDS = 3  # in which a backfill catches up with the stream, before the last in which the stream waits

@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import pyarrow as pa
 
 from muntin import sql
 from muntin.engine.catalog import Catalog, asked_of, explain, refuse_taken, require
+from muntin.engine.event_file import filling
+from muntin.engine.tables import find_rows, select_rows
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
-from muntin.join_query import JoinQuery
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
+from muntin.table_query import TableQuery
+from muntin.tables.keyed_rows import keyed_rows
+from muntin.tables.rows import TableRows
+
+
+def run_script(
+    catalog: Catalog, lock: AbstractContextManager[Any], text: str, lookup: Callable[[str], pa.Table]
+) -> Any:
+    """What the last statement gives. Texts are parsed and histories are read while others go on."""
+    with lock:
+        sources = catalog.sources
+    statements = sql.parse_statements(text, sources, catalog.views.known())
+    with lock:
+        check_names(catalog, statements)  # before any history is read
+    with ExitStack() as histories:
+        filled = [
+            histories.enter_context(filling(catalog, lock, {each.name: asked_of(each.query)}, each.backfill))
+            if isinstance(each, sql.RegisterQuery) and each.backfill is not None
+            else None
+            for each in statements
+        ]
+        with lock:
+            if catalog.sources != sources:
+                if any(filled):
+                    raise MuntinError("streams came or went while the history was read; run the script again")
+                statements = sql.parse_statements(text, catalog.sources, catalog.views.known())
+            check_names(catalog, statements)
+            return [run(catalog, *each, lookup) for each in zip(statements, filled, strict=True)][-1]
 
 
 def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
@@ -22,11 +53,31 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     joined = {name: each.query.right.stream.name for name, each in catalog.joins.registrations.items()}
     viewed = {name: each.query.streams for name, each in catalog.views.at_work.items()}
     queries |= {name: of[0] for name, of in viewed.items()}
+    tables = set(catalog.tables)
+    reads = {name: tables_of(catalog.query(name)) for name in catalog.stream_of}
     for statement in statements:
         match statement:
             case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
+                refuse_taken(stream.name, tables, "table")
                 streams.add(stream.name)
+            case sql.CreateTable(table):
+                for names, kind in (
+                    (tables, "table"),
+                    (streams, "stream"),
+                    (views, "view"),
+                    (queries, "query"),
+                ):
+                    refuse_taken(table.name, names, kind)
+                refuse_taken(table.name, catalog.reserved)
+                tables.add(table.name)
+            case sql.DropTable(name):
+                require(name, tables, "table")
+                for query in (each for each in queries if name in reads.get(each, ())):
+                    raise MuntinError(f"query '{query}' joins table '{name}'; drop it first")
+                tables.remove(name)
+            case sql.InsertRows(table, rows):
+                keyed_rows(table, rows)
             case sql.DropStream(name):
                 require(name, streams, "stream")
                 for query, of in queries.items():
@@ -43,13 +94,15 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                     queries.pop(name, None)
                     joined.pop(name, None)
                 catalog.refuse_taken(name, queries)
+                refuse_taken(name, tables, "table")
                 if isinstance(query, JoinQuery):
                     joined[name] = query.right.stream.name
                 asked_of(query)
-                queries[name] = query.streams[0].name
+                queries[name], reads[name] = query.streams[0].name, tables_of(query)
             case sql.CreateView(view):
                 catalog.views.check_creation(view)
                 catalog.refuse_taken(view.name, queries)
+                refuse_taken(view.name, tables, "table")
                 queries[view.name], viewed[view.name] = view.streams[0], view.streams
                 views.add(view.name)
             case sql.DropView(name):
@@ -67,6 +120,11 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 require(name, queries)
 
 
+def tables_of(query: AnyQuery) -> set[str]:
+    """The names of the tables that a query joins."""
+    return {each.name for each in query.tables} if isinstance(query, TableQuery) else set()
+
+
 def run(
     catalog: Catalog, statement: sql.Statement, filled: Backfill | None, lookup: Callable[[str], pa.Table]
 ) -> Any:
@@ -77,6 +135,18 @@ def run(
             catalog.shards[stream.name] = catalog.make_shard(stream)
         case sql.DropStream(name):
             del catalog.shards[name]
+        case sql.CreateTable(table):
+            catalog.tables[table.name] = TableRows(table)
+        case sql.DropTable(name):
+            del catalog.tables[name]
+        case sql.InsertRows(table, given):
+            rows = catalog.tables[table.name]
+            catalog.change(rows, rows.to_put(keyed_rows(table, given)))
+        case sql.DeleteRows(table, where):
+            rows = catalog.tables[table.name]
+            catalog.change(rows, rows.to_delete(find_rows(rows, where)))
+        case sql.SelectTable(read):
+            return select_rows(catalog.tables[read.table.name], read)
         case sql.RewindStream(name, to):
             catalog.rewind(name, to_microseconds(to))
         case sql.RegisterQuery() if filled is not None:
@@ -91,6 +161,8 @@ def run(
         case sql.Explain(name, query):
             if isinstance(query, JoinQuery):
                 return explain_join(query.signature, {"this query": query}, None)
+            if isinstance(query, TableQuery):
+                return explain_query(query.source)
             return explain(catalog, name) if query is None else explain_query(query)
         case sql.Select(query):
             return catalog.use_once(query, lookup)

@@ -50,7 +50,7 @@ class _Indexed(NamedTuple):
 
 def laned_of(query: Query) -> tuple[Laned, Demands] | None:
     """The lanes that a query could read, and what it would ask of their store; None if it must have its own."""
-    if query.where is None or query.hint is not None or query.tolerance is not None:
+    if query.where is None or query.hint is not None or query.tolerance is not None or query.is_joined:
         return None
     return next(_lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all), None)
 
@@ -61,7 +61,7 @@ LanedCall = tuple[Laned, tuple[Demand, ...]]
 def lanes_of_calls(query: Query) -> tuple[LanedCall | None, ...]:
     """For each call the lanes that it could read, by its FILTER and the query's WHERE, and what it would ask of their
     store; None if it must have state of its own. Nothing if no call has a FILTER."""
-    if query.hint is not None or all(call.filter is None for call in query.calls):
+    if query.hint is not None or query.is_joined or all(call.filter is None for call in query.calls):
         return ()
     if query.window is not None and not query.window.is_time:
         return ()  # its windows close by count, one key at a time

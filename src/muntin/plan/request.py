@@ -16,6 +16,7 @@ from muntin.plan.demand import Demand, Demands, demands_of
 from muntin.plan.lanes import laned_of, lanes_of_calls
 from muntin.plan.synopses import INDEXES
 from muntin.query import Query
+from muntin.table_query import TableQuery
 
 # Thresholds: HAVING clauses for which an index can find the keys that pass, without visiting all keys.
 
@@ -84,6 +85,7 @@ class Request(NamedTuple):
     presence: Call
     among_lanes: LanedRequest | None = None
     calls_among_lanes: tuple[LanedCallRequest | None, ...] = ()
+    joined: TableQuery | None = None  # whose source the query is
 
     def lanes(self) -> Iterator[Laned]:
         """All lanes that it could read."""
@@ -92,8 +94,10 @@ class Request(NamedTuple):
         yield from (each.laned for each in self.calls_among_lanes if each is not None)
 
 
-def request_of(query: Query) -> Request:
+def request_of(query: Query | TableQuery) -> Request:
     """The request of a query; an error if any of it cannot be served. Needs no plan, and changes none."""
+    if isinstance(query, TableQuery):
+        return request_of(query.source)._replace(joined=query)
     calls, presence = _chosen(demands_of(query))
     _check_hint(query, [chosen for *_, chosen in (*chain.from_iterable(calls), *presence)])
     is_asked_for = query.hint in INDEXES or query.tolerance is not None

@@ -22,10 +22,11 @@ from muntin.run.outputs import OutputFiles, open_outputs
 from muntin.run.script import Script, read_script
 from muntin.shard.emit.portion import flush as flush_windows
 from muntin.shard.emit.portion import portions
+from muntin.stream import Stream
 
 # The input files of a run, one for each stream, read side by side in event time.
 
-Events = EventFile | EventFiles
+Events = EventFile[Stream] | EventFiles[Stream]
 
 
 def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> list[Events]:
@@ -45,6 +46,21 @@ def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> lis
             raise NameTaken(f"two inputs are given for stream '{name}'")
         files[name] = open_events(path, script.streams[name])
     return list(files.values())
+
+
+def table_files(script: Script, given: Sequence[str]) -> dict[str, Path]:
+    """The files of `--table TABLE=FILE`, by table."""
+    files: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise MuntinError(f"which table is '{text}'? write --table TABLE=FILE")
+        if name not in script.tables:
+            raise NotFound(f"the script has no table '{name}'{nearest(name, script.tables)}")
+        if name in files:
+            raise NameTaken(f"two files are given for table '{name}'")
+        files[name] = Path(path)
+    return files
 
 
 def _split(script: Script, text: str) -> tuple[str, Path] | None:
@@ -110,25 +126,27 @@ class Report:
 
 def run_file(
     script: Path, inputs: Sequence[str], out: Path, *, stream: str | None, batch_rows: int, flush: bool, format: str,
-    progress: RunProgress, archive: Path | None = None,
+    progress: RunProgress, archive: Path | None = None, tables: Sequence[str] = (),
 ) -> Report:  # fmt: skip
     """Answer the queries of a script over a file of events, or one for each of several streams.
 
     With `flush` the windows still open at the end of the file are emitted too, as far as they hold an
     event; without it, only those the watermark has passed. Views are kept in `archive`; SELECTs from them are
-    answered at the end.
+    answered at the end. `tables` are given as TABLE=FILE, and loaded before the first event.
     """
     started = time.perf_counter()
     try:
         read = read_script(script)
         files = open_inputs(read, inputs, stream)
-        if out.exists() and out.resolve() in (script.resolve(), *(file.path.resolve() for file in files)):
+        rows = table_files(read, tables)
+        paths = [script, *(file.path for file in files), *rows.values()]
+        if out.exists() and out.resolve() in [path.resolve() for path in paths]:
             raise MuntinError(f"--out '{out}' is a file that is read; choose another")
         chosen = read.only([file.stream for file in files])
         if skipped := len(read.answered) + len(read.views) - len(chosen.answered) - len(chosen.views):
             names = ", ".join(f"'{file.stream.name}'" for file in files)
             progress.note(f"note: {skipped:,} queries read other streams than {names} and are left out")
-        engine = chosen.start_engine(archive=archive)
+        engine = chosen.start_engine(archive=archive, tables=rows)
         try:
             with open_outputs(out, chosen.answered, format) as outputs:
                 report = Report(len(chosen.answered), out)

@@ -1,20 +1,32 @@
-"""A script: the streams, views and queries that a FILE.sql declares."""
+"""A script: the streams, tables, views and queries that a FILE.sql declares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from sqlglot import Token, TokenType
 
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery
-from muntin.sql import CreateStream, CreateView, Explain, RegisterQuery, Select, SelectView, parse_statements
+from muntin.sql import (
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Explain,
+    InsertRows,
+    RegisterQuery,
+    Select,
+    SelectView,
+    parse_statements,
+)
 from muntin.sql.dialect import Muntin
 from muntin.stream import Stream
+from muntin.table import Table
 from muntin.view_query import ViewQuery, ViewSelect
 
 
@@ -24,10 +36,11 @@ class Script:
 
     streams: dict[str, Stream]
     queries: dict[str, AnyQuery]
-    creates: tuple[str, ...]  # texts of the CREATE STREAM statements
+    creates: tuple[str, ...]  # texts of the CREATE STREAM, CREATE TABLE and INSERT statements
     backfills: dict[str, str] = field(default_factory=dict)  # paths of the histories of some queries
     views: dict[str, ViewQuery] = field(default_factory=dict)
     reads: dict[str, ViewSelect] = field(default_factory=dict)  # SELECTs from the views, answered at the end
+    tables: dict[str, Table] = field(default_factory=dict)
 
     @property
     def answered(self) -> dict[str, AnyQuery | ViewSelect]:
@@ -61,8 +74,14 @@ class Script:
             raise NotFound(f"the script has no query that reads stream {names} alone{hint}")
         return replace(self, queries=queries, views=views, reads=reads)
 
-    def start_engine(self, is_filled: bool = True, archive: Path | None = None) -> Engine:
-        """An engine with the streams, views and queries of the script; histories are read if it is to be `filled`."""
+    def start_engine(
+        self,
+        is_filled: bool = True,
+        archive: Path | None = None,
+        tables: Mapping[str, Path] = MappingProxyType({}),
+    ) -> Engine:
+        """An engine with the streams, tables, views and queries of the script; histories are read if it is to be
+        `filled`. `tables` are files with rows of some tables."""
         if self.views and archive is None:
             raise MuntinError(
                 f"view '{next(iter(self.views))}' needs a place on disk: choose one with --archive FOLDER"
@@ -70,6 +89,8 @@ class Script:
         engine = Engine(archive=archive)
         for create in (*self.creates, *(view.text for view in self.views.values())):
             engine.execute(create)
+        for name, file in tables.items():
+            engine.load(name, file)
         paths = self.backfills if is_filled else {}
         for path in dict.fromkeys(
             [None, *paths.values()]
@@ -104,11 +125,19 @@ def parse_script(text: str) -> Script:
     backfills: dict[str, str] = {}
     views: dict[str, ViewQuery] = {}
     reads: list[ViewSelect] = []
+    tables: dict[str, Table] = {}
     for statement, words in zip(parse_statements(text, {}), statement_texts(text), strict=True):
         match statement:
             case CreateStream(stream):
                 _refuse_taken(stream.name, streams, "streams")
+                _refuse_taken(stream.name, tables, "streams or tables")
                 streams[stream.name] = stream
+                creates.append(words)
+            case CreateTable(table):
+                _refuse_taken(table.name, {**streams, **tables}, "streams or tables")
+                tables[table.name] = table
+                creates.append(words)
+            case InsertRows():
                 creates.append(words)
             case RegisterQuery(name, query, backfill, is_replacement):
                 if not is_replacement:
@@ -127,12 +156,12 @@ def parse_script(text: str) -> Script:
                 pass  # `muntin explain` is the command for it
             case _:
                 raise MuntinError(
-                    f"a script only declares streams, views and queries; it cannot {words.splitlines()[0]}"
+                    f"a script only declares streams, tables, views and queries; it cannot {words.splitlines()[0]}"
                 )
     free = (name for number in count(1) if (name := f"query_{number}") not in {**named, **views})
     queries = named | {next(free): query for query in plain}
     read = {next(free): select for select in reads}
-    return Script(streams, queries, tuple(creates), backfills, views, read)
+    return Script(streams, queries, tuple(creates), backfills, views, read, tables)
 
 
 def statement_texts(text: str) -> list[str]:

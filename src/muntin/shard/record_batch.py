@@ -1,4 +1,4 @@
-"""Batches as users have them, brought into the schema of their stream."""
+"""Batches as users have them, brought into the schema of their stream or table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from muntin.argument import shown
 from muntin.errors import SchemaError, nearest
 from muntin.instant import FIRST, LAST, warn_of_unit
 from muntin.kernels.times import extremes_of
+from muntin.sql.window_clause import duration_of
 from muntin.stream import Stream
+from muntin.table import Table
 
 _MICROSECONDS = pa.timestamp("us")
 
 
-def to_record_batch(stream: Stream, batch: Any) -> pa.RecordBatch:
-    """Events of a pyarrow Table or RecordBatch, pandas or polars frame, or dict of columns.
+def to_record_batch(stream: Stream | Table, batch: Any) -> pa.RecordBatch:
+    """Events, or rows, of a pyarrow Table or RecordBatch, pandas or polars frame, or dict of columns.
 
-    The result has exactly the stream's columns and types. Columns beyond them are ignored; values
+    The result has exactly the columns and types of the stream or table. Columns beyond them are ignored; values
     that do not fit their type are an error, as is a NULL time.
     """
     table = _to_table(batch)
@@ -28,7 +30,7 @@ def to_record_batch(stream: Stream, batch: Any) -> pa.RecordBatch:
     missing = [name for name in wanted if name not in given]
     if missing:
         raise SchemaError(
-            f"the batch has no column '{missing[0]}' of stream '{stream.name}'{nearest(missing[0], given)}"
+            f"the batch has no column '{missing[0]}' of {stream.label}{nearest(missing[0], given)}"
         )
     for name in wanted:
         if given.count(name) > 1:
@@ -109,7 +111,7 @@ def _to_array(values: Any) -> pa.Array:
         return pa.array(values, pa.uint64(), from_pandas=False)
 
 
-def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
+def _cast(table: pa.Table, field: pa.Field, stream: Stream | Table) -> pa.Array:
     column = table.column(field.name)
     if isinstance(column.type, pa.DictionaryType):
         column = column.cast(column.type.value_type)
@@ -127,6 +129,8 @@ def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
             return array.cast(pa.int64()).cast(field.type)
         if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(array.type):
             return _in_unit(array, field.type)
+        if _is_text(array.type) and pa.types.is_duration(field.type):
+            return _spans(array)
         if _is_text(array.type) and not _is_text(field.type):
             raise pa.ArrowInvalid(f"text where {field.type} is declared")
         if not _is_text(array.type) and _is_text(field.type) and not pa.types.is_null(array.type):
@@ -134,8 +138,18 @@ def _cast(table: pa.Table, field: pa.Field, stream: Stream) -> pa.Array:
         return array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(
-            f"column '{field.name}' of the batch does not fit stream '{stream.name}': {_first_line(error)}"
+            f"column '{field.name}' of the batch does not fit {stream.label}: {_first_line(error)}"
         ) from None
+
+
+def _spans(texts: pa.Array) -> pa.Array:
+    """Lengths of time that are written as '5 minutes'; each text is read once, however many rows have it."""
+    coded = texts.dictionary_encode()
+    try:
+        lengths = [None if text is None else duration_of(text) for text in coded.dictionary.to_pylist()]
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
+    return pa.array(lengths, pa.int64()).take(coded.indices).cast(pa.duration("us"))
 
 
 def _in_unit(array: pa.Array, kind: pa.DataType) -> pa.Array:

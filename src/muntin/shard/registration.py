@@ -13,9 +13,11 @@ from muntin.aggregate.approximate import APPROXIMATE_NAMES
 from muntin.arrays import Ints
 from muntin.query import Query
 from muntin.store.needs import Greatest
+from muntin.table_query import TableQuery
 
 if TYPE_CHECKING:
     from muntin.shard.crowd import Crowd
+    from muntin.shard.table_join.table_join import TableJoin
 
 _NOBODY = np.zeros(0, np.int64)
 
@@ -35,8 +37,8 @@ class Registration:
     """
 
     __slots__ = (
-        "_emitted", "_emitted_to", "_inside", "crowd", "history", "member", "missed", "overflows", "owes", "query",
-        "slide",
+        "_emitted", "_emitted_to", "_inside", "crowd", "history", "join", "joined", "member", "missed", "overflows",
+        "owes", "query", "slide",
     )  # fmt: skip
 
     def __init__(
@@ -47,8 +49,11 @@ class Registration:
         missed: int = 0,
         history: History | None = None,
         overflows: int = 0,
+        joined: TableQuery | None = None,
     ):
         self.query = query
+        self.joined = joined  # with tables, if the query is the source of that
+        self.join: TableJoin | None = None  # and how it is at work; see table_join.py
         self._emitted_to = emitted_to
         self._emitted = emitted
         self._inside = _NOBODY
@@ -60,6 +65,15 @@ class Registration:
         self.slide = query.slide  # of its instants, 0 if it has none of its own
         # whether past instants must be kept for it
         self.owes = self.slide > 0 or query.moves_by_rows or _is_exact(query)
+
+    @property
+    def asked(self) -> Query | TableQuery:
+        """The query that was registered."""
+        return self.query if self.joined is None else self.joined
+
+    @property
+    def emits_changes(self) -> bool:
+        return self.asked.emits_changes
 
     @property
     def emitted_to(self) -> int | None:

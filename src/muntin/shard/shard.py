@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
+from muntin.table_query import TableQuery
+from muntin.tables.rows import TableRows
 from muntin.window import span
 
 
@@ -52,10 +55,11 @@ class Shard:
         portion_rows: int = DEFAULT_ROWS,
         wall: Callable[[], int] = wall_clock,
         is_planned_by_demand: bool = False,
+        tables: Mapping[str, TableRows] = MappingProxyType({}),
     ):
         self._portion_rows = portion_rows
         self._make_state = partial(
-            State, stream, backlog_bytes, adaptive, sketch_bytes, wall, is_planned_by_demand
+            State, stream, backlog_bytes, adaptive, sketch_bytes, wall, is_planned_by_demand, tables=tables
         )
         self.state = self._make_state()
 
@@ -163,7 +167,7 @@ class Shard:
 
     def skip(self, until: int) -> None:
         """As `advance`, but nobody wants the answers: they were given out by a shard before this one."""
-        if any(each.query.emits_changes for each in self.state.registrations.values()):
+        if any(each.emits_changes for each in self.state.registrations.values()):
             while emit(self.state, until, self._portion_rows).more:  # who is in must be known
                 pass
         else:
@@ -199,19 +203,27 @@ class Shard:
         clock.rewind(to)
         fresh.clock = clock  # joins and views read it, too
         try:
-            fresh.register({name: request_of(each.query) for name, each in old.items()})
+            fresh.register({name: request_of(each.asked) for name, each in old.items()})
         except BaseException:
             clock.restore(before)
             raise
         for query, each in fresh.registrations.items():
             each.emitted, each.missed = old[query].emitted, old[query].missed
         self.state = fresh
+        fresh.forget_past_of_tables()
+
+    def seen_until(self, table: str) -> int | None:
+        """A change of a table is not seen by instants up to this one; None if none of them will be asked for."""
+        watermark = self.state.clock.watermark
+        return watermark if watermark is not None and self.state.owes_with(table, watermark) else None
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """All state: a description that JSON can hold, and named arrays."""
         return snapshot.take(self.state)
 
-    def restore(self, description: dict[str, Any], arrays: Arrays, queries: dict[str, Query]) -> None:
+    def restore(
+        self, description: dict[str, Any], arrays: Arrays, queries: Mapping[str, Query | TableQuery]
+    ) -> None:
         """State from a snapshot, into a shard without queries."""
         snapshot.put(self.state, description, arrays, queries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,9 @@ from muntin.query import Query
 from muntin.shard.clock import CLOCK
 from muntin.shard.registration import History, Registration
 from muntin.shard.state import State
+from muntin.shard.table_join.table_join import join_of
 from muntin.store.saved import Saved
+from muntin.table_query import TableQuery
 
 _SHAPE = {
     "clock": CLOCK,
@@ -96,6 +99,9 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
         for name, each in state.registrations.items()
         if each.query.emits_changes
     }
+    for name in state.registrations:
+        if (join := join_of(state, name)) is not None and join.query.emits_changes:
+            arrays |= {f"inside {name}/{column}": values for column, values in join.snapshot().items()}
     for keys, dictionary in state.keys.items():
         arrays |= {f"keys {_text(keys)}/{i}": values for i, values in enumerate(dictionary.snapshot())}
     arrays |= {f"text {argument}": dictionary.snapshot() for argument, dictionary in state.texts.items()}
@@ -109,9 +115,13 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     return description, arrays
 
 
-def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queries: dict[str, Query]) -> None:
-    """Fill a state that has no queries yet; `queries` are those of the description, parsed again."""
+def put(
+    state: State, description: dict[str, Any], arrays: dict[str, Any], asked: Mapping[str, Query | TableQuery]
+) -> None:
+    """Fill a state that has no queries yet; those that were `asked` are of the description, parsed again."""
     check_shape(description, _SHAPE, "the state")
+    joined = {name: each for name, each in asked.items() if isinstance(each, TableQuery)}
+    queries = {name: each.source if isinstance(each, TableQuery) else each for name, each in asked.items()}
     registrations = description["registrations"]
     first_demand: dict[int, Demand] = {}
     placed = {}
@@ -135,6 +145,7 @@ def put(state: State, description: dict[str, Any], arrays: dict[str, Any], queri
             missed=each["missed"],
             history=_history(each),
             overflows=each.get("overflows", 0),
+            joined=joined.get(name),
         )
         for name, each in registrations.items()
     }
@@ -180,6 +191,8 @@ def _restore(state: State, arrays: dict[str, Any]) -> None:
             each.inside = saved.ids(f"inside {name}", each.query.key_expressions).copy()
             if len(np.unique(each.inside)) < len(each.inside):
                 raise saved.damaged(f"inside {name}", "has keys twice")
+        if (join := join_of(state, name)) is not None and join.query.emits_changes:
+            join.restore(saved.under(f"inside {name}/"))
 
 
 def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup:

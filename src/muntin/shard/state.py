@@ -7,6 +7,8 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,7 @@ from muntin.store.sequence import Sequence
 from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
 from muntin.structure.synopsis import Synopsis
+from muntin.tables.rows import TableRows
 
 if TYPE_CHECKING:
     from muntin.shard.backfill import Backfill
@@ -57,8 +60,10 @@ class State:
         wall: Callable[[], int] = wall_clock,
         is_planned_by_demand: bool = False,
         has_lanes: bool = True,
+        tables: Mapping[str, TableRows] = MappingProxyType({}),
     ):
         self.stream = stream
+        self.tables = tables  # by name; they change from outside
         self.clock = Clock(stream.delay, stream.ahead, wall)
         self.alarm = Alarm()
         self.manager = WindowManager(is_planned_by_demand, has_lanes)
@@ -93,7 +98,7 @@ class State:
         self._is_provisional = not self._is_running and bool(self.registrations)
         self.raise_stairs(changes)
         for name, request in queries.items():
-            self._expect(name, Registration(request.query, self.clock.watermark))
+            self._expect(name, Registration(request.query, self.clock.watermark, joined=request.joined))
         if self.adaptation is not None:
             self.adaptation.welcome(changes.came)
         self.fit(changes)
@@ -322,6 +327,7 @@ class State:
         # time may have been promised beyond the events, but look-ups stand just after the last one
         now = watermark if self.clock.now is None else self.clock.now
         self.forget_before(min(oldest, watermark, now))
+        self.forget_past_of_tables()
         if oldest >= watermark:
             self.needed_bytes = self.held_bytes()
 
@@ -343,6 +349,23 @@ class State:
             if store.dropped != before:
                 for synopsis in synopses:
                     synopsis.settle()
+
+    def owes_with(self, table: str, until: int) -> bool:
+        """Whether a query that joins a table may still be asked for an instant up to one."""
+        first = self.clock.first
+        if first is None or until < self.forgotten_to:
+            return False
+        for each in self.registrations.values():
+            if each.joined is not None and any(table == one.name for one in each.joined.tables):
+                after = each.owes_after(first)
+                if (until // each.slide > after // each.slide) if each.slide else until > after:
+                    return True
+        return False
+
+    def forget_past_of_tables(self) -> None:
+        """Let go of how tables were, where no instant is owed that saw them so."""
+        for name, table in self.tables.items():
+            table.release(self.stream.name, partial(self.owes_with, name))
 
     # -- upkeep ------------------------------------------------------------------------------------
 

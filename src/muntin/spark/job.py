@@ -29,6 +29,7 @@ from muntin.spark.spread import is_spread, share_text
 from muntin.sql import Templates, parse_query, shared_templates
 from muntin.store.grid import window_step
 from muntin.stream import Stream
+from muntin.table_query import TableQuery
 
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
 MOST_SHARDS = 1 << 15  # tasks sort what they send by the number of its shard, in 16 bits
@@ -296,5 +297,9 @@ def over_one_stream(query: AnyQuery) -> Query:
             "a windowed JOIN runs in the embedded engine only. On Spark, keep a view of it with archive_join; or join "
             "the DataFrames and ask about the result, whose pairs stay as long as its window, not as their events do "
             "(docs/concepts/spark.md, Joins)"
+        )
+    if isinstance(query, TableQuery):
+        raise MuntinError(
+            "a join with a table runs in the embedded engine only; on Spark, join the DataFrames"
         )
     return query

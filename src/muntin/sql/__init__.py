@@ -4,17 +4,23 @@ from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.statement import (
     AlterView,
     CreateStream,
+    CreateTable,
     CreateView,
+    DeleteRows,
     DropQuery,
     DropStream,
+    DropTable,
     DropView,
     Explain,
     ExplainView,
+    InsertRows,
     RegisterQuery,
     RewindStream,
     Select,
+    SelectTable,
     SelectView,
     Statement,
+    TableStatement,
     ViewStatement,
     parse_expression,
     parse_query,
@@ -25,7 +31,8 @@ from muntin.sql.statement import (
 from muntin.sql.template import Templates
 
 __all__ = [
-    "AlterView", "CreateStream", "CreateView", "DropQuery", "DropStream", "DropView", "Explain", "ExplainView",
-    "RegisterQuery", "RewindStream", "Scope", "Select", "SelectView", "Statement", "Templates", "ViewStatement",
-    "compile_expression", "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
+    "AlterView", "CreateStream", "CreateTable", "CreateView", "DeleteRows", "DropQuery", "DropStream", "DropTable",
+    "DropView", "Explain", "ExplainView", "InsertRows", "RegisterQuery", "RewindStream", "Scope", "Select",
+    "SelectTable", "SelectView", "Statement", "TableStatement", "Templates", "ViewStatement", "compile_expression",
+    "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
 ]  # fmt: skip

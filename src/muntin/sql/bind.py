@@ -7,7 +7,7 @@ aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,20 +15,20 @@ from sqlglot import exp
 
 from muntin.aggregate import AGGREGATES
 from muntin.aggregate.approximate import ERROR
-from muntin.errors import nearest
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
-from muntin.sql.syntax import Item, Name, SelectSyntax
+from muntin.sql.sources import Sources, find_stream
+from muntin.sql.syntax import Item, SelectSyntax
 from muntin.sql.vocabulary import unknown_function
 from muntin.stream import Stream
 from muntin.window import Window
 
 
-def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
+def bind_select(select: SelectSyntax, streams: Sources) -> Query:
     """The query a SELECT means over one of these streams, or a `Misfit`."""
     stream = find_stream(select.stream, streams)
     return bind_over(select, stream, scope_of(select, stream))
@@ -36,30 +36,20 @@ def bind_select(select: SelectSyntax, streams: Mapping[str, Stream]) -> Query:
 
 def bind_over(select: SelectSyntax, stream: Stream, rows: Scope) -> Query:
     """The query a SELECT means over a stream whose columns are called as in `rows`."""
-    return _Binder(select, stream, rows).query()
+    return SelectBinder(select, stream, rows).query()
 
 
 def bind_apart(select: SelectSyntax, stream: Stream) -> tuple[Query, Scope]:
     """The same query, its expressions compiled from its own text alone and none taken over from others;
     and the scope of its answers."""
     rows = scope_of(select, stream)
-    binder = _Binder(select, stream, Scope(rows.types, rows.owner, rows.qualifiers))
+    binder = SelectBinder(select, stream, Scope(rows.types, rows.owner, rows.qualifiers))
     return binder.query(), binder.answer_scope()
 
 
 def scope_of(select: SelectSyntax, stream: Stream) -> Scope:
     """The names that WHERE, GROUP BY and arguments of aggregates may use."""
     return row_scope(stream, select.alias.text if select.alias else None)
-
-
-def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
-    """The stream of that name; unquoted names match in any case."""
-    if name.text in streams:
-        return streams[name.text]
-    matching = [known for known in streams if known.casefold() == name.text.casefold()]
-    if len(matching) == 1 and not name.is_quoted:
-        return streams[matching[0]]
-    raise name.misfit(f"unknown stream '{name.text}'{nearest(name.text, streams)}")
 
 
 @lru_cache(maxsize=256)
@@ -70,7 +60,9 @@ def row_scope(stream: Stream, alias: str | None = None) -> Scope:
     return Scope(types, f"stream '{stream.name}'", qualifiers, left_out=stream.left_out)
 
 
-class _Binder:
+class SelectBinder:
+    """Binds one SELECT over `rows`, clause by clause."""
+
     def __init__(self, select: SelectSyntax, stream: Stream, rows: Scope):
         self.select = select
         self.stream = stream
@@ -99,18 +91,18 @@ class _Binder:
         self._check_windows(calls)
         query = Query(select.text, self.stream, tuple(self.keys.values()), where, select.window, calls,
                       outputs, having, select.hint, self.tolerance, select.changes is not None)  # fmt: skip
-        self._check_changes(query)
+        self.check_changes(query, outputs, having)
         return query
 
-    def _check_changes(self, query: Query) -> None:
+    def check_changes(self, query: Query, outputs: tuple[Output, ...], having: Expression | None) -> None:
         """EMIT CHANGES must have something that can change, at instants that are the same for all keys."""
         if self.select.changes is None:
             return
-        if not query.keys and query.having is None:
+        if not self.keys and having is None:
             raise Misfit(
                 "EMIT CHANGES needs GROUP BY or HAVING: this query always has an answer", self.select.changes
             )
-        if query.tolerance is not None:
+        if self.tolerance is not None:
             raise Misfit(
                 "EMIT CHANGES needs to know exactly who is in; leave out APPROX", self.select.changes
             )
@@ -118,7 +110,7 @@ class _Binder:
             raise Misfit(
                 "EMIT CHANGES follows time; a query over [ROWS … SLIDE] moves by events", self.select.changes
             )
-        names = [key.name for key in query.keys] + [output.name for output in query.outputs]
+        names = [key.name for key in self.keys.values()] + [output.name for output in outputs]
         for name in names:
             if name.casefold() == CHANGE:
                 raise Misfit(
@@ -218,7 +210,7 @@ class _Binder:
                 self.calls[error] = len(self.calls)
                 self.call_nodes.append(column)
             found.append(
-                (self.names.take_default(f"{name}{ERROR}"), _answer_column(f"${self.calls[error]}", column))
+                (self.names.take_default(f"{name}{ERROR}"), answer_column(f"${self.calls[error]}", column))
             )
         return found
 
@@ -252,17 +244,17 @@ class _Binder:
     def _over_answers(self, node: exp.Expr, aliases_too: bool = False) -> exp.Expr:
         """The tree with calls, keys and (in HAVING) aliases replaced by columns of the answer."""
         if is_call(node):
-            call = bind_call(node, self.rows, self.select.window)
+            call = self._call(node)
             if call not in self.calls:
                 self.calls[call] = len(self.calls)
                 self.call_nodes.append(node)
-            return _answer_column(f"${self.calls[call]}", node)
+            return answer_column(f"${self.calls[call]}", node)
         if isinstance(node, exp.Anonymous):
             raise unknown_function(node)
         if isinstance(node, exp.Column):
             return self._key_or_alias(node, aliases_too)
         if self.has_computed_key and (key := self.keys.get(self._row_text(node) or "")):
-            return _answer_column(key.name, node)
+            return answer_column(key.name, node)
         for name, part in list(node.args.items()):
             if isinstance(part, exp.Expr):
                 node.set(name, self._over_answers(part, aliases_too))
@@ -272,6 +264,9 @@ class _Binder:
                 )
         return node
 
+    def _call(self, node: exp.Expr) -> Call:
+        return bind_call(node, self.rows, self.select.window)
+
     def _key_or_alias(self, node: exp.Column, aliases_too: bool) -> exp.Expr:
         """What a name means in an answer: a key's column, else (in HAVING) an alias."""
         is_quoted = isinstance(node.this, exp.Identifier) and bool(node.this.quoted)
@@ -280,12 +275,12 @@ class _Binder:
             column = self.rows.resolve(node)
         for key in self.keys.values():
             if key.expression.is_column and key.expression.columns == (column,):
-                return _answer_column(key.name, node)
+                return answer_column(key.name, node)
         fold = node.name.casefold()
         if not node.table and (aliases_too or column is None):
             for key in self.keys.values():
                 if key.name == node.name or (not is_quoted and key.name.casefold() == fold):
-                    return _answer_column(key.name, node)
+                    return answer_column(key.name, node)
         if not node.table and aliases_too and fold in self.aliases:
             return exp.Paren(this=self.aliases[fold].copy())
         name = self.rows.resolve(node)
@@ -334,7 +329,8 @@ def pace_of(window: Window) -> tuple[int, str]:
     return window.slide, window.unit if window.slide else ""
 
 
-def _answer_column(name: str, instead_of: exp.Expr) -> exp.Column:
+def answer_column(name: str, instead_of: exp.Expr) -> exp.Column:
+    """A column of the answer, in the place of what it is computed from."""
     node = exp.column(name, quoted=True)
     if found := place(instead_of):
         mark(node, *found)

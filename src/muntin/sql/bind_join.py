@@ -7,7 +7,6 @@ ordinary query over the stream of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -17,13 +16,15 @@ from muntin.errors import nearest
 from muntin.expression import Expression, both
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
-from muntin.sql.bind import find_stream, row_scope
+from muntin.sql.bind import row_scope
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_equal, compile_expression, quoted
 from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit, misfit
+from muntin.sql.sources import Source, Sources, find_stream
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
+from muntin.sql.vocabulary import LEFT_REFUSAL
 from muntin.stream import Stream
 from muntin.window import Window
 
@@ -31,19 +32,20 @@ from muntin.window import Window
 
 
 @lru_cache(maxsize=256)
-def pair_scope(names: tuple[str, ...], streams: tuple[Stream, ...], shared: frozenset[str]) -> PairScope:
+def pair_scope(names: tuple[str, ...], streams: tuple[Source, ...], shared: frozenset[str]) -> PairScope:
     """One scope for all joins that call their streams the same, so that equal expressions are compiled once."""
     return PairScope(names, streams, shared)
 
 
 class PairScope(Scope):
-    """Columns of pairs, or of what more than two streams make; a bare name means the one stream that has it.
+    """Columns of pairs, or of what more than two inputs make; a bare name means the one input that has it.
 
     `names` are what the query calls the streams; `shared` columns are equal on all sides (USING), so that
     a bare name means any.
     """
 
-    def __init__(self, names: tuple[str, ...], streams: tuple[Stream, ...], shared: frozenset[str]):
+    def __init__(self, names: tuple[str, ...], streams: tuple[Source, ...], shared: frozenset[str]):
+        self._kind = "stream" if all(isinstance(each, Stream) for each in streams) else "input"
         self.names = names
         self.shared = shared
         self._place = {
@@ -58,7 +60,7 @@ class PairScope(Scope):
         self._sides = tuple(
             Scope(
                 {field.name: field.type for field in stream.schema},
-                f"stream '{stream.name}'",
+                stream.label,
                 left_out=stream.left_out,
             )
             for stream in streams
@@ -112,10 +114,10 @@ class PairScope(Scope):
         if having:
             some = "both" if len(self.names) == 2 else "several"
             written = " or ".join(f"{name}.{node.name}" for name in having)
-            raise misfit(node, f"'{node.name}' is in {some} streams; write {written}")
+            raise misfit(node, f"'{node.name}' is in {some} {self._kind}s; write {written}")
         known = [column for each in self._sides for column in each.types]
         none = "neither" if len(self.names) == 2 else "no"
-        raise misfit(node, f"{none} stream has a column '{node.name}'{nearest(node.name, known)}")
+        raise misfit(node, f"{none} {self._kind} has a column '{node.name}'{nearest(node.name, known)}")
 
     def _side(self, node: exp.Column) -> int:
         table = node.args["table"]
@@ -133,8 +135,9 @@ class PairScope(Scope):
 _NO_OVER = "OVER is not for joins: aggregates are of the pairs in the windows after FROM"
 
 
-def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stream]) -> JoinQuery:
+def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Sources) -> JoinQuery:
     """The join query a SELECT means over these streams, or a `Misfit`."""
+    refuse_left(join)
     if join.further:
         raise Misfit(
             "a query joins two streams; join more of them in a CREATE MATERIALIZED VIEW, or push the answers of this "
@@ -173,6 +176,13 @@ def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Mapping[str, Stre
     query = JoinQuery(select.text, sides[0], sides[1], on, where, outputs, fold, select.changes is not None)
     _check_changes(select, query)
     return query
+
+
+def refuse_left(join: JoinSyntax) -> None:
+    """A fault if one of the joins with streams is a LEFT JOIN."""
+    for each in (join, *join.further):
+        if each.left is not None:
+            raise Misfit(LEFT_REFUSAL, each.left)
 
 
 def _windows(select: SelectSyntax, join: JoinSyntax) -> tuple[Window, Window]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -11,22 +10,20 @@ from muntin.errors import nearest
 from muntin.expression import Expression, both
 from muntin.join_query import JoinSide
 from muntin.query import Output
-from muntin.sql.bind import find_stream, row_scope
+from muntin.sql.bind import row_scope
 from muntin.sql.bind_join import equality, pair_scope, unqualified
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.fold import bind_outputs, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit
+from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import CreateViewSyntax, SelectSyntax, WindowedSelect
-from muntin.stream import Stream
 from muntin.view_query import HIDDEN, NegationQuery
 from muntin.window import Window
 
 
-def bind_negation(
-    syntax: CreateViewSyntax, negated: SelectSyntax, streams: Mapping[str, Stream]
-) -> NegationQuery:
+def bind_negation(syntax: CreateViewSyntax, negated: SelectSyntax, streams: Sources) -> NegationQuery:
     """The negation a view keeps, or a `Misfit`. Columns after EXCEPT are compared with those of the same name."""
     (left, rows), (right, others) = negated_sides(syntax, negated, streams)
     outputs = bind_outputs(syntax.select, rows)
@@ -44,13 +41,13 @@ def bind_negation(
 
 
 def negated_sides(
-    syntax: CreateViewSyntax, negated: SelectSyntax, streams: Mapping[str, Stream]
+    syntax: CreateViewSyntax, negated: SelectSyntax, streams: Sources
 ) -> tuple[tuple[JoinSide, Scope], tuple[JoinSide, Scope]]:
     """Both streams of a negation, and the names of their columns."""
     return _side(syntax.select, streams), _side(negated, streams)
 
 
-def _side(select: SelectSyntax, streams: Mapping[str, Stream]) -> tuple[JoinSide, Scope]:
+def _side(select: SelectSyntax, streams: Sources) -> tuple[JoinSide, Scope]:
     if select.join is not None or is_folded(select) or select.changes is not None or select.hint is not None:
         raise Misfit(
             "around EXCEPT or NOT EXISTS stand plain SELECTs of one stream: items, FROM with a window, WHERE",
@@ -124,9 +121,7 @@ def _negated(tree: exp.Expr) -> SelectSyntax | None:
     return inner.args["select"] if isinstance(inner, WindowedSelect) else None
 
 
-def bind_not_exists(
-    syntax: CreateViewSyntax, negated: SelectSyntax, streams: Mapping[str, Stream]
-) -> NegationQuery:
+def bind_not_exists(syntax: CreateViewSyntax, negated: SelectSyntax, streams: Sources) -> NegationQuery:
     """The negation a view keeps, or a `Misfit`; `syntax` is without the NOT EXISTS."""
     (left, rows), (right, others) = negated_sides(syntax, negated, streams)
     if left.name.casefold() == right.name.casefold():

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from muntin.errors import damaged, nearest
 from muntin.query import Output, Query
-from muntin.sql.bind_join import bind_join
+from muntin.sql.bind_join import bind_join, refuse_left
 from muntin.sql.bind_negation import bind_negation, bind_not_exists, not_exists
 from muntin.sql.bind_wide_join import bind_wide_join, is_wide
 from muntin.sql.call import forbid_calls
@@ -21,6 +21,7 @@ from muntin.sql.fold import bind_fold, bind_outputs, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.naming import default_name
 from muntin.sql.place import Misfit
+from muntin.sql.sources import Sources, find_source
 from muntin.sql.syntax import (
     CreateViewSyntax,
     Item,
@@ -37,14 +38,14 @@ from muntin.window import Window
 _NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
 
 
-def bind_view(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewQuery:
+def bind_view(syntax: CreateViewSyntax, streams: Sources) -> ViewQuery:
     """The view a statement declares, or a `Misfit`."""
     source = _source(syntax, streams)
     view = ViewQuery(syntax.name.text, syntax.text, source, (), _index_text(syntax))
     return replace(view, key=_key(syntax, view.known))
 
 
-def _source(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewSource:
+def _source(syntax: CreateViewSyntax, streams: Sources) -> ViewSource:
     select = syntax.select
     if select.order is not None:
         raise Misfit(
@@ -62,6 +63,7 @@ def _source(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> ViewSour
             "JOIN b [RANGE …] ON …",
             select.start,
         )
+    refuse_left(select.join)
     if is_folded(select):
         raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
     if select.changes is not None:
@@ -105,11 +107,9 @@ def _with_slide(syntax: CreateViewSyntax, select: SelectSyntax, join: JoinSyntax
     return replace(select, window=sliding(select.window), join=replace(join, source=source))
 
 
-def _time_of(source: SourceSyntax, streams: Mapping[str, Stream], name: str) -> Item:
-    stream = next(
-        (each for known, each in streams.items() if known.casefold() == source.stream.text.casefold()), None
-    )
-    time = stream.time if stream is not None else ""  # if it is unknown, the join says so
+def _time_of(source: SourceSyntax, streams: Sources, name: str) -> Item:
+    stream = find_source(source.stream, streams)
+    time = stream.time if isinstance(stream, Stream) else ""  # if it is unknown, the join says so
     tree = exp.column(
         exp.to_identifier(time, quoted=True), table=exp.to_identifier(source.name.text, quoted=True)
     )
@@ -157,17 +157,17 @@ def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
     fold = bind_fold(select, rows, f"view {view.name}", _NO_OVER) if is_folded(select) else None
     outputs = bind_outputs(select, rows) if fold is None else fold.outputs[:-1]
     bounds = key_bounds(select.where, rows, view.key)
-    order = () if select.order is None else _order(select, select.order, _names(outputs, fold))
+    order = () if select.order is None else answer_order(select, select.order, answer_names(outputs, fold))
     limit = None if select.order is None else select.order.limit
     return ViewSelect(view, select.text, where, outputs, fold, *bounds, _sizes(select, view), order, limit)
 
 
-def _names(outputs: tuple[Output, ...], fold: Query | None) -> list[str]:
+def answer_names(outputs: tuple[Output, ...], fold: Query | None) -> list[str]:
     """Of the columns of the answer."""
     return [*(key.name for key in (fold.keys if fold is not None else ())), *(each.name for each in outputs)]
 
 
-def _order(select: SelectSyntax, order: OrderSyntax, names: list[str]) -> tuple[tuple[str, bool], ...]:
+def answer_order(select: SelectSyntax, order: OrderSyntax, names: list[str]) -> tuple[tuple[str, bool], ...]:
     """Columns of the answer that ORDER BY names, by their name or as they are written after SELECT."""
     found = []
     for tree, descends in order.by:

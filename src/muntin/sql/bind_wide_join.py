@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from muntin.errors import nearest
 from muntin.expression import Expression, both
 from muntin.join_query import JoinSide
-from muntin.sql.bind import find_stream
 from muntin.sql.bind_join import PairScope, pair_scope
 from muntin.sql.bind_negation import every_of
 from muntin.sql.call import forbid_calls
@@ -17,6 +16,7 @@ from muntin.sql.expressions import compile_equal, compile_expression
 from muntin.sql.fold import bind_outputs, columns_read
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit
+from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import CreateViewSyntax, JoinSyntax, SelectSyntax, SourceSyntax
 from muntin.stream import Stream
 from muntin.view_query import Equality, WideJoinQuery
@@ -30,7 +30,7 @@ def is_wide(select: SelectSyntax) -> bool:
     return bool(select.join.further) or any(window is not None and not window.is_time for window in windows)
 
 
-def bind_wide_join(syntax: CreateViewSyntax, streams: Mapping[str, Stream]) -> WideJoinQuery:
+def bind_wide_join(syntax: CreateViewSyntax, streams: Sources) -> WideJoinQuery:
     """The join a view keeps, or a `Misfit`."""
     select = syntax.select
     sources, joins = _sources(select), _joins(select)

@@ -218,7 +218,7 @@ class SourceParser(ExpressionParser):
                 "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream"
             )
         stream = self.name("a stream name")
-        window = self.window_clause() if self._curr.token_type == TokenType.L_BRACKET else None
+        window, span = self.windowed() if self._curr.token_type == TokenType.L_BRACKET else (None, None)
         has_as = self._match(TokenType.ALIAS)
         is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and not self._at_word(
             "EMIT", "EVERY", "BACKFILL"
@@ -226,31 +226,40 @@ class SourceParser(ExpressionParser):
         alias = self.name("a name after AS") if has_as or is_name else None
         if window is None and alias is not None and self._curr.token_type == TokenType.L_BRACKET:
             self.fault("the window stands directly after the stream: FROM stream [RANGE …] AS name")
-        return SourceSyntax(stream, alias, window)
+        return SourceSyntax(stream, alias, window, span)
 
     def join(self) -> JoinSyntax | None:
         """`JOIN b [RANGE 5 MINUTES] ON a.k = b.k`, if there is one, with those that follow."""
         word = self._curr.text.upper() if self._curr else ""
         if word in JOIN_REFUSALS:
             self.fault(JOIN_REFUSALS[word])
-        if word not in ("INNER", "JOIN"):
+        if word not in ("INNER", "LEFT", "JOIN"):
             return None
-        self.word("INNER")
+        first = self._curr
+        left = (first.start, first.end + 1) if self.word("LEFT") else None
+        self.word("INNER" if left is None else "OUTER")
         at = self._curr
         if not self.word("JOIN"):
-            self.fault(f"expected JOIN after INNER, found {self.found()}")
+            self.fault(f"expected JOIN after {self._prev.text.upper()}, found {self.found()}")
         source = self.source()
         if self._match(TokenType.ON):
-            join = JoinSyntax(source, self.condition(), (), (at.start, at.end + 1))
+            join = JoinSyntax(source, self.condition(), (), (at.start, at.end + 1), left=left)
         elif self._match(TokenType.USING):
-            join = JoinSyntax(source, None, self._using(), (at.start, at.end + 1))
+            join = JoinSyntax(
+                source,
+                None,
+                self.names_in_parentheses("the columns after USING"),
+                (at.start, at.end + 1),
+                left=left,
+            )
         else:
             self.fault(f"a join needs ON left.column = right.column, found {self.found()}")
         after = self.join()
         return join if after is None else replace(join, further=(replace(after, further=()), *after.further))
 
-    def _using(self) -> tuple[Name, ...]:
-        self._expect(TokenType.L_PAREN, "'(' and the columns after USING")
+    def names_in_parentheses(self, what: str) -> tuple[Name, ...]:
+        """`(a, b)`."""
+        self._expect(TokenType.L_PAREN, f"'(' and {what}")
         names = [self.name("a column name")]
         while self._match(TokenType.COMMA):
             names.append(self.name("a column name"))

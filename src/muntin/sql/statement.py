@@ -9,32 +9,46 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from muntin.errors import SchemaError, nearest
+from muntin.errors import SchemaError
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.sql.bind import bind_select
 from muntin.sql.bind_join import bind_join
+from muntin.sql.bind_table import (
+    bind_columns,
+    bind_create_table,
+    bind_delete,
+    bind_insert,
+    bind_table_select,
+    find_column,
+    refuse_star,
+)
+from muntin.sql.bind_table_join import bind_table_join, joins_table, refuse_spans
 from muntin.sql.bind_view import bind_view, bind_view_select, find_view
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
-from muntin.sql.place import Misfit, pointing_into
+from muntin.sql.place import Misfit, misfit, pointing_into
+from muntin.sql.sources import Source, Sources, find_source, find_table
 from muntin.sql.syntax import (
     AlterViewSyntax,
     CreateStreamSyntax,
+    CreateTableSyntax,
     CreateViewSyntax,
+    DeleteSyntax,
     DropSyntax,
     ExplainSyntax,
     ExplainViewSyntax,
-    Name,
+    InsertSyntax,
     RegisterSyntax,
     RewindSyntax,
     SelectSyntax,
     StatementSyntax,
 )
 from muntin.sql.template import Templates
-from muntin.sql.type_name import arrow_type
 from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENTS
 from muntin.stream import Stream
+from muntin.table import SPAN, Table
+from muntin.table_query import RowsWhere, TableSelect
 from muntin.view_query import KnownView, ViewQuery, ViewSelect
 
 
@@ -93,6 +107,43 @@ class Select:
 
 
 @dataclass(frozen=True)
+class CreateTable:
+    """`CREATE TABLE limits (…, PRIMARY KEY (account))`."""
+
+    table: Table
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """`DROP TABLE limits`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class InsertRows:
+    """`INSERT INTO limits VALUES (7, 100.0)`."""
+
+    table: Table
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class DeleteRows:
+    """`DELETE FROM limits WHERE account = 7`."""
+
+    table: Table
+    where: RowsWhere
+
+
+@dataclass(frozen=True)
+class SelectTable:
+    """A SELECT that reads a table."""
+
+    select: TableSelect
+
+
+@dataclass(frozen=True)
 class CreateView:
     """`CREATE MATERIALIZED VIEW v AS SELECT …`."""
 
@@ -130,10 +181,11 @@ class SelectView:
 
 ViewStatement = CreateView | AlterView | DropView | ExplainView | SelectView
 StreamStatement = CreateStream | DropStream | RewindStream
-Statement = ViewStatement | StreamStatement | RegisterQuery | DropQuery | Explain | Select
+TableStatement = CreateTable | DropTable | InsertRows | DeleteRows | SelectTable
+Statement = ViewStatement | StreamStatement | TableStatement | RegisterQuery | DropQuery | Explain | Select
 
 
-def parse_query(text: str, streams: Mapping[str, Stream], templates: Templates | None = None) -> AnyQuery:
+def parse_query(text: str, streams: Sources, templates: Templates | None = None) -> AnyQuery:
     """The query of one SELECT, or an `SqlError` at the word that is wrong.
 
     `templates` know texts of the same shape, and learn from this one: for who reads many.
@@ -172,7 +224,7 @@ def _read_select(text: str) -> SelectSyntax:
 
 
 def parse_statements(
-    text: str, streams: Mapping[str, Stream], views: Mapping[str, KnownView] = MappingProxyType({})
+    text: str, streams: Sources, views: Mapping[str, KnownView] = MappingProxyType({})
 ) -> list[Statement]:
     """The statements of a script; later ones see the streams and views that earlier ones create or drop."""
     with pointing_into(text):
@@ -180,7 +232,7 @@ def parse_statements(
         return [_bind(syntax, known, seen) for syntax in _read(text)]
 
 
-def parse_view(text: str, streams: Mapping[str, Stream]) -> ViewQuery | None:
+def parse_view(text: str, streams: Sources) -> ViewQuery | None:
     """The view of a CREATE MATERIALIZED VIEW; None if the text is another statement."""
     with pointing_into(text):
         syntax = _read(text)[0]
@@ -210,16 +262,22 @@ def _first(text: str) -> tuple[int, int]:
     return start, start + len(word[0] if word else "")
 
 
-def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, KnownView]) -> Statement:
+def _bind(syntax: StatementSyntax, streams: dict[str, Source], views: dict[str, KnownView]) -> Statement:
     match syntax:
         case SelectSyntax():
+            if syntax.join is None and isinstance(table := find_source(syntax.stream, streams), Table):
+                return SelectTable(bind_table_select(syntax, table))
             if syntax.join is None and (view := find_view(syntax.stream, views)) is not None:
                 _refuse_hint(syntax)
+                refuse_star(syntax)
+                refuse_spans(syntax)
                 return SelectView(bind_view_select(syntax, view))
             return Select(_query(syntax, streams))
         case CreateViewSyntax():
             _refuse_hint(syntax.select)
             _refuse_hint(syntax.negated)
+            refuse_star(syntax.select)
+            refuse_spans(syntax.select)
             made = bind_view(syntax, streams)
             views[made.name] = made.known
             return CreateView(made)
@@ -238,6 +296,19 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Stream], views: dict[str, 
             stream = _create(syntax)
             streams[stream.name] = stream
             return CreateStream(stream)
+        case CreateTableSyntax():
+            declared = bind_create_table(syntax)
+            streams[declared.name] = declared
+            return CreateTable(declared)
+        case InsertSyntax(name):
+            into = find_table(name, streams)
+            return InsertRows(into, bind_insert(syntax, into))
+        case DeleteSyntax(name):
+            of = find_table(name, streams)
+            return DeleteRows(of, bind_delete(syntax, of))
+        case DropSyntax("TABLE", name):
+            streams.pop(name.text, None)
+            return DropTable(name.text)
         case RewindSyntax(name, to):
             return RewindStream(name.text, to)
         case DropSyntax("QUERY", name):
@@ -252,27 +323,28 @@ def _refuse_hint(select: SelectSyntax | None) -> None:
         raise Misfit(f"SYNOPSIS({select.hint}) is not for views; leave the hint out", select.start)
 
 
-def _query(select: SelectSyntax, streams: Mapping[str, Stream]) -> AnyQuery:
+def _query(select: SelectSyntax, streams: Sources) -> AnyQuery:
+    refuse_star(select)
     if select.order is not None:
         raise Misfit(CLAUSE_REFUSALS[select.order.word], select.order.place)
-    return bind_select(select, streams) if select.join is None else bind_join(select, select.join, streams)
+    if select.join is not None and joins_table(select, streams):
+        return bind_table_join(select, streams)
+    refuse_spans(select)
+    if select.join is None:
+        return bind_select(select, streams)
+    return bind_join(select, select.join, streams)
 
 
 def _create(syntax: CreateStreamSyntax) -> Stream:
-    fields: list[pa.Field] = []
-    for column in syntax.columns:
-        if column.name.text.casefold() in {field.name.casefold() for field in fields}:
-            raise column.name.misfit(f"two columns are called '{column.name.text}'")
-        fields.append(pa.field(column.name.text, arrow_type(column.type)))
-    time = _declared(syntax.time, [field.name for field in fields])
+    fields = bind_columns(syntax.columns)
+    for field, column in zip(fields, syntax.columns, strict=True):
+        if field.type == SPAN:
+            raise misfit(
+                column.type,
+                "INTERVAL is for columns of a table; in a stream, declare a BIGINT, of microseconds for example",
+            )
+    time = find_column(syntax.time, [field.name for field in fields], "the stream")
     try:
         return Stream(syntax.name.text, pa.schema(fields), time, syntax.delay, syntax.ahead)
     except SchemaError as error:
         raise syntax.time.misfit(str(error)) from None
-
-
-def _declared(name: Name, known: list[str]) -> str:
-    for column in known:
-        if column == name.text or (not name.is_quoted and column.casefold() == name.text.casefold()):
-            return column
-    raise name.misfit(f"the stream has no column '{name.text}'{nearest(name.text, known)}")

@@ -12,12 +12,11 @@ from typing import Any
 from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
-from muntin.sql.expression_parser import SourceParser
-from muntin.sql.place import Span
+from muntin.sql.place import Span, mark
 from muntin.sql.syntax import (
     AlterViewSyntax,
-    ColumnSyntax,
     CreateStreamSyntax,
+    CreateTableSyntax,
     CreateViewSyntax,
     DropSyntax,
     ExplainSyntax,
@@ -31,21 +30,23 @@ from muntin.sql.syntax import (
     StatementSyntax,
     WindowedSelect,
 )
-from muntin.sql.type_name import unknown_type
+from muntin.sql.table_parser import TableParser
 from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
 _AGAIN = {"QUERY": ("DROP QUERY", "REGISTER QUERY"), "STREAM": ("DROP STREAM", "CREATE STREAM")}
 _KINDS = {
-    "TABLE": "there are no tables, only streams: write CREATE STREAM name (…) TIMESTAMP BY column",
     "VIEW": "write CREATE MATERIALIZED VIEW name AS SELECT … EVERY 1 MINUTE",
     "QUERY": "write REGISTER QUERY name AS SELECT …",
     "OR": "only queries are replaced: write CREATE OR REPLACE QUERY name AS SELECT …",
 }
+_FIRST_WORDS = (
+    "SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN", "ALTER", "REWIND", "INSERT", "DELETE",
+)  # fmt: skip
 _CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
 
-class StatementParser(SourceParser):
+class StatementParser(TableParser):
     """Reads a script, statement by statement."""
 
     def script(self, tokens: list[Token], text: str) -> list[StatementSyntax]:
@@ -97,27 +98,36 @@ class StatementParser(SourceParser):
             return self._alter()
         if self.word("REWIND"):
             return self._rewind()
+        if self.word("INSERT"):
+            return self.insert()
+        if self.word("DELETE"):
+            return self.delete()
         word = self._curr.text.upper()
-        hint = nearest(word, ["SELECT", "CREATE", "DROP", "REGISTER", "EXPLAIN", "ALTER", "REWIND"])
+        hint = nearest(word, _FIRST_WORDS)
         known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
         self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
 
-    def _create(self) -> CreateStreamSyntax | CreateViewSyntax | RegisterSyntax:
+    def _create(self) -> CreateStreamSyntax | CreateTableSyntax | CreateViewSyntax | RegisterSyntax:
         if self.word("OR", "REPLACE"):
             return self._replace()
+        if self.word("TABLE"):
+            self._refuse_if()
+            return self.create_table()
         if not self.word("STREAM"):
             if self.word("MATERIALIZED", "VIEW"):
                 return self._create_view()
             word = self._curr.text.upper() if self._curr else ""
             self.fault(
-                _KINDS.get(word, f"expected STREAM or MATERIALIZED VIEW after CREATE, found {self.found()}")
+                _KINDS.get(
+                    word, f"expected STREAM, TABLE or MATERIALIZED VIEW after CREATE, found {self.found()}"
+                )
             )
         self._refuse_if()
         name = self.name("a stream name")
         self._expect(TokenType.L_PAREN, "'(' and the columns")
-        columns = [self._column_definition()]
+        columns = [self.column_definition()]
         while self._match(TokenType.COMMA):
-            columns.append(self._column_definition())
+            columns.append(self.column_definition())
         self._expect(TokenType.R_PAREN, "',' or ')'")
         if not self.word("TIMESTAMP", "BY"):
             self.fault(f"CREATE STREAM needs TIMESTAMP BY and the time column, found {self.found()}")
@@ -148,29 +158,13 @@ class StatementParser(SourceParser):
             self.fault(f"expected an instant in quotes, such as '2026-01-31 12:00:00', found {self.found()}")
         return RewindSyntax(name, instant.text)
 
-    def _column_definition(self) -> ColumnSyntax:
-        name = self.name("a column name")
-        at = self._curr
-        kind = self._parse_types(schema=True)
-        if kind is None:
-            if at.token_type == TokenType.VAR:
-                self.fault(unknown_type(at.text), at)
-            self.fault(f"column '{name.text}' needs a type, such as DOUBLE; found {self.found()}", at)
-        if self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
-            self.fault(f"expected ',' or ')' after a column's type, found {self.found()}")
-        return ColumnSyntax(name, kind)
-
     def _create_view(self) -> CreateViewSyntax:
         start = self._tokens[0]
         self._refuse_if()
         name = self.name("a view name")
         key: list[Name] = []
         if self.word("KEY"):
-            self._expect(TokenType.L_PAREN, "'(' and the columns of the key")
-            key.append(self.name("a column of the view"))
-            while self._match(TokenType.COMMA):
-                key.append(self.name("a column of the view"))
-            self._expect(TokenType.R_PAREN, "',' or ')'")
+            key += self.names_in_parentheses("the columns of the key")
         if not self.word("AS"):
             self.fault(f"expected AS and a SELECT after the view's name, found {self.found()}")
         select = self._select("EVERY", "INDEX", "EXCEPT")
@@ -214,8 +208,8 @@ class StatementParser(SourceParser):
         if self.word("MATERIALIZED", "VIEW"):
             self._refuse_if()
             return DropSyntax("VIEW", self.name("a view name"))
-        if not (self.word("STREAM") or self.word("QUERY")):
-            self.fault(f"expected STREAM, QUERY or MATERIALIZED VIEW after DROP, found {self.found()}")
+        if not (self.word("STREAM") or self.word("TABLE") or self.word("QUERY")):
+            self.fault(f"expected STREAM, TABLE, QUERY or MATERIALIZED VIEW after DROP, found {self.found()}")
         self._refuse_if()
         return DropSyntax(kind, self.name(f"a {kind.lower()} name"))
 
@@ -305,7 +299,7 @@ class StatementParser(SourceParser):
         text = self.sql[start.start : self._prev.end + 1]
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), source.stream,
                             source.alias, source.window, where, tuple(keys or ()), having, hint, changes,
-                            distinct, join, order)  # fmt: skip
+                            distinct, join, order, source.span)  # fmt: skip
 
     def _refuse_grouping(self) -> None:
         word = " ".join(self._curr.text.upper().split()) if self._curr else ""
@@ -370,8 +364,11 @@ class StatementParser(SourceParser):
         return hint[1].lower()
 
     def _item(self) -> Item:
-        if self._curr.token_type == TokenType.STAR:
-            self.fault("SELECT * is not supported; name the keys and aggregates")
+        star = self._curr
+        if self._match(TokenType.STAR):
+            every = exp.Star()  # for a table to read
+            mark(every, star.start, star.end + 1)
+            return Item(every, None)
         tree = self.condition()
         if self._match(TokenType.ALIAS):
             return Item(tree, self.name("a name after AS"))

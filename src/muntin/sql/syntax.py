@@ -33,12 +33,23 @@ class Item:
 
 
 @dataclass(frozen=True)
+class SpanSyntax:
+    """`s.span` and `STEP 1 SECOND` of `[RANGE s.span UP TO 1 DAY STEP 1 SECOND SLIDE 1 MINUTE]`."""
+
+    column: exp.Expr
+    step: int
+
+
+@dataclass(frozen=True)
 class SourceSyntax:
-    """A stream in FROM, as it is named and windowed."""
+    """A stream or a table in FROM, as it is named and windowed."""
 
     stream: Name
     alias: Name | None
     window: Window | None
+    span: SpanSyntax | None = (
+        None  # of a window whose length rows of a table say; then `window` is the longest
+    )
 
     @property
     def name(self) -> Name:
@@ -55,6 +66,7 @@ class JoinSyntax:
     using: tuple[Name, ...]
     place: Span  # of the word JOIN
     further: tuple[JoinSyntax, ...] = ()  # those after it
+    left: Span | None = None  # of the word LEFT, if there is one
 
 
 @dataclass(frozen=True)
@@ -85,10 +97,11 @@ class SelectSyntax:
     distinct: Span | None = None  # where DISTINCT stands
     join: JoinSyntax | None = None
     order: OrderSyntax | None = None
+    span: SpanSyntax | None = None  # of a window whose length rows of a table say
 
     @property
     def source(self) -> SourceSyntax:
-        return SourceSyntax(self.stream, self.alias, self.window)
+        return SourceSyntax(self.stream, self.alias, self.window, self.span)
 
 
 class WindowedSelect(exp.Expression):
@@ -99,7 +112,7 @@ class WindowedSelect(exp.Expression):
 
 @dataclass(frozen=True)
 class ColumnSyntax:
-    """One column of CREATE STREAM."""
+    """One column of CREATE STREAM or CREATE TABLE."""
 
     name: Name
     type: exp.Expr
@@ -114,6 +127,33 @@ class CreateStreamSyntax:
     time: Name
     delay: int
     ahead: int | None = None
+
+
+@dataclass(frozen=True)
+class CreateTableSyntax:
+    """CREATE TABLE, its types not yet looked up."""
+
+    name: Name
+    columns: tuple[ColumnSyntax, ...]
+    key: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class InsertSyntax:
+    """INSERT INTO name (column, …) VALUES (value, …), …"""
+
+    name: Name
+    columns: tuple[Name, ...]  # none: all of the table
+    rows: tuple[tuple[exp.Expr, ...], ...]
+    places: tuple[Span, ...]  # of the parentheses that rows begin with
+
+
+@dataclass(frozen=True)
+class DeleteSyntax:
+    """DELETE FROM name WHERE condition"""
+
+    name: Name
+    where: exp.Expr | None
 
 
 @dataclass(frozen=True)
@@ -136,9 +176,9 @@ class RegisterSyntax:
 
 @dataclass(frozen=True)
 class DropSyntax:
-    """DROP STREAM or DROP QUERY."""
+    """DROP STREAM, DROP TABLE, DROP QUERY or DROP MATERIALIZED VIEW."""
 
-    kind: str  # "STREAM" or "QUERY"
+    kind: str  # "STREAM", "TABLE", "QUERY" or "VIEW"
     name: Name
 
 
@@ -179,8 +219,10 @@ class ExplainViewSyntax:
 
 
 ViewSyntax = CreateViewSyntax | AlterViewSyntax | ExplainViewSyntax
+TableSyntax = CreateTableSyntax | InsertSyntax | DeleteSyntax
 StatementSyntax = (
     ViewSyntax
+    | TableSyntax
     | SelectSyntax
     | CreateStreamSyntax
     | RewindSyntax

@@ -8,16 +8,17 @@ finds the words for errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.query import Call, Key, Output, Query
-from muntin.sql.bind import bind_apart, find_stream, pace_of, scope_of
+from muntin.sql.bind import bind_apart, pace_of, scope_of
 from muntin.sql.expressions import Scope
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Blank, Hole, Shape, Value, has_values_left, literals, operands, shape_of
+from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import Name, SelectSyntax
 from muntin.stream import Stream
 from muntin.window import Window
@@ -181,13 +182,13 @@ class Templates:
     def __init__(
         self,
         read: Callable[[str], SelectSyntax],
-        bind: Callable[[SelectSyntax, Mapping[str, Stream]], AnyQuery],
+        bind: Callable[[SelectSyntax, Sources], AnyQuery],
     ):
         self._read, self._bind = read, bind
         self._outlines: dict[Shape, _Outline] = {}
         self._by_fit: dict[_Fitting, Template | None] = {}  # None: seen once
 
-    def query(self, text: str, streams: Mapping[str, Stream]) -> AnyQuery:
+    def query(self, text: str, streams: Sources) -> AnyQuery:
         """The query of a text; the same, and with the same errors, as without templates."""
         shaped = shape_of(text)
         if shaped is None or not 0 < len(shaped[1]) <= _MOST_HOLES:
@@ -214,7 +215,7 @@ class Templates:
         return query
 
     def _filled(
-        self, outline: _Outline, text: str, shape: Shape, holes: Sequence[Hole], streams: Mapping[str, Stream]
+        self, outline: _Outline, text: str, shape: Shape, holes: Sequence[Hole], streams: Sources
     ) -> Query | None:
         """The query of a text, if there is a template for it."""
         try:

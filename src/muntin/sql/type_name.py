@@ -16,7 +16,7 @@ _TYPES: dict[str, pa.DataType] = {
     "TEXT": pa.string(), "CHAR": pa.string(),
     "TIMESTAMP": _INSTANT, "TIMESTAMPNTZ": _INSTANT, "DATETIME": _INSTANT, "DATE": pa.date32(),
     "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"), "TIMESTAMP_S": pa.timestamp("s"),
-    "TIMESTAMP_MS": pa.timestamp("ms"), "TIMESTAMP_NS": pa.timestamp("ns"),
+    "TIMESTAMP_MS": pa.timestamp("ms"), "TIMESTAMP_NS": pa.timestamp("ns"), "INTERVAL": pa.duration("us"),
 }  # fmt: skip
 _ELSEWHERE = {
     "TIME": "BIGINT, or TIMESTAMP for an instant", "UUID": "VARCHAR", "BLOB": "VARCHAR", "VARBINARY": "VARCHAR",

@@ -146,15 +146,16 @@ def unknown_function(node: exp.Anonymous) -> Misfit:
 # What the language leaves out, each with the nearest form that works.
 
 STATEMENTS = (
-    "CREATE STREAM, CREATE MATERIALIZED VIEW, SELECT, REGISTER QUERY, CREATE OR REPLACE QUERY, EXPLAIN, "
-    "DROP QUERY, DROP STREAM or REWIND STREAM"
+    "CREATE STREAM, CREATE TABLE, CREATE MATERIALIZED VIEW, SELECT, REGISTER QUERY, CREATE OR REPLACE QUERY, EXPLAIN, "
+    "INSERT INTO, DELETE FROM, DROP QUERY, DROP STREAM, DROP TABLE or REWIND STREAM"
 )
 
 # By the first word of a statement.
 STATEMENT_REFUSALS = {
-    "INSERT": "INSERT is not supported; events enter a stream with engine.push",
-    "UPDATE": "UPDATE is not supported; the events of a stream do not change",
-    "DELETE": "DELETE is not supported; events leave when no window needs them",
+    "UPDATE": "write INSERT INTO, which replaces the row of a table with the same key; events do not change",
+    "UPSERT": "write INSERT INTO, which replaces the row with the same key",
+    "MERGE": "write INSERT INTO, which replaces the row with the same key",
+    "TRUNCATE": "write DELETE FROM name, which removes all rows of a table",
     "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "SHOW": "SHOW is not supported; EXPLAIN lists queries, and engine.streams and engine.queries are what is there",
     "DESCRIBE": "DESCRIBE is not supported; engine.streams has the columns of each stream",
@@ -169,19 +170,21 @@ _INNER = "write JOIN b [RANGE …] ON a.k = b.k, which gives the pairs that matc
 JOIN_REFUSALS = {
     **{
         word: f"{word} JOIN is not supported; {_INNER}"
-        for word in ("LEFT", "RIGHT", "FULL", "OUTER", "ASOF", "SEMI", "ANTI")
+        for word in ("RIGHT", "FULL", "OUTER", "ASOF", "SEMI", "ANTI")
     },
     "CROSS": "CROSS JOIN is not supported; write JOIN b [RANGE …] ON a.k = b.k: pairs must agree on something",
     "NATURAL": "NATURAL JOIN is not supported; write JOIN b [RANGE …] USING (k)",
     ",": "a comma in FROM is not supported; write JOIN b [RANGE …] ON a.k = b.k",
 }
 
+LEFT_REFUSAL = f"LEFT JOIN is not supported; {_INNER}; only a table is joined so"
+
 # By the word (or token text) that stands where a clause of SELECT could begin.
 CLAUSE_REFUSALS = {
     ".": "a stream has no schema; write its name alone",
-    "ORDER BY": "ORDER BY is only for SELECTs from a view: answers are ordered by the first appearance of their key",
+    "ORDER BY": "ORDER BY is only for SELECTs from views and tables: answers are ordered as their keys first appeared",
     "SORT BY": "SORT BY is not supported: answers are ordered by the first appearance of their key",
-    "LIMIT": "LIMIT is only for SELECTs from a view; keep fewer keys with HAVING, or slice the answer table",
+    "LIMIT": "LIMIT is only for SELECTs from views and tables; keep fewer keys with HAVING, or slice the answer table",
     "OFFSET": "OFFSET is not supported; slice the answer table",
     "FETCH": "FETCH is not supported; keep fewer keys with HAVING, or slice the answer table",
     "QUALIFY": "QUALIFY is not supported; write the condition in HAVING",

@@ -1,6 +1,7 @@
 """The window clause: `[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE]` or `[ROWS 100 SLIDE 10]`.
 
-The same clause stands after a stream in FROM and after OVER; both become a `Window`.
+The same clause stands after a stream in FROM and after OVER; both become a `Window`. After FROM its length may be that
+of each row of a table: `[RANGE s.span UP TO 1 DAY STEP 1 SECOND SLIDE 1 MINUTE]`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sqlglot.parser import Parser
 
 from muntin.errors import nearest
 from muntin.sql.place import Misfit
+from muntin.sql.syntax import SpanSyntax
 from muntin.window import LONGEST_TIME, Window, span
 
 UNITS = {
@@ -74,10 +76,24 @@ class WindowParser(Parser):
     def window_clause(self) -> Window:
         """`[` … `]`, checked; a fault points at the word that is wrong."""
         opening = self._curr
+        window, span = self.windowed()
+        if span is not None:
+            self.fault(
+                "a window whose length is a column of a table stands after FROM, not after OVER", opening
+            )
+        return window
+
+    def windowed(self) -> tuple[Window, SpanSyntax | None]:
+        """The same, also with a length that rows of a table say."""
+        opening = self._curr
         self._advance()
         kind = self._curr
+        span: SpanSyntax | None = None
         if self.word("RANGE"):
-            window = self._window_of("time", kind)
+            if self._is_column():
+                window, span = self._window_of_rows()
+            else:
+                window = self._window_of("time", kind)
         elif self.word("ROWS"):
             window = self._window_of("rows", kind)
         else:
@@ -89,7 +105,37 @@ class WindowParser(Parser):
                 f"unexpected {self.found()} in a window clause; it reads "
                 "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE] or [ROWS 100 TO 5 SLIDE 10]"
             )
-        return window
+        return window, span
+
+    def _is_column(self) -> bool:
+        """Whether a column comes next: `s.span`, or a name before UP TO."""
+        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        return is_name and (self._next.token_type == TokenType.DOT or _is_word(self._next, "UP"))
+
+    def _window_of_rows(self) -> tuple[Window, SpanSyntax]:
+        column = self._parse_column()
+        assert column is not None
+        if not self.word("UP", "TO"):
+            self.fault(
+                "a window whose length is a column of a table says how far back it may reach: "
+                "[RANGE s.span UP TO 1 DAY SLIDE 1 MINUTE]"
+            )
+        size = self._positive("UP TO is a length of time above 0")
+        step = self._positive("STEP is a length of time above 0") if self.word("STEP") else 0
+        if self._at_word("TO"):
+            self.fault("a window whose length is a column of a table ends now; leave out TO")
+        slide = self._positive("SLIDE must be above zero") if self.word("SLIDE") else 0
+        if not step and not slide:
+            self.fault("say which lengths there are: add STEP 1 SECOND, or a SLIDE, whose multiples they are")
+        return Window("time", size, 0, slide), SpanSyntax(column, step or slide)
+
+    def _positive(self, refusal: str) -> int:
+        at = self._curr
+        length = self.duration()
+        if length < 1:
+            self.fault(refusal, at)
+        self._check_reach("time", length, at)
+        return length
 
     def _window_of(self, unit: str, kind: Token) -> Window:
         length = self.duration if unit == "time" else self._row_count
@@ -145,7 +191,7 @@ class WindowParser(Parser):
         if (
             not unit
             or unit.token_type in (TokenType.R_BRACKET, TokenType.NUMBER)
-            or self._at_word("TO", "SLIDE")
+            or self._at_word("TO", "STEP", "SLIDE")
         ):
             self.fault(f"{self._prev.text} needs a unit, such as {self._prev.text} SECONDS", self._prev)
         length = unit_length(unit.text)

@@ -113,8 +113,8 @@ class Grid:
 
 
 def window_step(window: Window) -> int:
-    """The coarsest grid that has all edges of a window."""
-    return gcd(window.size, window.to, window.slide)
+    """The coarsest grid that has all edges of a window, and of those inside it that are asked for."""
+    return gcd(window.size, window.to, window.slide, window.step)
 
 
 # Runs: the slices of a batch whose time goes on, which is the common case; each is a run of its events.

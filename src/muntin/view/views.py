@@ -17,6 +17,7 @@ from muntin.join.operator import JoinOperator
 from muntin.shard.clock import Clock
 from muntin.shard.shard import Shard
 from muntin.sql import SelectView, parse_statements, parse_view
+from muntin.sql.sources import Sources
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
 from muntin.view.folders import Folders, Shelf
@@ -147,7 +148,7 @@ class Views:
             answers.append(make_answer(view, found, each, self._is_complete(each.view.name)))
         return answers
 
-    def select_texts(self, texts: Sequence[str], streams: Mapping[str, Stream]) -> list[pa.Table]:
+    def select_texts(self, texts: Sequence[str], streams: Sources) -> list[pa.Table]:
         """Answer texts that are a SELECT from a view each."""
         known = self.known()
         statements = [each for text in texts for each in parse_statements(text, streams, known)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from muntin.shard.crowd import Member
 from muntin.shard.emit.crowd_emission import emit_crowds
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.emit.silence import Silence, Spans
+from muntin.shard.emit.table_emission import answer_joined
 from muntin.shard.read.answers import Outcome, answer_all, widest
 from muntin.shard.read.changes import Changes
 from muntin.shard.read.evaluate import Answered
@@ -27,6 +28,7 @@ from muntin.shard.read.reading import reading_of
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.structure.synopsis import CountsEvents, Moves
+from muntin.table_query import TableQuery
 
 _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
@@ -125,7 +127,9 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
         else:
             dues.append(_due(state, name, registration, after, until, silence))
     _draw(state, dues, rest)
-    _answer_in_stretches(state, [due for due in dues if len(due.instants)], rest)
+    asked = [due for due in dues if len(due.instants)]
+    _answer_in_stretches(state, [due for due in asked if due.registration.joined is None], rest)
+    answer_joined(state, [due for due in asked if due.registration.joined is not None], rest)
     for emission in emissions:
         answers |= emission.give_out()
         answers.more |= emission.more
@@ -141,6 +145,7 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
             answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
             due.registration.emitted += given
     state.note_emitted()
+    state.forget_past_of_tables()
     for due in dues:
         for complaint in due.complaints:
             warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=4)
@@ -183,7 +188,7 @@ def skip(state: State, until: int) -> None:
 def _due(
     state: State, name: str, registration: Registration, after: int, until: int, silence: Silence
 ) -> _Due:
-    query = registration.query
+    query, joined = registration.query, registration.joined
     if query.moves_by_rows:
         return _due_by_count(state, name, registration, until)
     inside = registration.inside if query.emits_changes else None
@@ -193,8 +198,33 @@ def _due(
     missed = _missed(state, name, slide, after)
     complaints = [f"has lost {missed:,} windows that closed {_LONG_AGO}"] if missed else []
     first, last = after // slide + missed + 1, until // slide
-    ticks = silence.ticks(name, query, first, last) if first <= last else Spans.of(_NONE)
+    ticks = Spans.of(_NONE)
+    if first <= last:
+        if joined is None:
+            ticks = silence.ticks(name, query, first, last)
+        else:
+            ticks = _joined_ticks(state, name, joined, silence, first, last)
     return _Due(name, registration, _NONE, ticks, inside=inside, missed=missed, complaints=complaints)
+
+
+def _joined_ticks(
+    state: State, name: str, joined: TableQuery, silence: Silence, first: int, last: int
+) -> Spans:
+    """The ticks at which a query that joins tables may have rows: those of its source, and those at which a change of a
+    table takes effect."""
+    if (joined.is_table_first or not joined.keys) and not joined.emits_changes:
+        return Spans.between(first, last)  # it has rows in silence, too
+    asked = replace(joined.source, emits_changes=joined.emits_changes)
+    found = silence.ticks(name, asked, first, last)
+    if not joined.emits_changes:
+        return found
+    changed = [
+        since // joined.slide + 1
+        for table in joined.tables
+        for since in state.tables[table.name].changed_at(state.stream.name)
+    ]
+    after = np.array([each for each in changed if first <= each <= last], np.int64)
+    return Spans.union([(found.first, found.last), (after, after)])
 
 
 def _draw(state: State, dues: list[_Due], rows: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.join_query import AnyQuery, JoinQuery
+from muntin.table_query import TableQuery
 
 DEFAULT_ROWS = 2_000_000  # of a portion
 
@@ -86,6 +87,8 @@ def last_instant(query: AnyQuery, last: int) -> int:
     if isinstance(query, JoinQuery):  # a pair goes with the first of its events
         shorter = min(side.window.size for side in query.sides)
         return (last + shorter) // query.slide * query.slide
+    if isinstance(query, TableQuery):
+        query = query.source
     sizes = [call.window.size for call in query.calls if call.window.is_time]
     reach = max([query.window.size] if query.window else sizes)
     return (last + reach) // query.slide * query.slide

@@ -305,7 +305,7 @@ def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expr
     for call in reading.calls if kept is None or len(kept) else ():
         parts = tuple(id(found[each.window].partials[each.need]) for each in call.parts)
         which.append((slots, is_filtered, call.aggregate.name, parts))
-        column, lost = once(("lower", which[-1]), partial(_lower, call, found, kept, texts))
+        column, lost = once(("lower", which[-1]), partial(lower, call, found, kept, texts))
         columns.append(column)
         losts.append(lost)
     return Selected(kept, columns, losts, slots), which
@@ -322,7 +322,7 @@ def _present(reading: Reading, found: Sequence[Found] | Mapping[int, Found]) -> 
     return None if present.all() else np.flatnonzero(present)
 
 
-def _lower(
+def lower(
     call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
 ) -> tuple[pa.Array, Bools | None]:
     """Answers of one call for the slots that are kept, and where there is none, NULL meanwhile; O(kept)."""

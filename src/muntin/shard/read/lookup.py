@@ -8,7 +8,7 @@ general way give the same answers (`tests/engine/test_short_paths.py`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from muntin.aggregate.algebraic import TOO_LARGE
 from muntin.arrays import Ints
 from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
-from muntin.query import Query
+from muntin.query import Key, Query
 from muntin.shard.adapt.timed import timed_many, timed_single
 from muntin.shard.read.answers import answer_one
 from muntin.shard.read.bundle import Bundle
@@ -28,6 +28,7 @@ from muntin.shard.read.left_out import LeftOut, tell
 from muntin.shard.read.point import PointReader, reader_of
 from muntin.shard.read.question import Question
 from muntin.shard.state import State
+from muntin.shard.table_join.table_join import join_of
 
 _BUNDLES = 16  # lists of names that lookup_many has prepared
 
@@ -39,12 +40,12 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
 
     A row of which a value does not exist is left out, with a warning; if it is the only one asked for, it is refused.
     """
-    if key is None and (reader := reader_of(state, name)):
+    registration = state.registrations[name]
+    if registration.joined is None and key is None and (reader := reader_of(state, name)):
         return _read_point(state, name, reader, PointReader.table, at)
     table, left_out, _ = _answered(state, name, key, at)
     if left_out.rows:
-        registration = state.registrations[name]
-        if not registration.query.keys or (key is not None and not isinstance(key, list)):
+        if not registration.asked.keys or (key is not None and not isinstance(key, list)):
             raise _no_answer(name, key, left_out.reason)
         tell(name, registration, left_out, stacklevel=4)
     return table
@@ -52,12 +53,13 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
 
 def value(state: State, name: str, key: Any = None, at: int | None = None) -> Any:
     """The first value of one answer; None if it is NULL or the key has none."""
-    if key is None and (reader := reader_of(state, name)):
+    registration = state.registrations[name]
+    is_plain, query = registration.joined is None, registration.asked
+    if is_plain and key is None and (reader := reader_of(state, name)):
         return _read_point(state, name, reader, PointReader.value, at)
-    query = state.registrations[name].query
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
-    if key is not None and (key_reader := key_reader_of(state, name)):
+    if is_plain and key is not None and (key_reader := key_reader_of(state, name)):
         try:
             found = key_reader.value(key, at)
         except NoValue as error:
@@ -111,8 +113,13 @@ def _no_answer(name: str, key: Any, reason: str) -> NoValue:
 
 def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
     query = state.registrations[name].query
-    ids = None if key is None else _ids_of(state, query, key)
     instant = at if at is not None else state.now_of(name)
+    if (join := join_of(state, name)) is not None:
+        columns = None if key is None else _key_columns(join.query.keys, key)
+        if instant is not None and query.slide:
+            instant -= instant % query.slide
+        return join.lookup(state, instant, columns)
+    ids = None if key is None else _ids_of(state, query, key)
     if instant is None and query.keys:
         return Answered(query.answer_schema().empty_table())
     if instant is None:
@@ -124,20 +131,22 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
 
 def _ids_of(state: State, query: Query, key: Any) -> Ints:
     """Ids of the known ones among the keys asked for, ascending."""
-    if not query.keys:
+    found = state.keys[query.key_expressions].find(_key_columns(query.keys, key))
+    # a set of a few costs less than any call of NumPy's, one of many less than the keys did
+    return np.array(sorted({id for id in found.tolist() if id >= 0}), np.int64)
+
+
+def _key_columns(keys: Sequence[Key], key: Any) -> list[pa.Array]:
+    """The keys asked for, as columns of GROUP BY."""
+    if not keys:
         raise MuntinError("the query has no GROUP BY, so it has no keys to look up")
     parts = [
         each if isinstance(each, tuple) else (each,) for each in (key if isinstance(key, list) else [key])
     ]
-    if any(len(part) != len(query.keys) for part in parts):
-        names = ", ".join(each.name for each in query.keys)
-        raise MuntinError(
-            f"a key of this query is ({names}), so {key!r} is none; give {len(query.keys)} values"
-        )
-    columns = [
+    if any(len(part) != len(keys) for part in parts):
+        names = ", ".join(each.name for each in keys)
+        raise MuntinError(f"a key of this query is ({names}), so {key!r} is none; give {len(keys)} values")
+    return [
         key_column([part[position] for part in parts], each.expression.type, each.name)
-        for position, each in enumerate(query.keys)
+        for position, each in enumerate(keys)
     ]
-    found = state.keys[query.key_expressions].find(columns)
-    # a set of a few costs less than any call of NumPy's, one of many less than the keys did
-    return np.array(sorted({id for id in found.tolist() if id >= 0}), np.int64)

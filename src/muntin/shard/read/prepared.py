@@ -25,6 +25,7 @@ class Prepared:
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
         self.lane_orders: dict[Any, Any] = {}  # of stores with lanes; see picked.py
+        self.joined: dict[str, Any] = {}  # rows of tables that keys meet; see table_join.py
         self._numbers: dict[Hashable, int] = {}  # of things that readings have in common
 
     def number(self, what: Hashable) -> int:
@@ -33,7 +34,7 @@ class Prepared:
 
     def forget_query(self, name: str) -> None:
         """A query is gone; O(bundles)."""
-        for kind in (self.readers, self.key_readers, self.readings):
+        for kind in (self.readers, self.key_readers, self.readings, self.joined):
             kind.pop(name, None)
         self.profiles.pop((name,), None)
         for names in [names for names, bundle in self.bundles.items() if name in bundle.members]:
@@ -47,7 +48,7 @@ class Prepared:
 
     def forget_ids(self) -> None:
         """Keys have other ids; crowds have been told."""
-        for kind in (self.readers, self.key_readers, self.bundles, self.lane_orders):
+        for kind in (self.readers, self.key_readers, self.bundles, self.lane_orders, self.joined):
             kind.clear()
 
     def forget_readers(self, names: Iterable[str]) -> None:

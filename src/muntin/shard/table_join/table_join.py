@@ -1,0 +1,386 @@
+"""A query that joins a stream with tables, at work: its answers at an instant, from windows by key and rows by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from muntin.answer import to_instants
+from muntin.arrays import Bools, Ints
+from muntin.expression import Expression
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.shard.read.evaluate import Answered, lower
+from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, no_sum
+from muntin.shard.read.reading import reading_of
+from muntin.shard.state import State
+from muntin.shard.table_join.joined_rows import JoinedRows, Sources, fitted
+from muntin.shard.table_join.measured import Measured, merged
+from muntin.store.saved import Saved
+from muntin.structure.synopsis import Found
+from muntin.table_query import TableQuery
+
+_NOBODY: Ints = np.zeros(0, np.int64)
+_SPARE = 1024  # answers that are remembered though no row is theirs any more
+
+
+class Groups(NamedTuple):
+    """Joined rows, and the answer that each is part of, by its id; answers in the order of their rows."""
+
+    joined: JoinedRows
+    answer: Ints
+    version: tuple[int, ...]  # of keys and tables that they are of
+
+
+class TableJoin:
+    """Of one query. Answers have ids, by the values of GROUP BY: EMIT CHANGES remembers who is in by them."""
+
+    def __init__(self, name: str, query: TableQuery):
+        self.name = name
+        self.query = query
+        self._ids = KeyDictionary([key.expression.type for key in query.keys]) if query.keys else None
+        self._many = 0  # joined rows
+        self.inside: Ints = _NOBODY  # EMIT CHANGES: ids of answers, ascending
+
+    # -- who is joined -----------------------------------------------------------------------------
+
+    def sources(self, state: State) -> Sources:
+        """The keys and rows as they are."""
+        rows = tuple(state.tables[side.table.name] for side in self.query.sides)
+        return Sources(self.query, state.keys[self.query.source.key_expressions], rows)
+
+    def groups(self, state: State, sources: Sources) -> Groups:
+        """All joined rows by answer; O(keys and rows) if any has come or gone."""
+        version = (len(sources.keys), *(rows.version for rows in sources.rows))
+        known: Groups | None = state.prepared.joined.get(self.name)
+        if known is not None and known.version == version:
+            return known
+        joined = sources.join()
+        if self._ids is None:  # it has an answer, whoever is joined
+            joined = joined.and_nobody()
+        known = Groups(joined, self._answers(sources, joined), version)
+        state.prepared.joined[self.name] = known
+        return known
+
+    def _answers(self, sources: Sources, joined: JoinedRows) -> Ints:
+        if self._ids is None:
+            return np.zeros(len(joined), np.int64)
+        self._many = len(joined)
+        if not len(joined):
+            return _NOBODY
+        expressions = [key.expression for key in self.query.keys]
+        columns = sources.columns({name for each in expressions for name in each.columns}, joined)
+        return self._ids.encode([each.evaluate(columns) for each in expressions])
+
+    def sweep(self, state: State) -> None:
+        """Forget answers that nobody has any more, if these are many; those that are in stay."""
+        if self._ids is None or len(self._ids) <= _SPARE + 2 * (self._many + len(self.inside)):
+            return
+        kept = np.zeros(len(self._ids), np.bool_)
+        kept[self.inside] = True
+        self.inside = self._ids.retain(kept)[self.inside]
+        state.prepared.joined.pop(self.name, None)  # those that have rows get ids anew
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def lookup(self, state: State, instant: int | None, key: Sequence[pa.Array] | None) -> Answered:
+        """All answers at an instant, or those of some keys; the tables are as they are now. None: no event has come."""
+        query, sources = self.query, self.sources(state)
+        if instant is None:
+            if query.keys:
+                return Answered(query.answer_schema().empty_table())
+            return self._passed(self._before_the_first(state, sources))
+        groups, ids = self.groups(state, sources), None
+        if key is not None:
+            assert self._ids is not None
+            asked = self._ids.find(key)
+            some = np.isin(groups.answer, asked[asked >= 0])
+            groups = Groups(groups.joined.at(some), groups.answer[some], groups.version)
+            ids = np.unique(groups.joined.key[groups.joined.key >= 0])
+        return self._answered(state, sources, groups, instant, ids)
+
+    def answer(self, state: State, instant: int) -> Answered:
+        """All answers at an instant."""
+        sources = self.sources(state)
+        return self._answered(state, sources, self.groups(state, sources), instant, None)
+
+    def _answered(
+        self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None
+    ) -> Answered:
+        return self._passed(self._make(state, sources, groups, instant, ids))
+
+    def _passed(self, made: _Made) -> Answered:
+        """Those that pass HAVING."""
+        passes, left_out = self._passing(made)
+        answered = self._tabulated(made, np.flatnonzero(passes))
+        return answered._replace(left_out=left_out.also(answered.left_out))
+
+    def changes(self, state: State, instant: int) -> Changed:
+        """Who enters and who leaves at an instant, after one at which `inside` were in. An answer of which a value does
+        not exist stays as it was."""
+        sources = self.sources(state)
+        made = self._make(state, sources, self.groups(state, sources), instant, None)
+        passes, left_out = self._passing(made)
+        unsure = made.answer[made.unknown] if made.unknown is not None else _NOBODY
+        now = np.union1d(made.answer[passes], np.intersect1d(self.inside, unsure))
+        changed = np.setxor1d(self.inside, now, assume_unique=True)
+        if not len(changed):
+            return Changed(None, now, left_out)
+        in_order = np.argsort(made.answer, kind="stable")
+        place = np.minimum(made.answer[in_order].searchsorted(changed), max(len(in_order) - 1, 0))
+        is_there = np.zeros(len(changed), np.bool_)
+        if len(in_order):
+            is_there = made.answer[in_order[place]] == changed
+        tables, gone = [], []
+        if is_there.any():
+            rows = np.sort(in_order[place[is_there]])  # in the order of answers
+            gone.append((self._tabulated(made, rows), made.answer[rows]))
+        if not is_there.all():
+            nowhere = changed[~is_there]
+            gone.append(
+                (self._tabulated(self._without_rows(state, sources, nowhere, instant), None), nowhere)
+            )
+        for answered, ids in gone:
+            if answered.gone is not None:
+                now = np.setxor1d(now, ids[answered.gone], assume_unique=True)
+                ids = ids[~answered.gone]
+                left_out = left_out.also(answered.left_out)
+            change = pa.array(np.where(np.isin(ids, now), "enter", "leave"), pa.string())
+            tables.append(
+                pa.Table.from_arrays([*answered.table.columns, change], schema=self.query.emission_schema())
+            )
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        return Changed(table if len(table) else None, now, left_out)
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def _make(self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None) -> _Made:
+        """The answers that groups would have, but for HAVING; those without an event too, if they may have to leave."""
+        query, joined = self.query, groups.joined
+        measured = Measured(state, reading_of(state, self.name), sources, joined, instant, ids)
+        is_there = np.ones(len(joined), np.bool_) if query.is_table_first else measured.present()
+        if measured.lengths is not None:
+            is_there &= measured.lengths > 0
+        if query.merges or not query.keys:
+            made = self._merge(state, sources, groups, measured, is_there, instant)
+            return made if query.emits_changes else made.at(np.flatnonzero(made.is_there))
+        rows = np.arange(len(joined)) if query.emits_changes else np.flatnonzero(is_there)
+        return self._made(
+            state, sources, joined.at(rows), groups.answer[rows], is_there[rows], measured, rows, instant
+        )
+
+    def _made(self, state: State, sources: Sources, joined: JoinedRows, answer: Ints, is_there: Bools,
+              measured: Measured, rows: Ints, instant: int) -> _Made:  # fmt: skip
+        """Answers of one joined row each."""
+        found = measured.found(rows)
+        lengths = None if measured.lengths is None else measured.lengths[rows]
+        bounds = _bounds(state, self, found, instant, lengths)
+        return _Made(state, sources, joined, answer, is_there, found, bounds, measured.complete(rows))
+
+    def _merge(self, state: State, sources: Sources, groups: Groups, measured: Measured, is_there: Bools,
+               instant: int) -> _Made:  # fmt: skip
+        """One row for each answer, where its first joined row stands, of what all of them hold."""
+        answers, first, number = np.unique(groups.answer, return_index=True, return_inverse=True)
+        in_order = np.argsort(first)
+        place = np.empty(len(first), np.int64)
+        place[in_order] = np.arange(len(first))
+        answers, first, number = answers[in_order], first[in_order], place[number.ravel()]
+        there = np.zeros(len(answers), np.bool_)
+        np.logical_or.at(there, number, is_there | (self._ids is None))
+        made = self._made(state, sources, groups.joined.at(first), answers, there, measured, first, instant)
+        made.found = [merged(each, number, len(answers)) for each in measured.found(np.arange(len(number)))]
+        return made
+
+    def _without_rows(self, state: State, sources: Sources, answers: Ints, instant: int) -> _Made:
+        """Answers that no joined row is part of any more: a row of a table that GROUP BY determines may still be there,
+        though WHERE lets it pass no longer."""
+        keys = [] if self._ids is None else self._ids.take(answers)
+        slots = (self._row_of(number, sources, keys, len(answers)) for number in range(len(sources.rows)))
+        joined = JoinedRows(np.full(len(answers), -1), tuple(slots))
+        measured = Measured(state, reading_of(state, self.name), sources, joined, instant, _NOBODY)
+        nobody = np.zeros(len(answers), np.bool_)
+        return self._made(state, sources, joined, answers, nobody, measured, np.arange(len(answers)), instant)
+
+    def _row_of(self, number: int, sources: Sources, keys: Sequence[pa.Array], many: int) -> Ints:
+        """The slots of the rows of a table that the keys of answers determine; -1 where there is none."""
+        side, rows = self.query.sides[number], sources.rows[number]
+        told: dict[str, pa.Array] = {}
+        source = {key.name: place for place, key in enumerate(self.query.source.keys)}
+        for key, column in zip(self.query.keys, keys, strict=True):
+            if not key.expression.is_column:
+                continue
+            name = key.expression.columns[0]
+            if name in source:
+                told |= {on: column for place, on in side.on if place == source[name]}
+            elif name.startswith(f"{side.name}."):
+                told[name.removeprefix(f"{side.name}.")] = column
+        if not set(side.table.key) <= told.keys():
+            return np.full(many, -1)
+        return rows.find([fitted(told[name], rows.table.column(name).type) for name in side.table.key])
+
+    def _before_the_first(self, state: State, sources: Sources) -> _Made:
+        """The one answer of a query without keys, before there is an instant."""
+        joined = JoinedRows(_NOBODY, (_NOBODY,) * len(sources.rows)).and_nobody()
+        measured = Measured(state, reading_of(state, self.name), sources, joined, 0, _NOBODY)
+        one, is_there = np.zeros(1, np.int64), np.ones(1, np.bool_)
+        made = self._made(state, sources, joined, one, is_there, measured, one, 0)
+        made.bounds = [pa.nulls(1, pa.timestamp("us"))] * 2
+        return made
+
+    def _passing(self, made: _Made) -> tuple[Bools, LeftOut]:
+        """Which answers are there and pass HAVING; `made` is told of which that is not known."""
+        having = self.query.having
+        if having is None or not len(made.answer):
+            return made.is_there, NONE
+        verdict = made.evaluate(self, having)
+        passes = made.is_there & np.asarray(verdict.column.fill_null(False))
+        if verdict.lost is None:
+            return passes, NONE
+        made.unknown = verdict.lost & made.is_there
+        return passes & ~verdict.lost, LeftOut(int(made.unknown.sum()), verdict.reason)
+
+    def _tabulated(self, made: _Made, rows: Ints | None) -> Answered:
+        """Some answers as a table, without those of which a value does not exist."""
+        made = made if rows is None else made.at(rows)
+        query = self.query
+        if not len(made.answer):
+            return Answered(query.answer_schema().empty_table())
+        values = [made.evaluate(self, output.expression) for output in query.outputs]
+        keys = [] if self._ids is None else self._ids.take(made.answer)
+        columns = [*keys, *(each.column for each in values), *made.bounds, pa.array(made.complete)]
+        table = pa.Table.from_arrays(columns, schema=query.answer_schema())
+        gone: Bools | None = None
+        reason = ""
+        for each in values:
+            if each.lost is not None and each.lost.any():
+                gone, reason = either(gone, each.lost), reason or each.reason
+        if gone is None:
+            return Answered(table)
+        return Answered(table.filter(pa.array(~gone)), LeftOut(int(gone.sum()), reason), gone)
+
+    # -- snapshots ---------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, pa.Array]:
+        """Who is in, by the values of GROUP BY."""
+        if self._ids is None:
+            return {"0": pa.array(self.inside)}
+        return {str(number): column for number, column in enumerate(self._ids.take(self.inside))}
+
+    def restore(self, saved: Saved) -> None:
+        """Have those in who were in at a snapshot."""
+        if self._ids is None:
+            (column,) = [saved.column("0", {pa.int64()})]
+            if column.null_count or len(column) > 1 or any(column.to_pylist()):
+                raise saved.damaged("0", "names more than the one answer there is")
+            self.inside = np.zeros(len(column), np.int64)
+            return
+        columns: list[pa.Array] = []
+        for number, key in enumerate(self.query.keys):
+            many = len(columns[0]) if columns else None
+            columns.append(saved.column(str(number), {key.expression.type}, many))
+        self.inside = np.unique(self._ids.encode(columns)) if len(columns[0]) else _NOBODY
+        if len(self.inside) < len(columns[0]):
+            raise saved.damaged("0", "has keys twice")
+
+
+def join_of(state: State, name: str) -> TableJoin | None:
+    """A query at work that joins tables; None if it joins none."""
+    registration = state.registrations[name]
+    if registration.join is None and registration.joined is not None:
+        registration.join = TableJoin(name, registration.joined)
+    return registration.join
+
+
+class Changed(NamedTuple):
+    """Rows that enter or leave, None if there are none; who is in from then on; and rows left out."""
+
+    table: pa.Table | None
+    inside: Ints
+    left_out: LeftOut
+
+
+class _Made:
+    """Answers before HAVING and SELECT."""
+
+    def __init__(self, state: State, sources: Sources, joined: JoinedRows, answer: Ints, is_there: Bools,
+                 found: list[Found], bounds: Sequence[pa.Array], complete: Bools):  # fmt: skip
+        self._state, self._sources, self._joined = state, sources, joined
+        self.answer = answer  # ids
+        self.is_there = is_there
+        self.found = found
+        self.bounds = bounds
+        self.complete = complete
+        self.unknown: Bools | None = None  # HAVING has no value
+        self._calls: dict[int, tuple[pa.Array, Bools | None]] = {}
+        self._columns: dict[str, pa.Array] = {}
+
+    def at(self, rows: Ints) -> _Made:
+        """Some of them."""
+        found = [
+            each._replace(
+                partials={need: tuple(a[rows] for a in part) for need, part in each.partials.items()}
+            )
+            for each in self.found
+        ]
+        taken = pa.array(rows)
+        bounds = [each.take(taken) for each in self.bounds]
+        return _Made(self._state, self._sources, self._joined.at(rows), self.answer[rows], self.is_there[rows], found,
+                     bounds, self.complete[rows])  # fmt: skip
+
+    def evaluate(self, join: TableJoin, expression: Expression) -> Values:
+        """An expression over calls, keys of GROUP BY and columns of tables, for each answer."""
+        named: dict[str, pa.Array] = {}
+        lost: Bools | None = None
+        reason = ""
+        for name in expression.columns:
+            if name.startswith("$"):
+                column, gone = self._call(join, int(name[1:]))
+                named[name] = column
+                if gone is not None:
+                    lost, reason = (
+                        either(lost, gone),
+                        reason or no_sum(join.query.source.calls[int(name[1:])]),
+                    )
+            elif name not in self._columns:
+                self._columns |= self._read(join, expression.columns)
+        named |= {name: self._columns[name] for name in expression.columns if name in self._columns}
+        values = evaluate_each(expression, named or {"": pa.array(self.answer)})
+        if lost is None:
+            return values
+        return Values(values.column, either(lost, values.lost), reason or values.reason)
+
+    def _call(self, join: TableJoin, number: int) -> tuple[pa.Array, Bools | None]:
+        if number not in self._calls:
+            call = reading_of(self._state, join.name).calls[number]
+            self._calls[number] = lower(call, self.found, None, self._state.texts)
+        return self._calls[number]
+
+    def _read(self, join: TableJoin, names: Sequence[str]) -> dict[str, pa.Array]:
+        keys = {key.name: number for number, key in enumerate(join.query.keys)}
+        found: dict[str, pa.Array] = {}
+        if any(name in keys for name in names) and join._ids is not None:
+            columns = join._ids.take(self.answer)
+            found = {name: columns[number] for name, number in keys.items()}
+        rest = [name for name in names if name not in keys and not name.startswith("$")]
+        return found | (self._sources.columns(rest, self._joined) if rest else {})
+
+
+def _bounds(
+    state: State, join: TableJoin, found: Sequence[Found], instant: int, lengths: Ints | None = None
+) -> list[pa.Array]:
+    """Where the window of each answer begins and ends."""
+    reading = reading_of(state, join.name)
+    presence = [found[part.window] for part in reading.presence]
+    window = reading.query.window
+    if window is None:
+        start: Any = np.minimum.reduce([each.start for each in presence])
+        end: Any = np.full(len(start), instant)
+        is_known: Any = [reading.is_by_time, True]
+    else:
+        start, end = presence[0].start, presence[0].end
+        is_known = 2 * [window.is_time or end > start]
+        if lengths is not None:  # without a length there is no start
+            is_known = [lengths > 0, True]
+    return [to_instants(side, known) for side, known in zip((start, end), is_known, strict=True)]

@@ -1,0 +1,46 @@
+"""Sources: the streams and tables that a text may name, and which one a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muntin.errors import nearest
+from muntin.sql.syntax import Name
+from muntin.stream import Stream
+from muntin.table import Table
+
+Source = Stream | Table
+Sources = Mapping[str, Source]  # by name, which no two of them share
+
+
+def find_source(name: Name, sources: Sources) -> Source | None:
+    """The stream or table of that name, if there is one; unquoted names match in any case."""
+    if name.text in sources:
+        return sources[name.text]
+    matching = [known for known in sources if known.casefold() == name.text.casefold()]
+    return sources[matching[0]] if len(matching) == 1 and not name.is_quoted else None
+
+
+def find_stream(name: Name, sources: Sources) -> Stream:
+    """The stream of that name, or a fault."""
+    found = find_source(name, sources)
+    if isinstance(found, Stream):
+        return found
+    if found is not None:
+        raise name.misfit(
+            f"'{name.text}' is a table; a query reads a stream, and may join the table: "
+            f"FROM stream [RANGE 5 MINUTES] JOIN {name.text} ON …"
+        )
+    streams = [known for known, each in sources.items() if isinstance(each, Stream)]
+    raise name.misfit(f"unknown stream '{name.text}'{nearest(name.text, streams)}")
+
+
+def find_table(name: Name, sources: Sources) -> Table:
+    """The table of that name, or a fault."""
+    found = find_source(name, sources)
+    if isinstance(found, Table):
+        return found
+    if found is not None:
+        raise name.misfit(f"'{name.text}' is a stream: its events come with engine.push, and do not change")
+    tables = [known for known, each in sources.items() if isinstance(each, Table)]
+    raise name.misfit(f"unknown table '{name.text}'{nearest(name.text, tables)}")
