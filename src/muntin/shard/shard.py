@@ -36,6 +36,7 @@ from muntin.shard.read.lookup import lookup, lookup_many, value
 from muntin.shard.read.question import Question
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
+from muntin.shard.table_join.past import owes_with, release_past
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
@@ -210,12 +211,12 @@ class Shard:
         for query, each in fresh.registrations.items():
             each.emitted, each.missed = old[query].emitted, old[query].missed
         self.state = fresh
-        fresh.forget_past_of_tables()
+        release_past(fresh)
 
     def seen_until(self, table: str) -> int | None:
         """A change of a table is not seen by instants up to this one; None if none of them will be asked for."""
         watermark = self.state.clock.watermark
-        return watermark if watermark is not None and self.state.owes_with(table, watermark) else None
+        return watermark if watermark is not None and owes_with(self.state, table, watermark) else None
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """All state: a description that JSON can hold, and named arrays."""

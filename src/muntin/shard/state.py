@@ -7,7 +7,6 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import Owed, Registration
 from muntin.shard.sweepers import Sweepers
+from muntin.shard.table_join.past import release_past
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need
@@ -327,7 +327,7 @@ class State:
         # time may have been promised beyond the events, but look-ups stand just after the last one
         now = watermark if self.clock.now is None else self.clock.now
         self.forget_before(min(oldest, watermark, now))
-        self.forget_past_of_tables()
+        release_past(self)
         if oldest >= watermark:
             self.needed_bytes = self.held_bytes()
 
@@ -349,23 +349,6 @@ class State:
             if store.dropped != before:
                 for synopsis in synopses:
                     synopsis.settle()
-
-    def owes_with(self, table: str, until: int) -> bool:
-        """Whether a query that joins a table may still be asked for an instant up to one."""
-        first = self.clock.first
-        if first is None or until < self.forgotten_to:
-            return False
-        for each in self.registrations.values():
-            if each.joined is not None and any(table == one.name for one in each.joined.tables):
-                after = each.owes_after(first)
-                if (until // each.slide > after // each.slide) if each.slide else until > after:
-                    return True
-        return False
-
-    def forget_past_of_tables(self) -> None:
-        """Let go of how tables were, where no instant is owed that saw them so."""
-        for name, table in self.tables.items():
-            table.release(self.stream.name, partial(self.owes_with, name))
 
     # -- upkeep ------------------------------------------------------------------------------------
 

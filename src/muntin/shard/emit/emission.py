@@ -27,6 +27,7 @@ from muntin.shard.read.question import Question
 from muntin.shard.read.reading import reading_of
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
+from muntin.shard.table_join.past import release_past
 from muntin.structure.synopsis import CountsEvents, Moves
 from muntin.table_query import TableQuery
 
@@ -145,7 +146,7 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
             answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
             due.registration.emitted += given
     state.note_emitted()
-    state.forget_past_of_tables()
+    release_past(state)
     for due in dues:
         for complaint in due.complaints:
             warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=4)
