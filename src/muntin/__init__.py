@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from muntin.sketch import merge_summaries
     from muntin.stream import Stream
     from muntin.table import Table
+    from muntin.table_query import TableQuery
     from muntin.window import Window
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _HOME = {
     "Query": "query",
     "Stream": "stream",
     "Table": "table",
+    "TableQuery": "table_query",
     "Window": "window",
     "merge_summaries": "sketch",
 }
@@ -76,6 +78,7 @@ __all__ = [
     "SqlError",
     "Stream",
     "Table",
+    "TableQuery",
     "Window",
     "WindowTooLarge",
     "__version__",

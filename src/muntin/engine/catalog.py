@@ -262,7 +262,14 @@ def _query_stats(catalog: Catalog, name: str) -> dict[str, Any]:
         "overflows": registration.overflows,
         **asdict(coverage_of(catalog, name)),
         "owed": catalog.serving(name).owed(name),
+        **_without_window(catalog, name),
     }
+
+
+def _without_window(catalog: Catalog, name: str) -> dict[str, int]:
+    serving = catalog.serving(name)
+    many = serving.without_window(name) if isinstance(serving, Shard) else None
+    return {} if many is None else {"without_window": many}
 
 
 # Explained: which queries share which state, by which rule, at what predicted and measured cost.

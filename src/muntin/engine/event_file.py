@@ -293,6 +293,8 @@ def filling(
     if joins := [name for name, each in asked.items() if isinstance(each, JoinQuery)]:
         raise MuntinError(f"a backfill is the history of one stream; query '{joins[0]}' joins two")
     requests = {name: each for name, each in asked.items() if not isinstance(each, JoinQuery)}
+    if joined := [name for name, each in requests.items() if each.joined is not None]:
+        raise MuntinError(f"query '{joined[0]}' joins a table, and takes no backfill; leave it out")
     streams = {request.query.stream.name: request.query.stream for request in requests.values()}
     if len(streams) != 1:
         names = ", ".join(streams) or "none"

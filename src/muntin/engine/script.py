@@ -74,7 +74,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
             case sql.DropTable(name):
                 require(name, tables, "table")
                 for query in (each for each in queries if name in reads.get(each, ())):
-                    raise MuntinError(f"query '{query}' joins table '{name}'; drop it first")
+                    raise MuntinError(f"table '{name}' is joined by query '{query}'; drop its queries first")
                 tables.remove(name)
             case sql.InsertRows(table, rows):
                 keyed_rows(table, rows)

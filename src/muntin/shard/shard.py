@@ -37,6 +37,7 @@ from muntin.shard.read.question import Question
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.shard.table_join.past import owes_with, release_past
+from muntin.shard.table_join.table_join import join_of
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
@@ -165,6 +166,11 @@ class Shard:
             return 0
         after = registration.owes_after(clock.first)
         return max(0, clock.watermark // registration.slide - after // registration.slide)
+
+    def without_window(self, name: str) -> int | None:
+        """Rows of a table that have no window, if they are to say how long it is; None if nobody asks them."""
+        join = join_of(self.state, name)
+        return None if join is None or join.query.span is None else len(join.without_window(self.state))
 
     def skip(self, until: int) -> None:
         """As `advance`, but nobody wants the answers: they were given out by a shard before this one."""
@@ -316,7 +322,9 @@ def explain_query(state: State, name: str) -> str:
         for each in numbers
     ]
     told = [str(coverage_of(state, name)), *explain_never(state.registrations[name].query)]
-    return "\n\n".join([*parts, *(f"{name}: {each}" for each in told)])
+    join = join_of(state, name)
+    begins = [] if join is None else [f"{name}: {join.explain(state)}"]
+    return "\n\n".join([*begins, *parts, *(f"{name}: {each}" for each in told)])
 
 
 def explain_all(state: State) -> str:

@@ -88,7 +88,7 @@ class Sources(NamedTuple):
 
     def _by_rows(self) -> JoinedRows:
         (side,), (rows,) = self.query.sides, self.rows
-        slots = _passing(side, rows, rows.slots)
+        slots = passing(side, rows, rows.slots)
         values = rows.read(slots, [column for _, column in side.on])
         columns, same = [], np.ones(len(slots), np.bool_)
         for number, key in enumerate(self.query.source.keys):
@@ -131,7 +131,7 @@ class _Runs(NamedTuple):
 
 def _many_rows(side: TableSide, rows: TableRows, columns: Sequence[pa.Array]) -> _Runs:
     """For each key of the source the rows that it meets, in their order."""
-    slots = _passing(side, rows, rows.slots)
+    slots = passing(side, rows, rows.slots)
     read = rows.read(slots, [column for _, column in side.on])
     values = [fitted(read[column], columns[number].type) for number, column in side.on]
     known = np.logical_and.reduce([np.asarray(each.is_valid()) for each in values])
@@ -157,7 +157,7 @@ def _expanded(joined: JoinedRows, side: TableSide, runs: _Runs) -> JoinedRows:
     return JoinedRows(before.key, (*before.slots, slots[place]))
 
 
-def _passing(side: TableSide, rows: TableRows, slots: Ints) -> Ints:
+def passing(side: TableSide, rows: TableRows, slots: Ints) -> Ints:
     """The rows that take part."""
     return slots[_passes(side, rows, slots)]
 

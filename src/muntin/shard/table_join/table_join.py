@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.answer import to_instants
 from muntin.arrays import Bools, Ints
-from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.shard.read.evaluate import Answered, lower
-from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, no_sum
+from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.left_out import NONE, LeftOut, either
 from muntin.shard.read.reading import reading_of
 from muntin.shard.state import State
-from muntin.shard.table_join.joined_rows import JoinedRows, Sources, fitted
-from muntin.shard.table_join.measured import Measured, merged
+from muntin.shard.table_join.joined_rows import JoinedRows, Sources, fitted, passing
+from muntin.shard.table_join.made import Made, bounds_of
+from muntin.shard.table_join.measured import Measured, lengths_of, merged
 from muntin.store.saved import Saved
-from muntin.structure.synopsis import Found
 from muntin.table_query import TableQuery
 
 _NOBODY: Ints = np.zeros(0, np.int64)
@@ -111,7 +109,7 @@ class TableJoin:
     ) -> Answered:
         return self._passed(self._make(state, sources, groups, instant, ids))
 
-    def _passed(self, made: _Made) -> Answered:
+    def _passed(self, made: Made) -> Answered:
         """Those that pass HAVING."""
         passes, left_out = self._passing(made)
         answered = self._tabulated(made, np.flatnonzero(passes))
@@ -156,7 +154,7 @@ class TableJoin:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _make(self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None) -> _Made:
+    def _make(self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None) -> Made:
         """The answers that groups would have, but for HAVING; those without an event too, if they may have to leave."""
         query, joined = self.query, groups.joined
         measured = Measured(state, reading_of(state, self.name), sources, joined, instant, ids)
@@ -172,15 +170,26 @@ class TableJoin:
         )
 
     def _made(self, state: State, sources: Sources, joined: JoinedRows, answer: Ints, is_there: Bools,
-              measured: Measured, rows: Ints, instant: int) -> _Made:  # fmt: skip
+              measured: Measured, rows: Ints, instant: int) -> Made:  # fmt: skip
         """Answers of one joined row each."""
         found = measured.found(rows)
         lengths = None if measured.lengths is None else measured.lengths[rows]
-        bounds = _bounds(state, self, found, instant, lengths)
-        return _Made(state, sources, joined, answer, is_there, found, bounds, measured.complete(rows))
+        bounds = bounds_of(measured.reading, found, instant, lengths)
+        return Made(
+            state,
+            measured.reading,
+            sources,
+            self._ids,
+            joined,
+            answer,
+            is_there,
+            found,
+            bounds,
+            measured.complete(rows),
+        )
 
     def _merge(self, state: State, sources: Sources, groups: Groups, measured: Measured, is_there: Bools,
-               instant: int) -> _Made:  # fmt: skip
+               instant: int) -> Made:  # fmt: skip
         """One row for each answer, where its first joined row stands, of what all of them hold."""
         answers, first, number = np.unique(groups.answer, return_index=True, return_inverse=True)
         in_order = np.argsort(first)
@@ -193,7 +202,7 @@ class TableJoin:
         made.found = [merged(each, number, len(answers)) for each in measured.found(np.arange(len(number)))]
         return made
 
-    def _without_rows(self, state: State, sources: Sources, answers: Ints, instant: int) -> _Made:
+    def _without_rows(self, state: State, sources: Sources, answers: Ints, instant: int) -> Made:
         """Answers that no joined row is part of any more: a row of a table that GROUP BY determines may still be there,
         though WHERE lets it pass no longer."""
         keys = [] if self._ids is None else self._ids.take(answers)
@@ -220,7 +229,7 @@ class TableJoin:
             return np.full(many, -1)
         return rows.find([fitted(told[name], rows.table.column(name).type) for name in side.table.key])
 
-    def _before_the_first(self, state: State, sources: Sources) -> _Made:
+    def _before_the_first(self, state: State, sources: Sources) -> Made:
         """The one answer of a query without keys, before there is an instant."""
         joined = JoinedRows(_NOBODY, (_NOBODY,) * len(sources.rows)).and_nobody()
         measured = Measured(state, reading_of(state, self.name), sources, joined, 0, _NOBODY)
@@ -229,25 +238,25 @@ class TableJoin:
         made.bounds = [pa.nulls(1, pa.timestamp("us"))] * 2
         return made
 
-    def _passing(self, made: _Made) -> tuple[Bools, LeftOut]:
+    def _passing(self, made: Made) -> tuple[Bools, LeftOut]:
         """Which answers are there and pass HAVING; `made` is told of which that is not known."""
         having = self.query.having
         if having is None or not len(made.answer):
             return made.is_there, NONE
-        verdict = made.evaluate(self, having)
+        verdict = made.evaluate(having)
         passes = made.is_there & np.asarray(verdict.column.fill_null(False))
         if verdict.lost is None:
             return passes, NONE
         made.unknown = verdict.lost & made.is_there
         return passes & ~verdict.lost, LeftOut(int(made.unknown.sum()), verdict.reason)
 
-    def _tabulated(self, made: _Made, rows: Ints | None) -> Answered:
+    def _tabulated(self, made: Made, rows: Ints | None) -> Answered:
         """Some answers as a table, without those of which a value does not exist."""
         made = made if rows is None else made.at(rows)
         query = self.query
         if not len(made.answer):
             return Answered(query.answer_schema().empty_table())
-        values = [made.evaluate(self, output.expression) for output in query.outputs]
+        values = [made.evaluate(output.expression) for output in query.outputs]
         keys = [] if self._ids is None else self._ids.take(made.answer)
         columns = [*keys, *(each.column for each in values), *made.bounds, pa.array(made.complete)]
         table = pa.Table.from_arrays(columns, schema=query.answer_schema())
@@ -259,6 +268,31 @@ class TableJoin:
         if gone is None:
             return Answered(table)
         return Answered(table.filter(pa.array(~gone)), LeftOut(int(gone.sum()), reason), gone)
+
+    # -- what there is to see ----------------------------------------------------------------------
+
+    def without_window(self, state: State) -> Ints:
+        """The slots of rows that are to say how long their windows are, and do not; O(rows)."""
+        span = self.query.span
+        assert span is not None
+        side, rows = self.query.sides[span.side], self.sources(state).rows[span.side]
+        slots = passing(side, rows, rows.slots)
+        (column,) = rows.read(slots, [span.column]).values()
+        found: Ints = slots[lengths_of(column, span.most, span.step) == 0]
+        return found
+
+    def explain(self, state: State) -> str:
+        """Which tables are joined by which columns, and rows that have no window."""
+        tables = ", ".join(
+            f"{side} by {', '.join(column for _, column in side.on)}" for side in self.query.sides
+        )
+        told = [f"joins {tables}"]
+        if self.query.span is not None and len(slots := self.without_window(state)):
+            table = self.sources(state).rows[self.query.span.side]
+            key = table.read(slots[:1], table.table.key)
+            named = ", ".join(f"{name} = {column[0].as_py()!r}" for name, column in key.items())
+            told.append(f"{len(slots):,} rows of {table.table.name} have no window, the first with {named}")
+        return "; ".join(told)
 
     # -- snapshots ---------------------------------------------------------------------------------
 
@@ -299,88 +333,3 @@ class Changed(NamedTuple):
     table: pa.Table | None
     inside: Ints
     left_out: LeftOut
-
-
-class _Made:
-    """Answers before HAVING and SELECT."""
-
-    def __init__(self, state: State, sources: Sources, joined: JoinedRows, answer: Ints, is_there: Bools,
-                 found: list[Found], bounds: Sequence[pa.Array], complete: Bools):  # fmt: skip
-        self._state, self._sources, self._joined = state, sources, joined
-        self.answer = answer  # ids
-        self.is_there = is_there
-        self.found = found
-        self.bounds = bounds
-        self.complete = complete
-        self.unknown: Bools | None = None  # HAVING has no value
-        self._calls: dict[int, tuple[pa.Array, Bools | None]] = {}
-        self._columns: dict[str, pa.Array] = {}
-
-    def at(self, rows: Ints) -> _Made:
-        """Some of them."""
-        found = [
-            each._replace(
-                partials={need: tuple(a[rows] for a in part) for need, part in each.partials.items()}
-            )
-            for each in self.found
-        ]
-        taken = pa.array(rows)
-        bounds = [each.take(taken) for each in self.bounds]
-        return _Made(self._state, self._sources, self._joined.at(rows), self.answer[rows], self.is_there[rows], found,
-                     bounds, self.complete[rows])  # fmt: skip
-
-    def evaluate(self, join: TableJoin, expression: Expression) -> Values:
-        """An expression over calls, keys of GROUP BY and columns of tables, for each answer."""
-        named: dict[str, pa.Array] = {}
-        lost: Bools | None = None
-        reason = ""
-        for name in expression.columns:
-            if name.startswith("$"):
-                column, gone = self._call(join, int(name[1:]))
-                named[name] = column
-                if gone is not None:
-                    lost, reason = (
-                        either(lost, gone),
-                        reason or no_sum(join.query.source.calls[int(name[1:])]),
-                    )
-            elif name not in self._columns:
-                self._columns |= self._read(join, expression.columns)
-        named |= {name: self._columns[name] for name in expression.columns if name in self._columns}
-        values = evaluate_each(expression, named or {"": pa.array(self.answer)})
-        if lost is None:
-            return values
-        return Values(values.column, either(lost, values.lost), reason or values.reason)
-
-    def _call(self, join: TableJoin, number: int) -> tuple[pa.Array, Bools | None]:
-        if number not in self._calls:
-            call = reading_of(self._state, join.name).calls[number]
-            self._calls[number] = lower(call, self.found, None, self._state.texts)
-        return self._calls[number]
-
-    def _read(self, join: TableJoin, names: Sequence[str]) -> dict[str, pa.Array]:
-        keys = {key.name: number for number, key in enumerate(join.query.keys)}
-        found: dict[str, pa.Array] = {}
-        if any(name in keys for name in names) and join._ids is not None:
-            columns = join._ids.take(self.answer)
-            found = {name: columns[number] for name, number in keys.items()}
-        rest = [name for name in names if name not in keys and not name.startswith("$")]
-        return found | (self._sources.columns(rest, self._joined) if rest else {})
-
-
-def _bounds(
-    state: State, join: TableJoin, found: Sequence[Found], instant: int, lengths: Ints | None = None
-) -> list[pa.Array]:
-    """Where the window of each answer begins and ends."""
-    reading = reading_of(state, join.name)
-    presence = [found[part.window] for part in reading.presence]
-    window = reading.query.window
-    if window is None:
-        start: Any = np.minimum.reduce([each.start for each in presence])
-        end: Any = np.full(len(start), instant)
-        is_known: Any = [reading.is_by_time, True]
-    else:
-        start, end = presence[0].start, presence[0].end
-        is_known = 2 * [window.is_time or end > start]
-        if lengths is not None:  # without a length there is no start
-            is_known = [lengths > 0, True]
-    return [to_instants(side, known) for side, known in zip((start, end), is_known, strict=True)]
