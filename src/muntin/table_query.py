@@ -80,6 +80,16 @@ class RowSpan:
 
 
 @dataclass(frozen=True)
+class RowThreshold:
+    """`HAVING SUM(t.shares) > s.floor`: one call is compared with what a row says, both integers or both floats."""
+
+    call: int
+    bound: Expression  # over columns of tables and keys of GROUP BY
+    is_above: bool
+    is_inclusive: bool
+
+
+@dataclass(frozen=True)
 class TableQuery:
     """Columns of tables are called `l.daily`, those that the source is keyed by as its keys are: `p.account`.
 
@@ -100,6 +110,21 @@ class TableQuery:
         False  # `FROM t LEFT JOIN stream`: every row of the one table answers, in silence too
     )
     emits_changes: bool = False
+    threshold: RowThreshold | None = None  # what HAVING is, if it is nothing else
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether each row of its one table is a rule, with a key of the stream, a threshold and perhaps a window."""
+        (side, *others) = self.sides
+        key = {f"{side.name}.{name}" for name in side.table.key}
+        grouped = [each.expression.columns[0] for each in self.keys if each.expression.is_column]
+        return (
+            not (others or self.merges or self.is_table_first or side.is_optional)
+            and self.where is None
+            and self.threshold is not None
+            and len(grouped) == len(self.keys) == len(key)
+            and set(grouped) == key
+        )
 
     @property
     def streams(self) -> tuple[Stream, ...]:

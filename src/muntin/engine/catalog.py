@@ -23,7 +23,8 @@ from muntin.shard.shard import Shard
 from muntin.sql import shared_templates
 from muntin.sql.sources import Sources
 from muntin.stream import Stream
-from muntin.tables.rows import Change, TableRows
+from muntin.tables.change import Change
+from muntin.tables.rows import TableRows
 from muntin.view.folders import Folders
 from muntin.view.views import Views
 from muntin.view_query import ViewQuery

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from muntin.aggregate import AGGREGATES
 from muntin.aggregate.component import COMPONENTS
+from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.query import Call, Key, Output, Query
 from muntin.sql.bind import SelectBinder, answer_column
@@ -28,7 +29,7 @@ from muntin.sql.table_conditions import Inputs, Side, inputs_of
 from muntin.sql.term import kind_of
 from muntin.sql.type_name import type_name
 from muntin.table import SPAN, Table
-from muntin.table_query import RowSpan, TableQuery, TableSide
+from muntin.table_query import RowSpan, RowThreshold, TableQuery, TableSide
 
 
 def joins_table(select: SelectSyntax, sources: Sources) -> bool:
@@ -95,7 +96,7 @@ class _TableBinder(SelectBinder):
         sides = tuple(self._side(side, read, span) for side in self.sides)
         return TableQuery(
             select.text, source, sides, tuple(self.keys.values()), joined_where, outputs, having, span, merges,
-            self.inputs.is_table_first, select.changes is not None,
+            self.inputs.is_table_first, select.changes is not None, self._threshold(having),
         )  # fmt: skip
 
     def _refuse(self) -> None:
@@ -209,6 +210,29 @@ class _TableBinder(SelectBinder):
             assert self.select.having is not None
             raise misfit(self.select.having, "APPROX is not for joins with tables; write the condition alone")
         return having
+
+    def _threshold(self, having: Expression | None) -> RowThreshold | None:
+        """What HAVING is, if it compares one call with something that is no call."""
+        if having is None:
+            return None
+        tree = having.tree.unnest()
+        if not isinstance(tree, exp.GT | exp.GTE | exp.LT | exp.LTE):
+            return None
+        for call, other, is_left in ((tree.this, tree.expression, True), (tree.expression, tree.this, False)):
+            call = call.unnest()
+            if not isinstance(call, exp.Column) or not call.name.startswith("$"):
+                continue
+            bound = self._compile_answer(other, self.answer_scope())
+            kind = self.answer_scope().types[call.name]
+            if (
+                bound.type == kind
+                and is_plain(kind)
+                and not any(name.startswith("$") for name in bound.columns)
+            ):
+                is_above = isinstance(tree, exp.GT | exp.GTE) == is_left
+                is_inclusive = isinstance(tree, exp.GTE | exp.LTE)
+                return RowThreshold(int(call.name[1:]), bound, is_above, is_inclusive)
+        return None
 
     def _key_or_alias(self, node: exp.Column, aliases_too: bool) -> exp.Expr:
         is_quoted = isinstance(node.this, exp.Identifier) and bool(node.this.quoted)

@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,38 +33,12 @@ from muntin.keys.key_dictionary import KeyDictionary, Sweeper
 from muntin.keys.table_room import enlarged
 from muntin.store.saved import Saved
 from muntin.table import Table
+from muntin.tables.change import Change, PastChange
 from muntin.tables.column import Column, column_of
 from muntin.tables.keyed_rows import KeyedRows, keyed_rows
 
 _NONE: Ints = np.zeros(0, np.int64)
 _LEAST = 64  # slots that there is room for
-
-
-class Change(NamedTuple):
-    """Which slots of a table a change concerns. Of the rows that come, `slots` are where each goes."""
-
-    inserted: Ints = _NONE  # slots that had no row
-    replaced: Ints = _NONE  # slots whose row becomes another one with the same key
-    deleted: Ints = _NONE  # slots that lose their row
-    rows: KeyedRows | None = None
-    slots: Ints = _NONE
-
-    @property
-    def is_empty(self) -> bool:
-        return not len(self.slots) and not len(self.deleted)
-
-
-@dataclass
-class PastChange:
-    """A change that has been made, and how it can be undone and made again."""
-
-    version: int  # of the table before it
-    change: Change
-    before: KeyedRows | None  # rows that were replaced or deleted …
-    slots: Ints  # … where they were
-    order: Ints  # … and when they were inserted
-    made: Ints  # when those of the change were, that are new
-    until: dict[str, int]  # instants of a stream up to this one see the table before
 
 
 class TableRows:
@@ -86,6 +58,7 @@ class TableRows:
     def __init__(self, table: Table):
         self.table = table
         self.version = self._latest = 0  # of the rows that are seen, and of those that are there
+        self._touched: list[tuple[int, Ints]] = []  # by the last changes, each with the version before it
         self._past: list[PastChange] = []  # changes that some instants do not see yet, the oldest first
         self._clear()
 
@@ -172,8 +145,7 @@ class TableRows:
         if until:
             made = self._order[change.inserted].copy()
             self._past.append(PastChange(self.version, change, before, kept, order, made, dict(until)))
-        self._latest += 1
-        self.version = self._latest
+        self._note(np.concatenate([change.slots, change.deleted]))
         if self._count or self._past:
             self._sweeper.sweep(self._keys, self._mark, self._renumber)
             for column in self._columns.values():
@@ -216,6 +188,19 @@ class TableRows:
                 del each.until[stream]
         while self._past and not self._past[0].until:
             del self._past[0]
+
+    def touched(self, one: int, other: int) -> Ints | None:
+        """The slots that differ between two versions, some of them twice; None if that is not known any more."""
+        first, last = min(one, other), max(one, other)
+        found = [slots for version, slots in self._touched if first <= version < last]
+        return np.concatenate([_NONE, *found]) if len(found) == last - first else None
+
+    def _note(self, slots: Ints) -> None:
+        self._touched.append((self._latest, slots))
+        self._latest += 1
+        self.version = self._latest
+        while sum(len(each) for _, each in self._touched) > _LEAST + self._used // 4:
+            del self._touched[0]
 
     def _undo(self, past: PastChange) -> None:
         self._take_out(past.change.inserted)

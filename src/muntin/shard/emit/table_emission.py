@@ -52,6 +52,7 @@ def answer_joined(state: State, dues: Sequence[Due], rows: int) -> None:
     except BaseException:
         for join, before in zip(joins, inside, strict=True):
             join.inside = before
+            state.prepared.forget_joined(join.name)
         raise
 
 

@@ -26,6 +26,7 @@ class Prepared:
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
         self.lane_orders: dict[Any, Any] = {}  # of stores with lanes; see picked.py
         self.joined: dict[str, Any] = {}  # rows of tables that keys meet; see table_join.py
+        self.rules: dict[str, Any] = {}  # rows of tables that are rules; see rule_rows.py
         self._numbers: dict[Hashable, int] = {}  # of things that readings have in common
 
     def number(self, what: Hashable) -> int:
@@ -34,8 +35,9 @@ class Prepared:
 
     def forget_query(self, name: str) -> None:
         """A query is gone; O(bundles)."""
-        for kind in (self.readers, self.key_readers, self.readings, self.joined):
+        for kind in (self.readers, self.key_readers, self.readings):
             kind.pop(name, None)
+        self.forget_joined(name)
         self.profiles.pop((name,), None)
         for names in [names for names, bundle in self.bundles.items() if name in bundle.members]:
             del self.bundles[names]
@@ -48,8 +50,13 @@ class Prepared:
 
     def forget_ids(self) -> None:
         """Keys have other ids; crowds have been told."""
-        for kind in (self.readers, self.key_readers, self.bundles, self.lane_orders, self.joined):
+        for kind in (self.readers, self.key_readers, self.bundles, self.lane_orders, self.joined, self.rules):
             kind.clear()
+
+    def forget_joined(self, name: str) -> None:
+        """What a query joins has other ids, or is nobody's business any more."""
+        self.joined.pop(name, None)
+        self.rules.pop(name, None)
 
     def forget_readers(self, names: Iterable[str]) -> None:
         """The structures that some queries are read from have been replaced; O(queries)."""

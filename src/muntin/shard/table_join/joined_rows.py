@@ -89,6 +89,12 @@ class Sources(NamedTuple):
     def _by_rows(self) -> JoinedRows:
         (side,), (rows,) = self.query.sides, self.rows
         slots = passing(side, rows, rows.slots)
+        return JoinedRows(self.keys_of(slots), (slots,))
+
+    def keys_of(self, slots: Ints) -> Ints:
+        """The keys that rows of the one table meet, if ON compares all keys of the source; -1 of one that no event has
+        had."""
+        (side,), (rows,) = self.query.sides, self.rows
         values = rows.read(slots, [column for _, column in side.on])
         columns, same = [], np.ones(len(slots), np.bool_)
         for number, key in enumerate(self.query.source.keys):
@@ -100,7 +106,8 @@ class Sources(NamedTuple):
                 same &= _is_true(pc.equal(first, other), len(slots))
         for column in columns:
             same &= np.asarray(column.is_valid())
-        return JoinedRows(np.where(same, self.keys.find(columns), -1), (slots,))
+        found: Ints = np.where(same, self.keys.find(columns), -1)
+        return found
 
 
 def _one_row(side: TableSide, rows: TableRows, columns: Sequence[pa.Array]) -> Ints:
@@ -115,7 +122,7 @@ def _one_row(side: TableSide, rows: TableRows, columns: Sequence[pa.Array]) -> I
         mine = rows.read(slot[met], [column])[column]
         theirs = fitted(columns[number].take(pa.array(met)), mine.type)
         met = met[_is_true(_equal(mine, theirs), len(met))]
-    met = met[_passes(side, rows, slot[met])]
+    met = met[passes(side, rows, slot[met])]
     found = np.full(len(slot), -1)
     found[met] = slot[met]
     return found
@@ -159,10 +166,10 @@ def _expanded(joined: JoinedRows, side: TableSide, runs: _Runs) -> JoinedRows:
 
 def passing(side: TableSide, rows: TableRows, slots: Ints) -> Ints:
     """The rows that take part."""
-    return slots[_passes(side, rows, slots)]
+    return slots[passes(side, rows, slots)]
 
 
-def _passes(side: TableSide, rows: TableRows, slots: Ints) -> Bools:
+def passes(side: TableSide, rows: TableRows, slots: Ints) -> Bools:
     if side.where is None or not len(slots):
         return np.ones(len(slots), np.bool_)
     columns = rows.read(slots, side.where.columns or side.table.key[:1])

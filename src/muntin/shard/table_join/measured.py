@@ -6,6 +6,7 @@ window more; they nest, and are read together. One slot beyond the keys is that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 from muntin.aggregate.component import COMPONENTS
 from muntin.arrays import Bools, Ints
 from muntin.shard.adapt.timed import timed_together
+from muntin.shard.read.alike import joined as below
 from muntin.shard.read.reading import GroupWindow, Reading
 from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import JoinedRows, Sources
@@ -35,8 +37,7 @@ class Slots(NamedTuple):
         which = slot // self.read[0].width  # windows that count events are known by key
         partials = {
             need: tuple(
-                (parts[0] if len(parts) == 1 else np.concatenate(parts))[slot]
-                for parts in zip(*(each.partials[need] for each in self.read), strict=True)
+                below(parts)[slot] for parts in zip(*(each.partials[need] for each in self.read), strict=True)
             )
             for need in needs
         }
@@ -58,50 +59,18 @@ class Slots(NamedTuple):
 class Measured:
     """The windows of joined rows at one instant."""
 
-    def __init__(self, state: State, reading: Reading, sources: Sources, joined: JoinedRows, instant: int,
-                 ids: Ints | None = None):  # fmt: skip
-        """`ids` are the keys that joined rows have, ascending, if not all keys are to be read."""
+    def __init__(self, reading: Reading, windows: Sequence[Slots], lengths: Ints | None):
         self.reading = reading
-        self._sources = sources
-        many = len(sources.keys)
-        if ids is None:
-            self._place = np.where(joined.key < 0, many, joined.key)
-        else:
-            self._place = np.where(joined.key < 0, len(ids), ids.searchsorted(joined.key))
-            ids = np.append(ids, many)  # a key that nobody has
-        self._ids, self._width = ids, (many if ids is None else len(ids) - 1) + 1
-        self.lengths = row_lengths(sources, joined)
-        self.windows = [self._read(state, each, instant) for each in reading.windows]
-
-    def _read(self, state: State, asked: GroupWindow, instant: int) -> Slots:
-        windows, which = [asked.window], np.zeros(len(self._place), np.int64)
-        if asked.window.step and self.lengths is not None:
-            sizes, which = np.unique(self.lengths, return_inverse=True)
-            windows = [Window("time", int(size), 0, asked.window.slide) for size in sizes if size]
-            if len(sizes) and not sizes[0]:  # rows that have no window: nobody asks what is in it
-                which = np.maximum(which - 1, 0)
-            windows = windows or [asked.window]
-        settled = np.array([asked.window.settle(instant)])
-
-        def ask(synopsis: Synopsis[Any]) -> dict[Window, Found]:
-            if self._ids is None:
-                return synopsis.lookup_all(
-                    {each: Asked(settled, asked.needs) for each in windows}, self._width
-                )
-            return {
-                each: synopsis.lookup(each, settled, asked.needs, self._ids, self._width) for each in windows
-            }
-
-        found = timed_together(state, asked.number, dict.fromkeys(windows, 1), ask)
-        return Slots([found[each] for each in windows], which * self._width + self._place)
+        self.windows = windows  # of the query, as joined rows have them
+        self.lengths = lengths  # of their own, 0 if a row has none; None if rows do not say
 
     def present(self) -> Bools:
         """Which joined rows have an event in a window that decides about that."""
-        found = np.zeros(len(self._place), np.bool_)
+        found = np.zeros(len(self.windows[0].slot), np.bool_)
         for part in self.reading.presence:
             slots = self.windows[part.window]
             counts = [each.partials[part.need][0] for each in slots.read]
-            found |= (counts[0] if len(counts) == 1 else np.concatenate(counts))[slots.slot] > 0
+            found |= below(counts)[slots.slot] > 0
         return found if self.lengths is None else found & (self.lengths > 0)
 
     def found(self, rows: Ints) -> list[Found]:
@@ -119,6 +88,55 @@ class Measured:
         ]
         whole: Bools = np.logical_and.reduce(covered)
         return whole
+
+
+def measure(
+    state: State,
+    reading: Reading,
+    sources: Sources,
+    joined: JoinedRows,
+    instant: int,
+    ids: Ints | None = None,
+) -> Measured:
+    """Read the windows of joined rows; of some keys only, if their `ids` are given, ascending."""
+    many = len(sources.keys)
+    if ids is None:
+        place, width = np.where(joined.key < 0, many, joined.key), many + 1
+    else:
+        place, width = np.where(joined.key < 0, len(ids), ids.searchsorted(joined.key)), len(ids) + 1
+        ids = np.append(ids, many)  # a key that nobody has
+    lengths = row_lengths(sources, joined)
+    windows = []
+    for asked in reading.windows:
+        if asked.window.step and lengths is not None:
+            sizes, which = np.unique(lengths, return_inverse=True)
+            if len(sizes) and not sizes[0]:
+                sizes, which = sizes[1:], np.maximum(which - 1, 0)
+            read = read_windows(state, asked, own_windows(asked, sizes.tolist()), instant, ids, width)
+            windows.append(Slots(read, which * width + np.where(lengths > 0, place, width - 1)))
+        else:
+            windows.append(Slots(read_windows(state, asked, [asked.window], instant, ids, width), place))
+    return Measured(reading, windows, lengths)
+
+
+def own_windows(asked: GroupWindow, sizes: Iterable[int]) -> list[Window]:
+    """The windows of rows that say how long they are; at least one, so that there is a slot of nothing."""
+    return [Window("time", size, 0, asked.window.slide) for size in sizes] or [asked.window]
+
+
+def read_windows(
+    state: State, asked: GroupWindow, windows: list[Window], instant: int, ids: Ints | None, width: int
+) -> list[Found]:
+    """Some windows that the group of another has, at an instant: of all keys, or of those with some ids."""
+    settled = np.array([asked.window.settle(instant)])
+
+    def ask(synopsis: Synopsis[Any]) -> dict[Window, Found]:
+        if ids is None:
+            return synopsis.lookup_all({each: Asked(settled, asked.needs) for each in windows}, width)
+        return {each: synopsis.lookup(each, settled, asked.needs, ids, width) for each in windows}
+
+    found = timed_together(state, asked.number, dict.fromkeys(windows, 1), ask)
+    return [found[each] for each in windows]
 
 
 def merged(found: Found, group: Ints, groups: int) -> Found:

@@ -16,7 +16,8 @@ from muntin.shard.read.reading import reading_of
 from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import JoinedRows, Sources, fitted, passing
 from muntin.shard.table_join.made import Made, bounds_of
-from muntin.shard.table_join.measured import Measured, lengths_of, merged
+from muntin.shard.table_join.measured import Measured, lengths_of, measure, merged
+from muntin.shard.table_join.rule_rows import NO_KEY, RuleRows, RulesRead
 from muntin.store.saved import Saved
 from muntin.table_query import TableQuery
 
@@ -79,7 +80,7 @@ class TableJoin:
         kept = np.zeros(len(self._ids), np.bool_)
         kept[self.inside] = True
         self.inside = self._ids.retain(kept)[self.inside]
-        state.prepared.joined.pop(self.name, None)  # those that have rows get ids anew
+        state.prepared.forget_joined(self.name)  # those that have rows get ids anew
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -90,24 +91,42 @@ class TableJoin:
             if query.keys:
                 return Answered(query.answer_schema().empty_table())
             return self._passed(self._before_the_first(state, sources))
-        groups, ids = self.groups(state, sources), None
-        if key is not None:
-            assert self._ids is not None
-            asked = self._ids.find(key)
-            some = np.isin(groups.answer, asked[asked >= 0])
-            groups = Groups(groups.joined.at(some), groups.answer[some], groups.version)
-            ids = np.unique(groups.joined.key[groups.joined.key >= 0])
-        return self._answered(state, sources, groups, instant, ids)
+        if key is None:
+            return self._all(state, sources, instant)
+        groups = self._groups_of(state, sources, key)
+        ids = np.unique(groups.joined.key[groups.joined.key >= 0])
+        return self._passed(self._make(state, sources, groups, instant, ids))
 
     def answer(self, state: State, instant: int) -> Answered:
         """All answers at an instant."""
-        sources = self.sources(state)
-        return self._answered(state, sources, self.groups(state, sources), instant, None)
+        return self._all(state, self.sources(state), instant)
 
-    def _answered(
-        self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None
-    ) -> Answered:
-        return self._passed(self._make(state, sources, groups, instant, ids))
+    def _all(self, state: State, sources: Sources, instant: int) -> Answered:
+        if (rules := self._rules(state, sources)) is not None:
+            read = rules.read(state, reading_of(state, self.name), sources, instant)
+            if read is not None:
+                slots = self._in_order(sources, rules, rules.passing(read))
+                return self._tabulated(self._made_of_rules(state, sources, rules, read, slots, instant), None)
+        return self._passed(self._make(state, sources, self.groups(state, sources), instant, None))
+
+    def _groups_of(self, state: State, sources: Sources, key: Sequence[pa.Array]) -> Groups:
+        """The joined rows of answers with some keys."""
+        assert self._ids is not None
+        if self._rules(state, sources) is not None:
+            (side,), (rows,) = self.query.sides, sources.rows
+            columns = {f"{side.name}.{name}": name for name in rows.table.key}
+            of = {
+                columns[each.expression.columns[0]]: column
+                for each, column in zip(self.query.keys, key, strict=True)
+            }
+            slots = np.unique(rows.find([of[name] for name in rows.table.key]))
+            slots = passing(side, rows, slots[slots >= 0])
+            joined = JoinedRows(sources.keys_of(slots), (slots,))
+            joined = joined.at(np.lexsort((rows.order(slots), joined.key)))
+            return Groups(joined.at(joined.key >= 0), self._answers(sources, joined.at(joined.key >= 0)), ())
+        groups, asked = self.groups(state, sources), self._ids.find(key)
+        some = np.isin(groups.answer, asked[asked >= 0])
+        return Groups(groups.joined.at(some), groups.answer[some], groups.version)
 
     def _passed(self, made: Made) -> Answered:
         """Those that pass HAVING."""
@@ -119,45 +138,91 @@ class TableJoin:
         """Who enters and who leaves at an instant, after one at which `inside` were in. An answer of which a value does
         not exist stays as it was."""
         sources = self.sources(state)
+        if (rules := self._rules(state, sources)) is not None:
+            read = rules.read(state, reading_of(state, self.name), sources, instant)
+            if read is not None:
+                return self._rules_changed(state, sources, rules, read, instant)
         made = self._make(state, sources, self.groups(state, sources), instant, None)
         passes, left_out = self._passing(made)
         unsure = made.answer[made.unknown] if made.unknown is not None else _NOBODY
         now = np.union1d(made.answer[passes], np.intersect1d(self.inside, unsure))
         changed = np.setxor1d(self.inside, now, assume_unique=True)
-        if not len(changed):
-            return Changed(None, now, left_out)
-        in_order = np.argsort(made.answer, kind="stable")
-        place = np.minimum(made.answer[in_order].searchsorted(changed), max(len(in_order) - 1, 0))
-        is_there = np.zeros(len(changed), np.bool_)
-        if len(in_order):
-            is_there = made.answer[in_order[place]] == changed
-        tables, gone = [], []
-        if is_there.any():
-            rows = np.sort(in_order[place[is_there]])  # in the order of answers
-            gone.append((self._tabulated(made, rows), made.answer[rows]))
-        if not is_there.all():
-            nowhere = changed[~is_there]
-            gone.append(
+        rows = np.flatnonzero(np.isin(made.answer, changed))
+        nowhere = np.setdiff1d(changed, made.answer[rows], assume_unique=True)
+        told = [(self._tabulated(made, rows), made.answer[rows])]
+        return self._changed(state, sources, told, nowhere, left_out, instant)
+
+    def _changed(self, state: State, sources: Sources, told: list[tuple[Answered, Ints]], nowhere: Ints,
+                 left_out: LeftOut, instant: int) -> Changed:  # fmt: skip
+        """Answers that enter or leave, with their ids; those that are `nowhere` leave without a joined row."""
+        if len(nowhere):
+            told.append(
                 (self._tabulated(self._without_rows(state, sources, nowhere, instant), None), nowhere)
             )
-        for answered, ids in gone:
+        tables, inside = [], self.inside
+        for answered, ids in told:
             if answered.gone is not None:
-                now = np.setxor1d(now, ids[answered.gone], assume_unique=True)
-                ids = ids[~answered.gone]
-                left_out = left_out.also(answered.left_out)
-            change = pa.array(np.where(np.isin(ids, now), "enter", "leave"), pa.string())
-            tables.append(
-                pa.Table.from_arrays([*answered.table.columns, change], schema=self.query.emission_schema())
-            )
-        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-        return Changed(table if len(table) else None, now, left_out)
+                ids, left_out = ids[~answered.gone], left_out.also(answered.left_out)
+            if len(ids):
+                change = pa.array(np.where(np.isin(ids, self.inside), "leave", "enter"), pa.string())
+                columns = [*answered.table.columns, change]
+                tables.append(pa.Table.from_arrays(columns, schema=self.query.emission_schema()))
+                inside = np.setxor1d(inside, ids, assume_unique=True)
+        return Changed(pa.concat_tables(tables) if tables else None, inside, left_out)
+
+    # -- rules that are rows -----------------------------------------------------------------------
+
+    def _rules(self, state: State, sources: Sources) -> RuleRows | None:
+        """The rows of the table as rules, if that is what they are."""
+        reading = reading_of(state, self.name)
+        if (
+            self._ids is None
+            or not self.query.is_of_rows
+            or len(reading.windows) > 1
+            or len(reading.presence) > 1
+        ):
+            return None
+        if not reading.windows[0].window.is_time:
+            return None
+        rules: RuleRows | None = state.prepared.rules.get(self.name)
+        if rules is None:
+            rules = state.prepared.rules[self.name] = RuleRows(self._ids)
+        rules.follow(sources, self.inside)
+        self._many = len(rules)
+        return rules
+
+    def _rules_changed(
+        self, state: State, sources: Sources, rules: RuleRows, read: RulesRead, instant: int
+    ) -> Changed:
+        slots, nowhere = rules.changed(read)
+        is_met = rules.key[slots] >= NO_KEY
+        nowhere = np.concatenate([nowhere, rules.answer[slots[~is_met]]])
+        shown = self._in_order(sources, rules, slots[is_met])
+        made = self._made_of_rules(state, sources, rules, read, shown, instant)
+        told = [(self._tabulated(made, None), made.answer)]
+        changed = self._changed(state, sources, told, nowhere, NONE, instant)
+        if not changed.left_out.rows:
+            rules.mark(slots, changed.inside)
+        return changed
+
+    def _in_order(self, sources: Sources, rules: RuleRows, slots: Ints) -> Ints:
+        """Rules in the order of answers: by the first appearance of their keys, and then by rows."""
+        return slots[np.lexsort((sources.rows[0].order(slots), rules.key[slots]))]
+
+    def _made_of_rules(
+        self, state: State, sources: Sources, rules: RuleRows, read: RulesRead, slots: Ints, instant: int
+    ) -> Made:
+        joined, measured = JoinedRows(rules.key[slots], (slots,)), rules.measured(read, slots)
+        there = np.ones(len(slots), np.bool_)
+        every = np.arange(len(slots))
+        return self._made(state, sources, joined, rules.answer[slots], there, measured, every, instant)
 
     # -- steps -------------------------------------------------------------------------------------
 
     def _make(self, state: State, sources: Sources, groups: Groups, instant: int, ids: Ints | None) -> Made:
         """The answers that groups would have, but for HAVING; those without an event too, if they may have to leave."""
         query, joined = self.query, groups.joined
-        measured = Measured(state, reading_of(state, self.name), sources, joined, instant, ids)
+        measured = measure(state, reading_of(state, self.name), sources, joined, instant, ids)
         is_there = np.ones(len(joined), np.bool_) if query.is_table_first else measured.present()
         if measured.lengths is not None:
             is_there &= measured.lengths > 0
@@ -208,7 +273,7 @@ class TableJoin:
         keys = [] if self._ids is None else self._ids.take(answers)
         slots = (self._row_of(number, sources, keys, len(answers)) for number in range(len(sources.rows)))
         joined = JoinedRows(np.full(len(answers), -1), tuple(slots))
-        measured = Measured(state, reading_of(state, self.name), sources, joined, instant, _NOBODY)
+        measured = measure(state, reading_of(state, self.name), sources, joined, instant, _NOBODY)
         nobody = np.zeros(len(answers), np.bool_)
         return self._made(state, sources, joined, answers, nobody, measured, np.arange(len(answers)), instant)
 
@@ -232,7 +297,7 @@ class TableJoin:
     def _before_the_first(self, state: State, sources: Sources) -> Made:
         """The one answer of a query without keys, before there is an instant."""
         joined = JoinedRows(_NOBODY, (_NOBODY,) * len(sources.rows)).and_nobody()
-        measured = Measured(state, reading_of(state, self.name), sources, joined, 0, _NOBODY)
+        measured = measure(state, reading_of(state, self.name), sources, joined, 0, _NOBODY)
         one, is_there = np.zeros(1, np.int64), np.ones(1, np.bool_)
         made = self._made(state, sources, joined, one, is_there, measured, one, 0)
         made.bounds = [pa.nulls(1, pa.timestamp("us"))] * 2
