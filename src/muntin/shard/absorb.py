@@ -39,7 +39,7 @@ def absorb(state: State, folded: Sequence[Folded]) -> None:
     chunks = [Chunk(*each, state.clock.promised) for each in folded]
     taking = _Taking(state, chunks)
     cells = {}
-    counted, starts = 0, []
+    counted = 0
     for store_id, store in state.stores.items():
         if store.youngest is None:
             # Versions up to 0.1.0 chose the stores of a shard by what was registered before.
@@ -49,12 +49,12 @@ def absorb(state: State, folded: Sequence[Folded]) -> None:
             )
         cells[store_id] = taking.cells_for(store.youngest)
         counted = max(counted, len(cells[store_id]))
-        starts += cells[store_id].at[:1].tolist()
-    if not starts:
+    first = min((start for chunk in chunks for start in chunk.starts()), default=None)
+    if first is None:
         return
     greatest = max(chunk.greatest for chunk in chunks)
     state.forget()
-    state.clock.count(counted, min(starts), max(greatest, min(starts)))
+    state.clock.count(counted, first, max(greatest, first))
     for store_id, store in state.stores.items():
         store.insert(cells[store_id])
     state.meter.time_following(state.synopses, counted)
@@ -108,7 +108,7 @@ class _Taking:
     def _of_lanes(self, number: int, asked: Asked, store: SliceStore) -> _Taken:
         part = self._laned_part(number, asked)
         pair = self._pairs_of(number, asked, part)[part.number]
-        kept = np.flatnonzero((pair >= 0) & part.in_time)
+        kept = part.in_time[pair[part.in_time] >= 0]
         return _take(part, kept, pair[kept], {need: need for need in store.needs})
 
     def _pairs_of(self, number: int, asked: Asked, part: LanedPart) -> Ints:
@@ -137,8 +137,7 @@ class _Taking:
         own = {need: need for need in store.needs if part is not None and part.has(need)}
         taken = []
         if part is not None and own:
-            kept = np.flatnonzero(part.in_time)
-            taken.append(_take(part, kept, ids[part.number[kept]], own))
+            taken.append(_take(part, part.in_time, ids[part.number[part.in_time]], own))
         in_lanes: dict[Laned, dict[Need, Need]] = {}
         for need in store.needs:
             if need not in own:

@@ -46,6 +46,7 @@ class Chunk:
             for place, (where, late) in enumerate(zip(description["where"], latest, strict=True))
         }
         self._saved = Saved(arrays)
+        self._times: dict[int, tuple[Ints, int]] = {}  # by place
         self._parts: dict[str, Part] = {}
         self._columns: list[pa.Array] | None = None
 
@@ -63,20 +64,36 @@ class Chunk:
                 return None
             place, late = self._places[text]
             saved, many = self._saved.under(f"{place} "), len(self.key_columns(keys)[0]) if keys else 1
+            times = self._times_of(place, late)
             self._parts[text] = (
-                LanedPart(saved, late, many, where) if isinstance(where, Asked) else Part(saved, late, many)
+                LanedPart(saved, *times, many, where)
+                if isinstance(where, Asked)
+                else Part(saved, *times, many)
             )
         return self._parts[text]
 
+    def starts(self) -> list[int]:
+        """Where the first slices begin that have not ended, of all that was folded: nobody here may ask for it."""
+        times = (self._times_of(*each) for each in self._places.values())
+        return [int(at[first]) for at, first in times if first < len(at)]
+
+    def _times_of(self, place: int, late: int) -> tuple[Ints, int]:
+        """Where the slices of all cells start, and how many of the first cells are late."""
+        if place not in self._times:
+            at = self._saved.times(f"{place} at")
+            self._times[place] = at, int(at.searchsorted(late, "right"))
+        return self._times[place]
+
 
 class Part:
-    """Cells by one filter: `at` is where the slice of each starts, `number` that of its key, or of its pair."""
+    """Cells by one filter: `at` is where the slice of each starts, `number` that of its key, or of its pair. The first
+    cells may be `late`."""
 
-    def __init__(self, saved: Saved, late: int, keys: int):
+    def __init__(self, saved: Saved, at: Ints, late: int, keys: int):
         self._saved = saved
-        self.at = saved.times("at")
-        self.number = saved.ints("key", (0, keys - 1), len(self.at))
-        self.in_time: Bools = self.at > late
+        self.at = at
+        self.number = saved.ints("key", (0, keys - 1), len(at))
+        self.in_time = np.arange(late, len(at))
 
     def has(self, need: Need) -> bool:
         return f"0 {need}" in self._saved
@@ -94,10 +111,10 @@ class Part:
 class LanedPart(Part):
     """Cells by lanes."""
 
-    def __init__(self, saved: Saved, late: int, keys: int, asked: Asked):
+    def __init__(self, saved: Saved, at: Ints, late: int, keys: int, asked: Asked):
         self.pair_lane = saved.array("pair lane", np.dtype(np.int64))
         self.pair_key = saved.ints("pair key", (0, keys - 1), len(self.pair_lane))
-        super().__init__(saved, late, len(self.pair_lane))
+        super().__init__(saved, at, late, len(self.pair_lane))
         self._asked = asked
         self.lanes = _columns(saved, "lane", [each.type for each in (*asked.attributes, *asked.ends)])
         saved.ints("pair lane", (0, len(self.lanes[0]) - 1))
@@ -112,10 +129,9 @@ class LanedPart(Part):
     @cached_property
     def _by_lane(self) -> tuple[Ints, Ints]:
         """The cells in time of each lane."""
-        places = np.flatnonzero(self.in_time)
-        lane = self.pair_lane[self.number[places]]
+        lane = self.pair_lane[self.number[self.in_time]]
         order = np.argsort(lane, kind="stable")
-        return places[order], np.searchsorted(lane[order], np.arange(len(self.lanes[0]) + 1))
+        return self.in_time[order], np.searchsorted(lane[order], np.arange(len(self.lanes[0]) + 1))
 
     def _inside(self, lanes: Sequence[Lane]) -> Bools:
         """Which lanes of the part lie in one of those given."""

@@ -43,8 +43,8 @@ class Lanes(ABC):
 
     @abstractmethod
     def find_folded(self, columns: Sequence[pa.Array]) -> Ints:
-        """The lane that each of some lanes is, or lies in, that events were folded by elsewhere: values of attributes and
-        the ends of a band; -1 if nobody asks for it here. An error if such a band lies in two of those here."""
+        """The lane that each of some lanes is, or lies in, that events were folded by elsewhere: values of attributes
+        and the ends of a band; -1 if nobody asks for it here. An error if such a band lies in two of those here."""
 
     def pair_ids(
         self,

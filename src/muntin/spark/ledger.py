@@ -204,8 +204,8 @@ def check_known(head: Head, route: Route) -> None:
     unknown = [name for name, keys in head.came.items() if keys == route.name]
     if route.fold is not None and unknown:
         raise CheckpointError(
-            f"query '{unknown[0]}' came by a statement, and without a control stream events are folded for the queries "
-            "that are given alone. Go on with control=…, give the query among the others, or start from a new checkpoint"
+            f"query '{unknown[0]}' came by a statement, but without a control stream events are folded for the queries "
+            "that are given. Go on with control=…, give that query, too, or start from a new checkpoint"
         )
 
 
