@@ -13,7 +13,7 @@ read here may come from a checkpoint: everything is compared with what it must b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -45,7 +45,7 @@ class Chunk:
             where: (place, late)
             for place, (where, late) in enumerate(zip(description["where"], latest, strict=True))
         }
-        self._saved = Saved(arrays)
+        self._saved = _by_first_word(arrays)
         self._times: dict[int, tuple[Ints, int]] = {}  # by place
         self._parts: dict[str, Part] = {}
         self._columns: list[pa.Array] | None = None
@@ -53,7 +53,7 @@ class Chunk:
     def key_columns(self, keys: tuple[Expression, ...]) -> list[pa.Array]:
         """The keys of the chunk; `keys` are the expressions that they are the values of."""
         if self._columns is None:
-            self._columns = _columns(self._saved, "key", [each.type for each in keys])
+            self._columns = _columns(self._under("key"), "", [each.type for each in keys])
         return self._columns
 
     def part(self, where: Expression | None, keys: tuple[Expression, ...]) -> Part | None:
@@ -63,7 +63,7 @@ class Chunk:
             if text not in self._places:
                 return None
             place, late = self._places[text]
-            saved, many = self._saved.under(f"{place} "), len(self.key_columns(keys)[0]) if keys else 1
+            saved, many = self._under(str(place)), len(self.key_columns(keys)[0]) if keys else 1
             times = self._times_of(place, late)
             self._parts[text] = (
                 LanedPart(saved, *times, many, where)
@@ -80,9 +80,12 @@ class Chunk:
     def _times_of(self, place: int, late: int) -> tuple[Ints, int]:
         """Where the slices of all cells start, and how many of the first cells are late."""
         if place not in self._times:
-            at = self._saved.times(f"{place} at")
+            at = self._under(str(place)).times("at")
             self._times[place] = at, int(at.searchsorted(late, "right"))
         return self._times[place]
+
+    def _under(self, word: str) -> Saved:
+        return self._saved.get(word, Saved({}, place=f"{word} "))
 
 
 class Part:
@@ -116,7 +119,7 @@ class LanedPart(Part):
         self.pair_key = saved.ints("pair key", (0, keys - 1), len(self.pair_lane))
         super().__init__(saved, at, late, len(self.pair_lane))
         self._asked = asked
-        self.lanes = _columns(saved, "lane", [each.type for each in (*asked.attributes, *asked.ends)])
+        self.lanes = _columns(saved, "lane ", [each.type for each in (*asked.attributes, *asked.ends)])
         saved.ints("pair lane", (0, len(self.lanes[0]) - 1))
 
     def places_of(self, lanes: Sequence[Lane]) -> Ints:
@@ -160,5 +163,14 @@ def _columns(saved: Saved, name: str, kinds: Iterable[pa.DataType]) -> list[pa.A
     columns: list[pa.Array] = []
     for number, kind in enumerate(kinds):
         length = len(columns[0]) if columns else None
-        columns.append(saved.column(f"{name} {number}", {kind}, length))
+        columns.append(saved.column(f"{name}{number}", {kind}, length))
     return columns
+
+
+def _by_first_word(arrays: Mapping[str, Any]) -> dict[str, Saved]:
+    """Arrays by the rest of their names, for each first word of these: there may be thousands of parts."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        word, _, rest = name.partition(" ")
+        found.setdefault(word, {})[rest] = array
+    return {word: Saved(some, place=f"{word} ") for word, some in found.items()}
