@@ -66,6 +66,12 @@ def run(quick: bool) -> Result:
 
 Text = Callable[[int, int], str]
 _BY = "SELECT account, {} AS v FROM t {}{} GROUP BY account HAVING {} > {}"
+
+
+def _above(number: int, count: int) -> str:
+    return _BY.format("SUM(n)", WINDOW, f" WHERE x > {number / count}", "SUM(n)", 240_000)
+
+
 KINDS: tuple[tuple[str, int, Text], ...] = (
     (
         "WHERE symbol = …", 1_000,
@@ -75,14 +81,13 @@ KINDS: tuple[tuple[str, int, Text], ...] = (
         "WHERE symbol = … GROUP BY account", 1_000,
         lambda i, _: _BY.format("SUM(n)", WINDOW, f" WHERE symbol = 'S{i}'", "SUM(n)", 1_500),
     ),
-    (
-        "WHERE x > … GROUP BY account", 100,
-        lambda i, count: _BY.format("SUM(n)", WINDOW, f" WHERE x > {i / count}", "SUM(n)", 240_000),
-    ),
+    ("WHERE x > … GROUP BY account", 100, _above),
+    ("WHERE x > … GROUP BY account", 2, _above),
     (
         "FILTER (WHERE symbol = …) GROUP BY account", 100,
-        lambda i, _: _BY.format(*[f"SUM(n) FILTER (WHERE symbol = 'S{i}')", WINDOW, ""],
-                                f"SUM(n) FILTER (WHERE symbol = 'S{i}')", 1_500),
+        lambda i, _: _BY.format(
+            f"SUM(n) FILTER (WHERE symbol = 'S{i}')", WINDOW, "", f"SUM(n) FILTER (WHERE symbol = 'S{i}')", 1_500
+        ),
     ),
 )  # fmt: skip
 
