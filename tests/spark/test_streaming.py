@@ -84,7 +84,9 @@ def test_filters_that_differ_in_a_constant(spark: SparkSession, tmp_path: Path) 
     """Folded by lanes: as a stream that starts again, and as a table."""
     window, by = "[RANGE 10 SECONDS SLIDE 5 SECONDS]", "GROUP BY k"
     queries = {f"one {i}": f"SELECT SUM(v) AS total FROM t {window} WHERE v = {i}" for i in range(30)}
-    queries |= {f"above {i}": f"SELECT k, SUM(v) AS total FROM t {window} WHERE v > {3 * i} {by}" for i in range(10)}
+    queries |= {
+        f"above {i}": f"SELECT k, SUM(v) AS total FROM t {window} WHERE v > {3 * i} {by}" for i in range(10)
+    }
     queries |= {
         f"of {i}": f"SELECT k, COUNT(*) FILTER (WHERE v = {i}) AS n, SUM(v) AS total FROM t {window} {by}"
         for i in range(30)
