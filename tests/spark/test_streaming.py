@@ -80,6 +80,32 @@ def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: b
         run(other, tmp_path)
 
 
+def test_filters_that_differ_in_a_constant(spark: SparkSession, tmp_path: Path) -> None:
+    """Folded by lanes: as a stream that starts again, and as a table."""
+    window, by = "[RANGE 10 SECONDS SLIDE 5 SECONDS]", "GROUP BY k"
+    queries = {f"one {i}": f"SELECT SUM(v) AS total FROM t {window} WHERE v = {i}" for i in range(30)}
+    queries |= {
+        f"above {i}": f"SELECT k, SUM(v) AS total FROM t {window} WHERE v > {3 * i} {by}" for i in range(10)
+    }
+    queries |= {
+        f"of {i}": f"SELECT k, COUNT(*) FILTER (WHERE v = {i}) AS n, SUM(v) AS total FROM t {window} {by}"
+        for i in range(30)
+    }
+    queries["some"] = f"SELECT SUM(v) AS total FROM t {window} WHERE k IN ('a', 'c') OR k IS NULL"
+    table, folder = events(6_000), tmp_path / "in"
+    for files in (range(2), range(2, 4)):
+        write_files(table, folder, files, 4)
+        df = stream_of(spark, folder)
+        run(muntin.spark.shared_windows(df, queries, stream="t", time="ts", shards=2), tmp_path)
+    wanted = expected(table, queries)
+    assert wanted.keys() == queries.keys()
+    assert_answers(spark, tmp_path, wanted)
+    df, delay = spark.read.schema(SCHEMA).parquet(str(folder)), timedelta(seconds=2)
+    answers = muntin.spark.shared_windows(df, queries, stream="t", time="ts", delay=delay).cache()
+    for name, each in wanted.items():
+        assert_same(each, muntin.spark.answers_of(answers, name).toArrow())
+
+
 def test_sketches_in_all_shards(spark: SparkSession, tmp_path: Path) -> None:
     """What shards know of a window is merged, of a table and of a stream that starts again; few events are kept as
     they are, so that merged answers are exact."""

@@ -11,8 +11,8 @@ def rules_passing(bits, are_floats, valid, width, key, window, low, high, inside
     """The rules whose number is from `low` to `high`, or, if changes are to be found, those of which that is another
     answer than `inside` says; how many there are.
 
-    Rule r looks at slot `window[r] * width + key[r]`; it has none, and does not pass, if `key[r]` is negative. What is in
-    `bits` and `valid` is told in `find_bands`.
+    Rule r looks at slot `window[r] * width + key[r]`; it has none, and does not pass, if `key[r]` is negative. What
+    `bits` and `valid` are, `find_bands` tells.
     """
     count = 0
     are_all_valid = len(valid) == 0

@@ -12,7 +12,6 @@ from muntin.lane import Laned
 from muntin.plan.demand import Demand
 from muntin.plan.group import PlanChanges
 from muntin.plan.manager import WindowManager
-from muntin.plan.request import request_of
 from muntin.query import Query
 
 _Same = tuple[tuple[Demand, ...], tuple[Laned, ...]]
@@ -44,7 +43,7 @@ def differences_to_fresh_plan(manager: WindowManager, queries: Mapping[str, Quer
         )
         first.setdefault(alike[name], name)
     fresh, changes = WindowManager(manager.is_by_demand, manager.has_lanes), PlanChanges()
-    fresh.register({name: request_of(queries[name]) for name in first.values()}, changes)
+    fresh.register({name: fresh.request_of(queries[name]) for name in first.values()}, changes)
     fresh.raise_stairs(changes, ())
     planned = {name: [number for number, _ in each.all()] for name, each in fresh.placements.items()}
     wanted: dict[int, dict[int, None]] = {}  # groups of the new plan for each that there is …

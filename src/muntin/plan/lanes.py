@@ -6,7 +6,7 @@ and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from muntin.stream import Stream
 
 _BY_ARRIVAL = frozenset({"first", "last"})  # components that choose among events of the same time
 _MOST_LANES = 64  # of one query: more are better found by evaluating its WHERE
+_MANY_OF_ONE_QUERY = 8  # lanes of its FILTERs, that are worth a store by themselves
 _MOST_IN_A_ROW = 8  # values that are asked for one by one; more without a gap are a range
 
 
@@ -48,14 +49,15 @@ class _Indexed(NamedTuple):
         return self._replace(banded=None, others=(*self.others, part))
 
 
-def laned_of(query: Query) -> tuple[Laned, Demands] | None:
+LanedQuery = tuple[Laned, Demands]
+LanedCall = tuple[Laned, tuple[Demand, ...]]
+
+
+def laned_of(query: Query) -> LanedQuery | None:
     """The lanes that a query could read, and what it would ask of their store; None if it must have its own."""
     if query.where is None or query.hint is not None or query.tolerance is not None or query.is_joined:
         return None
     return next(_lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all), None)
-
-
-LanedCall = tuple[Laned, tuple[Demand, ...]]
 
 
 def lanes_of_calls(query: Query) -> tuple[LanedCall | None, ...]:
@@ -76,6 +78,62 @@ def _lanes_of_call(query: Query, call: Call) -> LanedCall | None:
 @lru_cache(maxsize=4096)
 def _both(stream: Stream, where: Expression | None, kept: Expression) -> Expression:
     return both(where, kept) or kept
+
+
+class LanesOf(NamedTuple):
+    """The lanes that a query could read; and those that its calls could, none if no call has a FILTER."""
+
+    query: LanedQuery | None
+    calls: tuple[LanedCall | None, ...]
+
+
+def lanes_of(query: Query, is_by_demand: bool = False) -> LanesOf:
+    """All lanes that a query could read.
+
+    Where events are folded before it is known what else is registered (`is_by_demand`), there is one way at most for
+    each call, and the query's text decides: its WHERE, unless its FILTERs alone are worth a store.
+    """
+    whole, of_calls = laned_of(query), lanes_of_calls(query)
+    if is_by_demand and whole is not None and any(of_calls):
+        lanes = {(laned.asked, lane) for laned, _ in filter(None, of_calls) for lane in laned.lanes}
+        if len(lanes) < _MANY_OF_ONE_QUERY:
+            return LanesOf(whole, ())
+        whole = None
+    return LanesOf(whole, of_calls)
+
+
+class Folded(NamedTuple):
+    """A demand that a query has `alone`, or what it has `in_lanes` of the same; both if cells of these lanes are all
+    that is needed for it alone."""
+
+    alone: Demand | None
+    in_lanes: Demand | None = None
+    laned: Laned | None = None
+
+
+def folded_by_lanes(
+    query: Query, alone: Demands, whole: Laned | None, of_calls: Sequence[Laned | None]
+) -> Iterator[Folded]:
+    """All that has to be folded so that a query can be served alone or in lanes: those of the `whole` query, or those
+    of each of its calls, if any."""
+    if whole is not None:
+        among = laned_demands_of(query, whole.asked)
+        for mine, theirs in zip(alone.calls, among.calls, strict=True):
+            yield from (Folded(*each, whole) for each in zip(mine, theirs, strict=True))
+        for one, other in zip(alone.presence, among.presence, strict=True):
+            if query.keys:
+                yield Folded(one, other, whole)
+            else:  # alone, its presence is that of all events
+                yield from (Folded(one), Folded(None, other, whole))
+        return
+    for number, (call, mine) in enumerate(zip(query.calls, alone.calls, strict=True)):
+        laned = of_calls[number] if of_calls else None
+        if laned is None:
+            yield from map(Folded, mine)
+        else:
+            theirs = laned_call_demands(query, call, laned.asked)
+            yield from (Folded(*each, laned) for each in zip(mine, theirs, strict=True))
+    yield from map(Folded, alone.presence)
 
 
 Asking = TypeVar("Asking")

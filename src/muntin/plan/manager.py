@@ -16,14 +16,16 @@ from muntin.plan.group import PlanChanges, StoreId, WindowGroup, ring_of
 from muntin.plan.lanes import LaneCounts
 from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.placement import CallLanes, Placed, Placement
-from muntin.plan.request import Request, bands_of
+from muntin.plan.request import Request, bands_of, request_of
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
 from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
+from muntin.query import Query
 from muntin.store.granularity import granules, levels_for
 from muntin.store.grid import window_step
 from muntin.store.needs import Need, Needs, count, shape_of
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
+from muntin.table_query import TableQuery
 
 
 class WindowManager:
@@ -37,7 +39,7 @@ class WindowManager:
         """With `is_by_demand` a demand alone says whether cells are enough for it: a runtime may then fold events
         before it knows what else is registered. Without `has_lanes`, every WHERE has state of its own."""
         self.is_by_demand = is_by_demand
-        self.has_lanes = has_lanes and not is_by_demand
+        self.has_lanes = has_lanes
         self.groups: dict[int, WindowGroup] = {}
         self.placements: dict[str, Placement] = {}
         self.stores: dict[StoreId, StoreNeeds] = {}
@@ -49,6 +51,10 @@ class WindowManager:
         self.lanes = LaneCounts()
         self._precedents = Precedents()
         self._nestings = Nestings()
+
+    def request_of(self, query: Query | TableQuery) -> Request:
+        """A request that this plan can place."""
+        return request_of(query, self.is_by_demand)
 
     def register(
         self, requests: Mapping[str, Request], changes: PlanChanges, is_running: bool = False

@@ -13,7 +13,7 @@ from muntin.expression import Expression
 from muntin.lane import Laned
 from muntin.plan.choices import Call, Chosen, choose_synopsis
 from muntin.plan.demand import Demand, Demands, demands_of
-from muntin.plan.lanes import laned_of, lanes_of_calls
+from muntin.plan.lanes import lanes_of
 from muntin.plan.synopses import INDEXES
 from muntin.query import Query
 from muntin.table_query import TableQuery
@@ -94,21 +94,21 @@ class Request(NamedTuple):
         yield from (each.laned for each in self.calls_among_lanes if each is not None)
 
 
-def request_of(query: Query | TableQuery) -> Request:
-    """The request of a query; an error if any of it cannot be served. Needs no plan, and changes none."""
+def request_of(query: Query | TableQuery, is_by_demand: bool = False) -> Request:
+    """The request of a query; an error if any of it cannot be served. Needs no plan, and changes none; `is_by_demand`
+    says which kind of plan it is for."""
     if isinstance(query, TableQuery):
-        return request_of(query.source)._replace(joined=query)
+        return request_of(query.source, is_by_demand)._replace(joined=query)
     calls, presence = _chosen(demands_of(query))
     _check_hint(query, [chosen for *_, chosen in (*chain.from_iterable(calls), *presence)])
     is_asked_for = query.hint in INDEXES or query.tolerance is not None
     if is_asked_for and isinstance(reason := threshold_of(query), str):
         index = query.hint if query.hint in INDEXES else "index that APPROX reads"
         raise MuntinError(f"the {index} cannot find the keys of this query: {reason}")
-    laned = laned_of(query)
+    laned, calls_in_lanes = lanes_of(query, is_by_demand)
     among_lanes = None if laned is None else LanedRequest(laned[0], *_chosen(laned[1]))
     of_calls = tuple(
-        None if each is None else LanedCallRequest(each[0], _chosen_each(each[1]))
-        for each in lanes_of_calls(query)
+        None if each is None else LanedCallRequest(each[0], _chosen_each(each[1])) for each in calls_in_lanes
     )
     return Request(query, calls, presence, among_lanes, of_calls)
 

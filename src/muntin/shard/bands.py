@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.band import GREATEST
+from muntin.errors import CheckpointError
 from muntin.kernels.bands import find_bands
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.keys.table_room import ALL_VALID, read_only
@@ -181,12 +182,23 @@ class BandedLanes(Lanes):
         self._pair = self._pair[kept]
 
     def find(self, indexed: Sequence[pa.Array]) -> Ints:
+        bits, valid = _bits(indexed[-1])
+        return self._find(indexed[:-1], bits, valid, pa.types.is_floating(self._kind))
+
+    def find_folded(self, columns: Sequence[pa.Array]) -> Ints:
+        lowest, highest = (
+            self._find(columns[:-2], np.asarray(each), ALL_VALID, are_floats=False) for each in columns[-2:]
+        )
+        if (lowest != highest).any():
+            raise CheckpointError(
+                f"events were folded by bands of {self.asked.banded} that a query here cuts"
+            )
+        return lowest
+
+    def _find(self, points: Sequence[pa.Array], bits: Ints, valid: Bools, are_floats: bool) -> Ints:
         self._lay_out()
-        values = indexed[-1]
-        lane = _NOBODY if self._ids is None else self._ids.find(indexed[:-1])
-        bits, valid = _bits(values)
-        found = np.empty(len(values), np.int64)
-        are_floats = pa.types.is_floating(self._kind)
+        lane = _NOBODY if self._ids is None else self._ids.find(points)
+        found = np.empty(len(bits), np.int64)
         laid_out = (self._first, self._cut, self._shift, self._start, self._number_of)
         find_bands(read_only(bits), are_floats, read_only(valid), lane, *laid_out, found)
         return found

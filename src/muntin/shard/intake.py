@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -104,14 +104,17 @@ def prepare(
         for asked in of_lanes:
             place = np.flatnonzero(passing[asked])
             key = ids[asked.keys][place] if asked.keys else None
-            values = [evaluated[part] for part in some if part not in asked.ends]
-            ids[some][place] = wanted.lanes[asked].pair_ids(
-                keys[some], key, lane_of[asked][place], values, place
-            )
+            values_of = partial(_taken, [evaluated[each] for each in some if each not in asked.ends], place)
+            ids[some][place] = wanted.lanes[asked].pair_ids(keys[some], key, lane_of[asked][place], values_of)
     ids = {some: sorted_by_time(each) for some, each in ids.items()}
     for asked, lanes in wanted.lanes.items():
         lanes.note(len(at), int(np.count_nonzero(passing[asked])))
     return Batch(at, ids, columns, masks)
+
+
+def _taken(columns: Iterable[pa.Array], place: Ints, some: Ints) -> list[pa.Array]:
+    at = pa.array(place[some])
+    return [each.take(at) for each in columns]
 
 
 def _passing_rest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,20 @@ class Lanes(ABC):
     def find(self, indexed: Sequence[pa.Array]) -> Ints:
         """The lane of each event, given what is indexed of it; -1 if nobody asks for it. O(events)."""
 
+    @abstractmethod
+    def find_folded(self, columns: Sequence[pa.Array]) -> Ints:
+        """The lane that each of some lanes is, or lies in, that events were folded by elsewhere: values of attributes
+        and the ends of a band; -1 if nobody asks for it here. An error if such a band lies in two of those here."""
+
     def pair_ids(
-        self, pairs: KeyDictionary, key: Ints | None, lane: Ints, values: Sequence[pa.Array], place: Ints
+        self,
+        pairs: KeyDictionary,
+        key: Ints | None,
+        lane: Ints,
+        values_of: Callable[[Ints], Sequence[pa.Array]],
     ) -> Ints:
         """The ids in `pairs` of events, given the ids of their keys and lanes. Those that have not been seen yet are
-        looked up by their `values`, in which the events stand at `place`. One hash an event, whatever the keys are."""
+        looked up by the values of some of the events. One hash an event, whatever the keys are."""
         seen = self._seen.encode(lane if key is None else self._words(key, lane), ALL_VALID)
         known = len(self._pair)
         if len(self._seen) > known:
@@ -53,8 +62,7 @@ class Lanes(ABC):
             number, first = np.unique(seen[fresh], return_index=True)
             assert len(number) == len(self._seen) - known
             some = fresh[first]
-            at = pa.array(place[some])
-            columns = [*(each.take(at) for each in values), *self._ends(lane[some])]
+            columns = [*values_of(some), *self._ends(lane[some])]
             self._pair = np.concatenate([self._pair, pairs.encode(columns)])
         return self._pair[seen]
 
@@ -130,6 +138,9 @@ class PointLanes(Lanes):
 
     def find(self, indexed: Sequence[pa.Array]) -> Ints:
         return self._ids.find(indexed)
+
+    def find_folded(self, columns: Sequence[pa.Array]) -> Ints:
+        return self._ids.find(columns)
 
     def _words(self, key: Ints, lane: Ints) -> Ints:
         # few words in between that no pair has: most are found directly

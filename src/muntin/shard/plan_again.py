@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muntin.plan import PlanChanges, request_of
+from muntin.plan import PlanChanges
 from muntin.plan.fresh_plan import differences_to_fresh_plan, without_history
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def plan_again(state: State) -> None:
         state.manager.drop(name, changes)
     for store in [each for each in state.stores if not each.generation]:
         del state.stores[store], state.meter.stores[store]
-    state.manager.register({name: request_of(query) for name, query in queries.items()}, changes)
+    requests = {name: state.manager.request_of(query) for name, query in queries.items()}
+    state.manager.register(requests, changes)
     state.raise_stairs(changes)
     state.prepared.forget_all()
     if state.adaptation is not None:

@@ -17,13 +17,13 @@ from muntin.answer import Coverage
 from muntin.arrays import Arrays, Ints
 from muntin.errors import MuntinError
 from muntin.lane import Asked
-from muntin.plan import Request, request_of
+from muntin.plan import Request
 from muntin.plan.explain import Running, explain_group, explain_never, explain_stream, predicted_combines
 from muntin.plan.fresh_plan import differences_to_fresh_plan
 from muntin.plan.nesting import Nesting
 from muntin.query import Query
 from muntin.shard import snapshot
-from muntin.shard.absorb import Chunk, absorb
+from muntin.shard.absorb import Folded, absorb
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
 from muntin.shard.emit.emission import emit, skip
@@ -85,6 +85,19 @@ class Shard:
         """Queries by name, in order of registration."""
         return self.state.registrations
 
+    @property
+    def has_lanes(self) -> bool:
+        """Whether queries that are registered may read lanes of a store that they share."""
+        return self.state.manager.has_lanes
+
+    @has_lanes.setter
+    def has_lanes(self, has_lanes: bool) -> None:
+        self.state.manager.has_lanes = has_lanes
+
+    def request_of(self, query: Query | TableQuery) -> Request:
+        """What `register` takes; an error if the query cannot be served."""
+        return self.state.manager.request_of(query)
+
     def register(self, queries: Mapping[str, Request]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""
         self.state.register(queries)
@@ -124,9 +137,9 @@ class Shard:
         """Take in events that were admitted just now, all or nothing; returns how many of the batch were late."""
         return self.state.take_in(admitted)
 
-    def absorb(self, chunks: Sequence[Chunk]) -> None:
+    def absorb(self, folded: Sequence[Folded]) -> None:
         """Take in cells that were folded elsewhere, as if it had been given their events."""
-        absorb(self.state, chunks)
+        absorb(self.state, folded)
 
     def lookup(self, name: str, key: Any = None, at: int | None = None) -> pa.Table:
         """One query's answers as of one instant."""
@@ -210,7 +223,8 @@ class Shard:
         clock.rewind(to)
         fresh.clock = clock  # joins and views read it, too
         try:
-            fresh.register({name: request_of(each.asked) for name, each in old.items()})
+            fresh.manager.has_lanes = self.state.manager.has_lanes
+            fresh.register({name: self.request_of(each.asked) for name, each in old.items()})
         except BaseException:
             clock.restore(before)
             raise

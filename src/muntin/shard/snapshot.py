@@ -13,7 +13,7 @@ from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.demand import Demands
 from muntin.plan.group import STREAM_RING, StoreId
-from muntin.plan.lanes import laned_of, lanes_of_calls
+from muntin.plan.lanes import lanes_of
 from muntin.plan.placement import CallLanes, Placement
 from muntin.query import Query
 from muntin.shard.clock import CLOCK
@@ -126,7 +126,7 @@ def put(
     first_demand: dict[int, Demand] = {}
     placed = {}
     for name, each in registrations.items():
-        demands, lanes = _demands_and_lanes(queries[name], each)
+        demands, lanes = _demands_and_lanes(queries[name], each, state.manager.is_by_demand)
         placed[name] = demands, each["groups"], lanes
         for number, demand in zip(each["groups"], demands.all(), strict=True):
             first_demand.setdefault(number, demand)
@@ -157,14 +157,15 @@ def put(
     _restore(state, arrays)
 
 
-def _demands_and_lanes(query: Query, saved: dict[str, Any]) -> tuple[Demands, Placement]:
+def _demands_and_lanes(query: Query, saved: dict[str, Any], is_by_demand: bool) -> tuple[Demands, Placement]:
     """What a query asked for when it was placed, and a placement with the lanes that it reads or could read."""
-    laned, of_lanes = laned_of(query) or (None, None)
+    whole, calls_in_lanes = lanes_of(query, is_by_demand)
+    laned, of_lanes = whole or (None, None)
     is_among_lanes = of_lanes is not None and saved.get("among_lanes", False)
     demands = of_lanes if of_lanes is not None and is_among_lanes else demands_of(query)
     reading = set(saved.get("calls_among_lanes", ()))
     calls, of_calls = list(demands.calls), []
-    for number, each in enumerate(lanes_of_calls(query)):
+    for number, each in enumerate(calls_in_lanes):
         is_read = number in reading
         of_calls.append(None if each is None else CallLanes(each[0], is_read))
         if each is not None and is_read:

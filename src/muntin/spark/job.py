@@ -7,7 +7,7 @@ shards. Workers parse the texts again, once per process: nothing executable trav
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
@@ -19,7 +19,9 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import is_text
 from muntin.errors import MuntinError
 from muntin.join_query import AnyQuery, JoinQuery
-from muntin.plan import Chosen, Demand, Request, request_of
+from muntin.lane import Laned
+from muntin.plan import Chosen, Demand, demands_of, request_of
+from muntin.plan.lanes import folded_by_lanes, lanes_of
 from muntin.plan.request import demands_in
 from muntin.plan.synopses import reads_slices
 from muntin.query import Query
@@ -45,10 +47,11 @@ _MOST_JOBS = 8  # … for so many jobs at most
 class Fold:
     """How the events of a route are folded where they are read: by filter, the step of its slices.
 
-    `queries` are few, but ask for everything that is folded.
+    Queries that could read lanes are folded by these, however they are served: which of them share a store is for the
+    shards to know. `queries` are few, but ask for everything that is folded.
     """
 
-    steps: dict[str, int]  # by the text of WHERE, "" for none
+    steps: dict[str, int]  # by the text of the filter, "" for none
     queries: tuple[str, ...]
 
 
@@ -225,7 +228,7 @@ def key_query(stream: Stream, keys: str) -> str:
 def _plan_route(
     name: str, keys: str, queries: dict[str, Query], stream: Stream, shards: int, fold: bool, is_open: bool
 ) -> Route:
-    requests = {each: request_of(query) for each, query in queries.items()}
+    requests = {each: request_of(query, is_by_demand=True) for each, query in queries.items()}
     asked = [demand for request in requests.values() for demand in demands_in(request)]
     return Route(
         name,
@@ -233,7 +236,7 @@ def _plan_route(
         {each: query.text for each, query in queries.items()},
         tuple(stream.schema.names) if is_open else columns_of(stream, queries.values()),
         shards if name else 1,
-        _plan_fold(requests) if fold and all(_can_fold(*each) for each in asked) else None,
+        _plan_fold(queries) if fold and all(_can_fold(*each) for each in asked) else None,
     )
 
 
@@ -267,19 +270,33 @@ def _can_fold(demand: Demand, chosen: Chosen) -> bool:
     return is_number and reads_slices(demand, chosen.synopsis)
 
 
-def _plan_fold(requests: Mapping[str, Request]) -> Fold:
+def _plan_fold(queries: Mapping[str, Query]) -> Fold:
     steps: dict[str, int] = {}
     seen: set[object] = set()
     chosen = []
-    for request in requests.values():
-        asked = [demand for demand, _ in demands_in(request)]
-        for demand in asked:
+    for query in queries.values():
+        new: set[object] = set()
+        for demand, laned in folded_demands(query):
             where = str(demand.where or "")
             steps[where] = gcd(steps.get(where, 0), window_step(demand.window))
-        if new := {(demand.where, demand.need) for demand in asked} - seen:
-            chosen.append(request.query.text)
+            new.add((demand.where, demand.need))
+            if laned is not None:
+                new |= {(demand.where, lane) for lane in laned.lanes}
+        if not new <= seen:
+            chosen.append(query.text)
             seen |= new
     return Fold(steps, tuple(chosen))
+
+
+def folded_demands(query: Query) -> Iterator[tuple[Demand, Laned | None]]:
+    """What is folded for a query: in lanes, if it could read any, and otherwise by its own filter."""
+    whole, of_calls = lanes_of(query, is_by_demand=True)
+    calls = [None if each is None else each[0] for each in of_calls]
+    for alone, in_lanes, laned in folded_by_lanes(query, demands_of(query), whole and whole[0], calls):
+        if in_lanes is not None:
+            yield in_lanes, laned
+        elif alone is not None:
+            yield alone, None
 
 
 # The queries that run on Spark: those over one stream.

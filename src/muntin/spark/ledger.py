@@ -25,8 +25,8 @@ from muntin.spark.job import Job, Route
 from muntin.sql.type_name import type_name
 from muntin.stream import Stream
 
-FORMAT = 3  # raise it when a ledger can no longer be read by what came before
-_READABLE = (2, 3)  # 2 has no identity
+FORMAT = 4  # raise it when a ledger can no longer be read by what came before
+_READABLE = (2, 3, 4)  # 2 has no identity, 3 no cells by lanes
 _PIECE = 4 << 20  # bytes of a base that are written at once
 _SMALL = 1 << 20  # bytes of log that are not worth a new base
 _FEW = 64  # entries that are not worth a new base …
@@ -197,6 +197,16 @@ def check_identity(head: Head, job: Job, route: Route | None) -> None:
                 f"this checkpoint has column '{name}' as {_shown(kind)}, not as {_shown(now[name])}. "
                 f"CAST the column to {_shown(kind)}, or start from a new checkpoint"
             )
+
+
+def check_known(head: Head, route: Route) -> None:
+    """An error if there is a query that came by a statement, and the job folds events without knowing it."""
+    unknown = [name for name, keys in head.came.items() if keys == route.name]
+    if route.fold is not None and unknown:
+        raise CheckpointError(
+            f"query '{unknown[0]}' came by a statement, but without a control stream events are folded for the queries "
+            "that are given. Go on with control=…, give that query, too, or start from a new checkpoint"
+        )
 
 
 def names_of(job: Job) -> list[str]:

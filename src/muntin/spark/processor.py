@@ -14,13 +14,14 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from muntin.described import WHOLE, Absent, Maybe, check_shape
 from muntin.errors import MuntinError
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
 from muntin.spark.control import Roster, Step, in_order
 from muntin.spark.job import Job, Route
-from muntin.spark.ledger import Head, Ledger, begin_head, bind, check_identity, columns_in
+from muntin.spark.ledger import Head, Ledger, begin_head, bind, check_identity, check_known, columns_in
 from muntin.spark.shard import SparkShard
-from muntin.store.saved import pack, unpack
+from muntin.store.saved import pack, refusing, unpack
 
 # Shards that live on in a Python worker between micro-batches, so that state is seldom read back.
 #
@@ -65,6 +66,14 @@ class ShardCache:
 
 
 CACHE = ShardCache()
+# an entry of the log: what a micro-batch did to its shard
+_ENTRY = {
+    "steps": [[str]],
+    "greatest": Maybe(WHOLE),
+    "delay": Absent(WHOLE),
+    "kinds": [str],
+    "lanes": Absent(bool),  # whether queries could go to lanes; versions before folded each filter by itself
+}
 
 
 def stateful_step(job: Job) -> StatefulProcessor:
@@ -159,7 +168,10 @@ class ShardProcessor:
                 shard.restore(self._ledger.read_base(head))
         replayed = Head(head.route, head.bucket, head.shards, head.routes)
         for number in range(done + 1, head.entries + 1):
-            apply(shard, replayed, *unpack(self._ledger.read_entry(number)), is_replay=True)
+            with refusing(f"entry {number} of the log in this checkpoint"):
+                description, arrays = unpack(self._ledger.read_entry(number))
+                check_shape(description, _ENTRY, "the entry")
+                apply(shard, replayed, description, arrays, is_replay=True)
         return shard
 
     def _entry(
@@ -171,6 +183,7 @@ class ShardProcessor:
         known = [] if head.greatest is None else [head.greatest]
         data = [row for row in rows if row["data"] is not None]
         steps = self._reconfigure(head, shard, route) + self._rewind(head)
+        check_known(head, route)
         roster, refusals = Roster(head.came, head.went), []
         for text in in_order(row["data"] for row in data if row["kind"] == "statement"):
             try:
@@ -186,6 +199,7 @@ class ShardProcessor:
             "greatest": max(seen + known, default=None),
             "delay": self._job.stream.delay,  # a replay must skip what was emitted by it, not by a later one
             "kinds": [kind for kind, _ in packed],
+            "lanes": True,
         }
         arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
         return description, arrays, refusals
@@ -226,6 +240,7 @@ def apply(
 ) -> tuple[int, Iterator[Mapping[str, pa.Table]]]:
     """Do what an entry says; how many events were late, and the answers (none of a replay), portion by portion:
     the entry has been done when all of them have been drawn."""
+    shard.has_lanes = description.get("lanes", False)
     for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
         if (
             word == "register"

@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
-from muntin.plan import request_of
 from muntin.query import Query
 from muntin.shard.emit.portion import Answers, flush, portions
 from muntin.shard.shard import Shard
@@ -43,9 +42,21 @@ class SparkShard:
         """Texts of the queries at work, by name."""
         return {name: each.query.text for name, each in self._shard.registrations.items()}
 
+    @property
+    def has_lanes(self) -> bool:
+        """Whether queries may share a store by lanes: what is in the log from before there were any was folded by
+        the filter of each."""
+        return self._shard.has_lanes
+
+    @has_lanes.setter
+    def has_lanes(self, has_lanes: bool) -> None:
+        self._shard.has_lanes = has_lanes
+
     def register(self, queries: Mapping[str, str]) -> None:
         """Add queries, all or none; they answer from what is there."""
-        self._shard.register({name: request_of(self._parse(text)) for name, text in queries.items()})
+        self._shard.register(
+            {name: self._shard.request_of(self._parse(text)) for name, text in queries.items()}
+        )
 
     def drop(self, name: str) -> None:
         self._parsed.pop(self._shard.registrations[name].query.text, None)
