@@ -145,8 +145,8 @@ CHOICES: tuple[Choice, ...] = (
     # per key
     Choice(
         lambda demand: _is_keyed(demand) and not demand.window.is_time,
-        "rescan_rows",
-        "a ROWS window per key counts the events of each key",
+        "key_runs_rows",
+        "a ROWS window per key counts the events of each key, which lie side by side",
     ),
     Choice(
         _is_by_stairs,
@@ -163,7 +163,11 @@ CHOICES: tuple[Choice, ...] = (
         "slices",
         "its edges fall on a grid, so a cell per slice and key is enough",
     ),
-    Choice(_is_keyed, "rescan", "windows per key without a grid, or of aggregates that do not merge"),
+    Choice(
+        _is_keyed,
+        "key_runs",
+        "windows per key without a grid, or of aggregates that do not merge: a key's events lie side by side",
+    ),
     # without keys
     Choice(
         lambda demand: orders_text(demand.need) and not demand.window.is_time,

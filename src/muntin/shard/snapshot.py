@@ -19,6 +19,8 @@ from muntin.shard.clock import CLOCK
 from muntin.shard.registration import History, Registration
 from muntin.shard.state import State
 from muntin.store.saved import Saved
+from muntin.structure.key_runs_rows import RowsByKeyRuns
+from muntin.structure.rescan_rows import RescanRows
 
 _SHAPE = {
     "clock": CLOCK,
@@ -189,6 +191,9 @@ def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup
     store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
     store = store._replace(generation=saved.get("generation", 0))
     planned = saved.get("planned", saved["synopsis"])
+    if planned == RescanRows.name and keys:  # as 0.1 called it, from the same snapshot
+        saved = {**saved, "synopsis": RowsByKeyRuns.name}
+        planned = RowsByKeyRuns.name
     group = WindowGroup(saved["number"], planned, saved["rule"], where, keys, store)
     if adaptive:
         group.switch(saved["synopsis"], saved.get("adapted", ""))

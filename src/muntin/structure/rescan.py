@@ -18,6 +18,7 @@ fallback that is always right.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import inf
 
 import numpy as np
 
@@ -53,10 +54,15 @@ class RingSynopsis(Synopsis[EventRing]):
     def _slots(self, part: slice, ids: Ints | None) -> Ints:
         """Slot of each event of a part of the ring; -1 for keys that are not asked for."""
         key: Ints = self.store[key_column(self.keys)][part]
-        if ids is None or not len(ids):
-            return key if ids is None else np.full(len(key), -1)
-        slot = np.minimum(np.searchsorted(ids, key), len(ids) - 1)
-        return np.where(ids[slot] == key, slot, -1)
+        if ids is None:
+            return key
+        if len(ids) == 1:
+            return np.where(key == ids[0], 0, -1)
+        slot = np.full(
+            int(max(key.max(initial=-1), ids.max(initial=-1))) + 2, -1
+        )  # the last is that of key -1
+        slot[ids] = np.arange(len(ids))
+        return slot[key]
 
     def _fold(self, need: Need, lo: Ints, hi: Ints, width: int, key: Ints | None, at: Ints, value: Array,
               valid: Bools) -> Partial:  # fmt: skip
@@ -125,9 +131,13 @@ class Rescan(RingSynopsis):
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
     ) -> Candidates | None:
+        return self._candidates(need, window, instant, settled, band, inf)
+
+    def _candidates(self, need: Need, window: Window, instant: int, settled: int, band: KeyBand,
+                    at_most: float) -> Candidates | None:  # fmt: skip
         start = instant - window.size
         end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
-        return self._finders.candidates(KeySearch(need, start, final, end, band))
+        return self._finders.candidates(KeySearch(need, start, final, end, band, at_most))
 
     def renumber_keys(self, new_id: Ints) -> None:
         self._finders.renumber(new_id)

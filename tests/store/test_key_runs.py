@@ -1,0 +1,154 @@
+"""Runs of many events per key: pools that grow and shrink, trees of several levels, events out of order.
+
+Random cases of the engine have a handful of events per key; here a key has hundreds, and answers are compared with
+those of a plain list.
+"""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Any
+
+import numpy as np
+import pytest
+
+from effort import some_of
+from muntin import Engine, MuntinError
+from muntin.structure import key_runs
+
+SECOND = 1_000_000
+CALLS = "COUNT(*) AS c, COUNT(x) AS cx, SUM(n) AS sn, SUM(x) AS sx, MIN(n) AS least, MAX(x) AS most, FIRST(n) AS f, "
+CALLS += "LAST(n) AS l, VAR_POP(x) AS v, QUANTILE(n, 0.5) AS q, COUNT(DISTINCT n) AS d, MAX(w) AS w"
+WINDOWS = {
+    "minute": ("time", 60 * SECOND, 0), "past": ("time", 40 * SECOND, 25 * SECOND), "short": ("time", 2 * SECOND, 0),
+    "rows": ("rows", 100, 0), "past rows": ("rows", 70, 33), "few rows": ("rows", 3, 0),
+}  # fmt: skip
+Event = tuple[int, int, int, "float | None", str]  # time, key, n, x, w
+
+
+@pytest.fixture(autouse=True)
+def _fed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_runs, "_FEED", 0)
+    monkeypatch.setattr(key_runs, "_READ", 0)
+
+
+def engine_of() -> Engine:
+    engine = Engine()
+    engine.execute(
+        "CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, x DOUBLE, w VARCHAR) TIMESTAMP BY ts DELAY 5 SECONDS"
+    )
+    for name, (unit, size, to) in WINDOWS.items():
+        bounds = (
+            f"RANGE {size} MICROSECONDS TO {to} MICROSECONDS" if unit == "time" else f"ROWS {size} TO {to}"
+        )
+        engine.register(f"SELECT k, {CALLS} FROM s [{bounds}] WHERE n <> 7 GROUP BY k", name)
+    return engine
+
+
+def batch_of(rng: np.random.Generator, since: int, keys: int) -> list[Event]:
+    many = int(rng.choice([1, 5, 60, 400]))
+    span = int(rng.choice([1, 3, 20]))
+    at = since + rng.integers(0, span * SECOND, many) // 50_000 * 50_000 - int(rng.choice([0, 0, 2 * SECOND]))
+    if rng.random() < 0.6:
+        at.sort()
+    skewed = (rng.random(many) ** 3 * keys).astype(int)
+    return [
+        (
+            int(t), int(k), int(rng.integers(-9, 10)), None if rng.random() < 0.1 else float(rng.normal()),
+            "abcde"[rng.integers(5)],
+        )
+        for t, k in zip(at, skewed, strict=True)
+    ]  # fmt: skip
+
+
+def push(engine: Engine, events: list[Event]) -> None:
+    columns = zip(*events, strict=True)
+    engine.push("s", dict(zip(["ts", "k", "n", "x", "w"], map(list, columns), strict=True)))
+
+
+def expected(events: list[Event], window: tuple[str, int, int], instant: int) -> dict[int, dict[str, Any]]:
+    unit, size, to = window
+    answers = {}
+    for key in dict.fromkeys(event[1] for event in events):
+        mine = [event for event in events if event[1] == key and event[0] < instant and event[2] != 7]
+        if unit == "time":
+            mine = [event for event in mine if instant - size <= event[0] < instant - to]
+        else:
+            mine = mine[max(0, len(mine) - size) : max(0, len(mine) - to)]
+        if mine:
+            answers[key] = answer_of(mine)
+    return answers
+
+
+def answer_of(mine: list[Event]) -> dict[str, Any]:
+    n = [event[2] for event in mine]
+    x = [event[3] for event in mine if event[3] is not None]
+    mean = fsum(x) / len(x) if x else None
+    return {
+        "c": len(mine), "cx": len(x), "sn": sum(n), "sx": fsum(x) if x else None, "least": min(n),
+        "most": max(x, default=None), "f": n[0], "l": n[-1],
+        "v": fsum((each - mean) ** 2 for each in x) / len(x) if x else None,
+        "q": sorted(n)[(len(n) + 1) // 2 - 1], "d": len(set(n)), "w": max(event[4] for event in mine),
+    }  # fmt: skip
+
+
+def agrees(found: dict[str, Any], answer: dict[str, Any]) -> bool:
+    return all(
+        found[name] == (pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value)
+        for name, value in answer.items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(some_of(100, 8)))
+def test_windows_are_those_of_a_plain_list(seed: int, tmp_path) -> None:
+    rng = np.random.default_rng(seed)
+    engine, events, latest = engine_of(), list[Event](), 0
+    keys = int(rng.choice([1, 4, 50, 600]))
+    for _ in range(30):
+        batch, admitted = batch_of(rng, latest, keys), list[Event]()
+        for event in batch:  # late ones are left out, event by event
+            if event[0] >= latest - 5 * SECOND:
+                admitted.append(event)
+                latest = max(latest, event[0])
+        push(engine, batch)
+        events = sorted(events + admitted, key=lambda event: event[0])
+        if rng.random() < 0.2:
+            engine.checkpoint(tmp_path / "state")
+            engine = Engine.restore(tmp_path / "state")
+        if rng.random() < 0.6:
+            name = str(rng.choice(list(WINDOWS)))
+            instant = latest + 1 - int(rng.choice([0, 0, 1, 700_000, 30 * SECOND]))
+            try:
+                table = engine.lookup(name, at=instant).to_pylist()
+            except MuntinError as error:
+                assert "dropped" in str(error)
+                assert instant < latest - 5 * SECOND
+                continue
+            answers = expected(events, WINDOWS[name], instant)
+            assert {row["k"] for row in table} == answers.keys()
+            for row in table:
+                assert agrees(row, answers[row["k"]]), (name, instant, row, answers[row["k"]])
+            for key in rng.choice(list(answers), 3).tolist() if answers else []:
+                assert engine.lookup(name, key=key, at=instant).to_pylist() == [
+                    r for r in table if r["k"] == key
+                ]
+                assert engine.value(name, key=key, at=instant) == answers[key]["c"]
+        engine.check()
+
+
+def test_a_pool_follows_what_is_kept() -> None:
+    """A burst makes the runs large; they are small again once it has left the windows."""
+    engine = engine_of()
+    for name in list(WINDOWS)[3:]:
+        engine.drop(name)
+    for turn in range(60):
+        many = 20_000 if turn == 3 else 100
+        at = turn * 10 * SECOND + np.sort(np.arange(many) * 10 * SECOND // many)
+        rows = np.arange(many)
+        engine.push("s", {"ts": at, "k": rows % 50, "n": rows, "x": rows / 7, "w": ["a"] * many})
+        engine.lookup("minute")
+        engine.advance()
+        if turn == 3:
+            large = engine.stats()["streams"]["s"]["bytes"]
+    engine.check()
+    assert engine.stats()["streams"]["s"]["bytes"] < large / 8
