@@ -152,3 +152,34 @@ def test_a_pool_follows_what_is_kept() -> None:
             large = engine.stats()["streams"]["s"]["bytes"]
     engine.check()
     assert engine.stats()["streams"]["s"]["bytes"] < large / 8
+
+
+@pytest.mark.parametrize(
+    "window", ["[RANGE 1 MINUTE]", "[RANGE 1 MINUTE TO 20 SECONDS]", "[ROWS 90]", "[ROWS 90 SLIDE 7]"]
+)
+def test_one_value_is_that_of_the_row(window: str) -> None:
+    """`value` reads a run by itself; `lookup` reads those of all keys."""
+    calls = [
+        "COUNT(x)",
+        "SUM(x)",
+        "AVG(n)",
+        "MIN(n)",
+        "MAX(x)",
+        "FIRST(n)",
+        "LAST(x)",
+        "VAR_POP(x)",
+        "MAX(w)",
+    ]
+    engine, rng = engine_of(), np.random.default_rng(5)
+    for call in calls:
+        engine.register(f"SELECT k, {call} AS found FROM s {window} GROUP BY k HAVING COUNT(*) > 1", call)
+        engine.register(f"SELECT k, {call} AS found FROM s {window} GROUP BY k", f"all {call}")
+    for turn in range(12):
+        push(engine, batch_of(rng, turn * 9 * SECOND, 6))
+        for name in (*calls, *(f"all {call}" for call in calls)):
+            found = {row["k"]: row["found"] for row in engine.lookup(name).to_pylist()}
+            for key in range(7):
+                value = found.get(key)
+                assert engine.value(name, key=key) == (
+                    pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
+                )

@@ -176,59 +176,61 @@ def close_counts(key, slide, seen, slots, counts):
     return closed
 
 
-@inner
-def _fold_entries(into, state, begin, end, at, value, valid):
-    for i in range(begin, end):
-        if valid[i]:
-            state = fold(into, state, value[i], at[i])
-    return state
-
-
 # The tree of a run: a node for each block of BLOCK entries, and one for each aligned pair of nodes, in order of time:
 #
 #     blocks     0   1   2   3   4        block b lies at 2 b, a node over 2 ** l blocks from b on at 2 b + 2 ** l - 1
 #     level 1      1       5
 #     level 2          3
 #
-# It is a B-INT without its lowest levels, which take most of the space and save little time.
+# It is a B-INT without its lowest levels, which take most of the space and save little time. Nodes of all runs lie in
+# the same arrays, whose last element is the identity. If that is all there is, entries are folded one by one.
 
 
-@inner
-def _build(nodes, origin, entries, built, begin, at, value, valid, nothing):
+@kernel
+def build_nodes(nodes, nothing, begin, entries, built, at, value, valid):
+    """Have nodes for all full blocks of a run; O(BLOCK) for each that is new."""
+    origin = begin // BLOCK * 2
     for block in range(built // BLOCK, entries // BLOCK):
-        first = begin + block * BLOCK
-        put(nodes, origin + 2 * block, _fold_entries(nodes, nothing, first, first + BLOCK, at, value, valid))
+        state = nothing
+        for i in range(begin + block * BLOCK, begin + (block + 1) * BLOCK):
+            if valid[i]:
+                state = fold(nodes, state, value[i], at[i])
+        put(nodes, origin + 2 * block, state)
         span = 1
         while (block + 1) % (2 * span) == 0:
-            older = 2 * (block + 1 - 2 * span) + span - 1
-            newer = older + 2 * span
-            put(
-                nodes,
-                origin + older + span,
-                combine(nodes, take(nodes, origin + older), take(nodes, origin + newer)),
-            )
+            older = origin + 2 * (block + 1 - 2 * span) + span - 1
+            put(nodes, older + span, combine(nodes, take(nodes, older), take(nodes, older + 2 * span)))
             span *= 2
+    return entries // BLOCK * BLOCK
 
 
 @inner
 def _read(nodes, nothing, begin, entries, built, lo, hi, at, value, valid):
     """The partial of entries `lo .. hi - 1` of a run, and how many of its entries have nodes since."""
     first, last = (lo + BLOCK - 1) // BLOCK, hi // BLOCK
-    if first >= last:
-        return _fold_entries(nodes, nothing, begin + lo, begin + hi, at, value, valid), built
-    origin = begin // BLOCK * 2
-    if built < last * BLOCK:
-        _build(nodes, origin, entries, built, begin, at, value, valid, nothing)
-        built = entries // BLOCK * BLOCK
-    merged = _fold_entries(nodes, nothing, begin + lo, begin + first * BLOCK, at, value, valid)
+    if first >= last or len(nodes[0]) == 1:
+        first, last = lo // BLOCK, lo // BLOCK  # no node, and all entries after it
+        i = lo
+    else:
+        if built < last * BLOCK:
+            built = build_nodes(nodes, nothing, begin, entries, built, at, value, valid)
+        i = min(lo, first * BLOCK)
+    merged = nothing
     block = first
-    while block < last:
-        span = 1
-        while block % (2 * span) == 0 and block + 2 * span <= last:
-            span *= 2
-        merged = combine(nodes, merged, take(nodes, origin + 2 * block + span - 1))
-        block += span
-    return _fold_entries(nodes, merged, begin + last * BLOCK, begin + hi, at, value, valid), built
+    while True:
+        if i == first * BLOCK:
+            while block < last:
+                span = 1
+                while block % (2 * span) == 0 and block + 2 * span <= last:
+                    span *= 2
+                merged = combine(nodes, merged, take(nodes, begin // BLOCK * 2 + 2 * block + span - 1))
+                block += span
+                i = block * BLOCK
+        if i >= hi:
+            return merged, built
+        if valid[begin + i]:
+            merged = fold(nodes, merged, value[begin + i], at[begin + i])
+        i += 1
 
 
 @kernel_per_kind
@@ -262,20 +264,25 @@ def read_runs(kind):
     return read_runs
 
 
+@inner
+def _read_one(nodes, k, lo, hi, start, count, built, at, value, valid):
+    nothing = take(nodes, len(nodes[0]) - 1)
+    merged, built[k] = _read(nodes, nothing, start[k], count[k], built[k], lo, hi, at, value, valid)
+    return merged
+
+
 @kernel_per_kind
-def scan_entries(kind):
-    """The same by folding every entry in order: what is inexact must not depend on how a run is split."""
+def read_run(kind):
+    """The partial of the entries `lo .. hi - 1` of one key, which has some; the last node is the identity."""
 
-    def scan_entries(keys, lo, hi, start, at, value, valid, *arrays):
-        into = kind(*arrays)
-        for slot in range(len(keys)):
-            if lo[slot] < hi[slot]:
-                first = start[keys[slot]]
-                state = take(into, slot)
-                put(
-                    into,
-                    slot,
-                    _fold_entries(into, state, first + lo[slot], first + hi[slot], at, value, valid),
-                )
+    def read_one(k, lo, hi, start, count, built, at, value, valid, one):
+        return _read_one(kind(one), k, lo, hi, start, count, built, at, value, valid)
 
-    return scan_entries
+    def read_two(k, lo, hi, start, count, built, at, value, valid, one, two):
+        return _read_one(kind(one, two), k, lo, hi, start, count, built, at, value, valid)
+
+    def read_three(k, lo, hi, start, count, built, at, value, valid, one, two, three):
+        return _read_one(kind(one, two, three), k, lo, hi, start, count, built, at, value, valid)
+
+    # `*arrays` would cost as much as a third of the call
+    return (read_one, read_two, read_three)[len(kind._fields) - 1]

@@ -21,6 +21,7 @@ from muntin.aggregate.component import COMPONENTS, HOLISTIC, INEXACT
 from muntin.aggregate.contract import Array, Partial
 from muntin.arrays import FOREVER, Bools, Ints
 from muntin.expression import Expression
+from muntin.kernels.columns import find_run
 from muntin.kernels.key_runs import (
     BLOCK,
     find_places,
@@ -29,7 +30,6 @@ from muntin.kernels.key_runs import (
     make_room,
     move_entries,
     read_runs,
-    scan_entries,
     take_back,
     tally_keys,
 )
@@ -39,7 +39,7 @@ from muntin.store.ring import EventRing, key_column
 
 _SMALLEST = 1024  # entries of an empty pool
 _TOO_LARGE = 8  # times the events of the ring, from which on the pool is made anew
-_EVERY_EVENT = Need(Input(None), "count")
+EVERY_EVENT = Need(Input(None), "count")
 _NO_IDS = np.zeros(0, np.int64)
 
 
@@ -81,6 +81,7 @@ class KeyRuns:
         self._end = 0  # of the pool in use
         self._fed = self._ring.dropped  # number of the first event of the ring that is not here
         self._wrong_after = FOREVER  # entries later than this have to be taken back
+        self._gaps: set[Input] = set()  # inputs of which an entry is not valid, or has been
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
@@ -104,7 +105,7 @@ class KeyRuns:
         are wanted; `left` as for `begin_again`."""
         if needs == self._needs:
             return
-        inputs = {need.input for need in needs if need != _EVERY_EVENT}
+        inputs = {need.input for need in needs if need != EVERY_EVENT}
         is_more = not inputs <= self._inputs
         self._needs, self._inputs = set(needs), inputs
         if is_more:
@@ -170,7 +171,10 @@ class KeyRuns:
         for argument, values in self._value.items():
             values[place] = self._ring[f"value {argument.sql}"][part]
         for input, valid in self._valid.items():
-            valid[place] = self._ring.column(input, None, part)[1]
+            given = self._ring.column(input, None, part)[1]
+            valid[place] = given
+            if not given.all():
+                self._gaps.add(input)
 
     def _lay_out(self, floor: int, spare: int) -> None:
         """Make the pool anew, with room for the events that come."""
@@ -235,18 +239,34 @@ class KeyRuns:
 
     def read(self, need: Need, spans: Spans) -> Partial:
         """Partials of a component that can be merged; O(log entries) a slot, of inexact ones O(entries)."""
-        if need == _EVERY_EVENT:
+        if self.counts_entries(need):
             return (spans.hi - spans.lo,)
         component, dtype = COMPONENTS[need.component], dtype_of(need)
         into = component.start(dtype, len(spans.keys))
-        events = (self._at, self._values_of(need.input), self._valid[need.input])
-        if need.component in INEXACT:
-            scan_entries(component.kind(dtype))(*spans, self._start, *events, *into)
-        else:
-            tree = self._tree(need)
-            headers = (self._start, self._count, self._built[tree.row])
-            read_runs(component.kind(dtype))(*spans, *headers, *events, *tree.nodes, *into)
+        read_runs(component.kind(dtype))(*spans, *self.entries_of(need), *into)
         return into
+
+    def counts_entries(self, need: Need) -> bool:
+        """Whether a need is nothing but the number of entries."""
+        return need.component == "count" and (need == EVERY_EVENT or need.input not in self._gaps)
+
+    def entries_of(self, need: Need) -> tuple[Array, ...]:
+        """Where the entries of all keys are, what they hold, and the nodes over them, as kernels take them."""
+        tree = self._trees.get(need) or self._plant(need)
+        headers = (self._start, self._count, self._built[tree.row])
+        return *headers, self._at, self._values_of(need.input), self._valid[need.input], *tree.nodes
+
+    def find(self, id: int, begin: int, end: int) -> tuple[int, int]:
+        """The entries of one key in [begin, end) of time; O(log entries)."""
+        if id >= len(self._start):
+            return 0, 0
+        first = int(self._start[id])
+        lo, hi = find_run(self._at, first, first + int(self._count[id]), begin, end)
+        return lo - first, hi - first
+
+    def left(self, id: int) -> int:
+        """How many events of one key have left."""
+        return int(self._left[id]) if id < len(self._left) else 0
 
     def gather(self, input: Input, spans: Spans) -> tuple[Ints, Ints, Ints, Array, Bools]:
         """The entries of all slots end to end: where each slot begins and ends, times, values, and which are valid."""
@@ -258,14 +278,11 @@ class KeyRuns:
     def _values_of(self, input: Input) -> Array:
         return self._at if input.argument is None else self._value[input.argument]
 
-    def _tree(self, need: Need) -> _Tree:
-        tree = self._trees.get(need)
-        if tree is None:
-            identity = COMPONENTS[need.component].identity(dtype_of(need))
-            many = 2 * (self._capacity // BLOCK + 1)
-            nodes = tuple(np.empty(many, dtype) for dtype, _ in identity)
-            tree = self._trees[need] = _Tree(len(self._trees), nodes)
-            self._built[tree.row] = 0
+    def _plant(self, need: Need) -> _Tree:
+        component, dtype = COMPONENTS[need.component], dtype_of(need)
+        # what is inexact must not depend on how a run is split: it has no nodes, and is folded as by a scan
+        many = 0 if need.component in INEXACT else 2 * (self._capacity // BLOCK)
+        tree = self._trees[need] = _Tree(len(self._trees), component.start(dtype, many + 1))
         return tree
 
     def nbytes(self) -> int:
@@ -310,5 +327,5 @@ class KeyRuns:
 
 
 def _has_tree(need: Need) -> bool:
-    """Whether a component is read from nodes: it merges, exactly, and needs no order that only a look-up knows."""
-    return need != _EVERY_EVENT and need.component not in HOLISTIC and need.component not in INEXACT
+    """Whether a component merges; a count of all events is known without."""
+    return need != EVERY_EVENT and need.component not in HOLISTIC

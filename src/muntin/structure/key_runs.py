@@ -18,6 +18,7 @@ a scan stays the better way for all keys together.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -30,14 +31,16 @@ from muntin.key_index.finders import Candidates, KeyBand
 from muntin.store.key_runs import KeyRuns, Spans
 from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing
+from muntin.store.run_window import RunWindow
 from muntin.structure.rescan import Rescan, RingSynopsis
 from muntin.structure.synopsis import Found, TextOrder
 from muntin.window import Window
 
 # What things cost, in events that could be scanned meanwhile:
-_FEED = 10  # to feed an event
-_READ = 40  # to read the window of a key
-_SORT = 20  # to scan an event for an aggregate that does not merge
+_FEED = 12.0  # to feed an event
+_READ = 20.0  # to read the window of a key
+_SORT = 20.0  # to scan an event for an aggregate that does not merge
+_PASS = 0.5  # to pass over an event of a key that is not asked for
 
 
 class ReadsRuns(RingSynopsis):
@@ -47,12 +50,24 @@ class ReadsRuns(RingSynopsis):
 
     def _read(self, need: Need, spans: Spans) -> Partial:
         """The partial of one component over entries of runs."""
-        argument = need.input.argument
-        is_by_text = argument is not None and need.component in COMPARING and is_text(argument.type)
-        if is_by_text or need.component in HOLISTIC:
-            lo, hi, at, value, valid = self._runs.gather(need.input, spans)
-            return self._fold(need, lo, hi, 1, None, at, value, valid)
-        return self._runs.read(need, spans)
+        if _merges(need):
+            return self._runs.read(need, spans)
+        lo, hi, at, value, valid = self._runs.gather(need.input, spans)
+        return self._fold(need, lo, hi, 1, None, at, value, valid)
+
+    def key_reader(self, window: Window, needs: Sequence[Need]) -> RunWindow | None:
+        return RunWindow(self._runs, window, needs, self._is_ready) if all(map(_merges, needs)) else None
+
+    @abstractmethod
+    def _is_ready(self, window: Window, settled: int) -> bool:
+        """Have the runs fed for a window of one key, looked up at an instant; False if it may be missing something."""
+
+
+def _merges(need: Need) -> bool:
+    """Whether partials of a component merge, and need no order of texts, which only a look-up knows."""
+    argument = need.input.argument
+    is_by_text = argument is not None and need.component in COMPARING and is_text(argument.type)
+    return not is_by_text and need.component not in HOLISTIC
 
 
 class ByKeyRuns(Rescan, ReadsRuns):
@@ -102,7 +117,13 @@ class ByKeyRuns(Rescan, ReadsRuns):
     ) -> Found:
         located = self.locate(instants - window.size, instants - window.to, instants)
         events = int((located.hi - located.lo).sum())
-        if not self._pays(events, len(instants) * width, wanted):
+        if ids is None:
+            by_scan = events * sum(_SORT if need.component in HOLISTIC else 1.0 for need in wanted)
+        else:
+            by_scan = events * _PASS
+        saved = by_scan - _READ * len(wanted) * len(instants) * width
+        if not self._pays(saved):
+            self._wasted += max(saved, 0.0)
             return super().lookup(window, instants, wanted, ids, width)
         oldest = int(self.store.at[0])
         self._runs.catch_up(oldest)
@@ -111,14 +132,20 @@ class ByKeyRuns(Rescan, ReadsRuns):
         )
         return self.found(window, located, {need: self._read(need, spans) for need in wanted}, width)
 
-    def _pays(self, events: int, slots: int, wanted: Sequence[Need]) -> bool:
-        """Whether a look-up reads runs, of so many slots; else it scans so many events."""
-        per_event = sum(_SORT if need.component in HOLISTIC else 1 for need in wanted)
-        saved = events * per_event - slots * _READ * len(wanted)
-        if saved <= 0:
+    def _is_ready(self, window: Window, settled: int) -> bool:
+        start = settled - window.size
+        if start < self.store.forgotten_before:
             return False
-        self._wasted += saved
-        if self._wasted < _FEED * self._runs.behind:
+        if self._runs.behind:
+            lo, hi = self.store.run(start, settled - window.to)
+            if not self._pays(_PASS * (hi - lo)):
+                return False
+            self._runs.catch_up(int(self.store.at[0]))
+        return True
+
+    def _pays(self, saved: float) -> bool:
+        """Whether runs are read by a look-up that saves so much over a scan, and fed first if need be."""
+        if saved <= 0 or self._wasted + saved < _FEED * self._runs.behind:
             return False
         self._wasted = 0.0
         return True

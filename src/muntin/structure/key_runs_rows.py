@@ -113,6 +113,10 @@ class RowsByKeyRuns(ReadsRuns):
         closed = close_counts(ids[: last - first], slide, seen, slots, counts)
         return Moves(slots[:closed], counts[:closed])
 
+    def _is_ready(self, window: Window, settled: int) -> bool:
+        self._catch_up()
+        return settled >= self.kept_from
+
     def _catch_up(self) -> None:
         self._runs.catch_up(self.kept_from, self.needs.reach("rows"))
 
