@@ -16,6 +16,7 @@ import muntin
 from casefile import Drop, Lookup, Push, Register
 from effort import some_of
 from muntin.plan import choices
+from muntin.structure import key_runs
 from muntin.window import Window
 from queries import KEY_EXPRESSIONS, KEYS, SIZES, SLIDES, OwnWindows, Question, random_output, random_question
 from replay import assert_agreement, disagreement
@@ -46,12 +47,24 @@ def _lanes_from(patch: pytest.MonkeyPatch, many: int) -> None:
 
 
 def filtered_question(dice) -> Question:
-    """Mostly windows with SLIDE, which lanes serve; now and then anything."""
+    """Mostly windows with SLIDE, which lanes of cells serve; now and then anything."""
     if dice.chance(10):
         return random_question(dice)
-    keys = dice.pick(KEYS) if dice.chance(50) else ()
     size = dice.pick(SIZES)
-    window = Window("time", size, 0, dice.pick((*SLIDES, size)) if size >= 500_000 else 500_000)
+    slide = dice.pick((*SLIDES, size)) if size >= 500_000 else 500_000
+    return _question_over(dice, Window("time", size, 0, slide))
+
+
+def loose_question(dice) -> Question:
+    """Windows without SLIDE, which lanes of events serve; now and then any of the others."""
+    if dice.chance(30):
+        return filtered_question(dice)
+    size = dice.pick(SIZES)
+    return _question_over(dice, Window("time", size, size // 3 if dice.chance(20) else 0))
+
+
+def _question_over(dice, window: Window) -> Question:
+    keys = dice.pick(KEYS) if dice.chance(50) else ()
     over = OwnWindows(dice, window)
     items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
     calls = ["COUNT(*)", "SUM(n)", "MAX(n)", "MIN(y)", "AVG(n)", "LAST(k)", "FIRST(n)", "COUNT(w)", "SUM(y)"]
@@ -80,6 +93,17 @@ def changing_question(dice) -> Question:
 def test_pairs(first: int) -> None:
     for seed in range(first, first + 100):
         case = random_case(SeededDice(seed), f"lanes {seed}", most_queries=5, question=filtered_question)
+        assert_agreement(case)
+
+
+@pytest.mark.parametrize("is_fed", [True, False])
+@pytest.mark.parametrize("first", range(0, some_of(1_000, 20), 100))
+def test_windows_without_slide(first: int, is_fed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By runs, which small cases would hardly ever feed, and by scans."""
+    monkeypatch.setattr(key_runs, "_FEED", 0.0 if is_fed else 1e9)
+    monkeypatch.setattr(key_runs, "_READ", 0.0)
+    for seed in range(first, first + 100):
+        case = random_case(SeededDice(seed), f"loose lanes {seed}", most_queries=5, question=loose_question)
         assert_agreement(case)
 
 

@@ -42,6 +42,9 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
         f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] WHERE k = '{each}'"
         for each in range(MANY_LANES)
     ],
+    ("key_runs", "many filters compare"): [
+        f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS] WHERE k = '{each}'" for each in range(MANY_LANES)
+    ],
     ("slices", "its edges fall on a grid"): LONG_AND_SHORT[:1],
     ("key_runs", "windows per key without"): ["SELECT k, SUM(n) AS v FROM s [RANGE 9 SECONDS] GROUP BY k"],
     ("rescan_rows", "the order of text"): ["SELECT MAX(k) AS v FROM s [ROWS 9]"],

@@ -1,4 +1,4 @@
-"""Which queries can read lanes: those whose WHERE compares attributes with constants, over windows that slices serve.
+"""Which queries can read lanes: those whose WHERE compares attributes with constants, and whose partials merge.
 
 `WHERE category = 'fuel' AND country IN ('FR', 'DE') AND amount > 5 AND note LIKE 'x%'` has the attributes `category`
 and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE 'x%'`.
@@ -20,7 +20,7 @@ from muntin.lane import Asked, Lane, Laned, can_be
 from muntin.passing import Passing, PassingKeys, Range, passing_text
 from muntin.plan import choices
 from muntin.plan.demand import Demand, Demands, laned_call_demands, laned_demands_of
-from muntin.plan.synopses import is_on_slices
+from muntin.plan.synopses import is_on_slices, merges
 from muntin.query import Call, Query
 from muntin.store.needs import count
 from muntin.stream import Stream
@@ -104,8 +104,14 @@ def _lanes(
             is_split = len(laned.lanes) > 1 or laned.asked.banded is not None
             # which of two events of the same time came first, two lanes do not tell
             is_by_arrival = is_split and any(each.need.component in _BY_ARRIVAL for each in demands)
-            if all(map(is_on_slices, demands)) and not is_by_arrival:
+            if not is_by_arrival and all(_can_share(laned, each) for each in demands):
                 yield laned, asked
+
+
+def _can_share(laned: Laned, demand: Demand) -> bool:
+    """Whether a demand can be read from a store of lanes: of cells, or of events by lane if their partials merge."""
+    is_loose = demand.window.is_time and laned.asked.banded is None
+    return is_on_slices(demand) or (is_loose and merges(demand.need))
 
 
 # Remembered by stream, as `_asked` is: to understand a predicate takes longer than to place a query with it, and

@@ -98,7 +98,12 @@ MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its eve
 
 def is_on_slices(demand: Demand) -> bool:
     """Whether folded slices can serve a demand: its edges fall on a grid, and partials can be merged."""
-    return is_sliced(demand.window) and not _is_holistic(demand.need) and not orders_text(demand.need)
+    return is_sliced(demand.window) and merges(demand.need)
+
+
+def merges(need: Need) -> bool:
+    """Whether the partials of two neighbouring runs are enough for that of both, whenever they were made."""
+    return not _is_holistic(need) and not orders_text(need)
 
 
 @lru_cache(maxsize=4096)
@@ -109,13 +114,7 @@ def is_sliced(window: Window) -> bool:
 
 def serves_band(demand: Demand) -> bool:
     """Whether a range tree can serve a demand."""
-    return (
-        demand.band is not None
-        and not demand.keys
-        and demand.window.is_time
-        and not _is_holistic(demand.need)
-        and not orders_text(demand.need)
-    )
+    return demand.band is not None and not demand.keys and demand.window.is_time and merges(demand.need)
 
 
 def subtracts(demand: Demand) -> bool:

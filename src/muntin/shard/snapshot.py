@@ -11,7 +11,7 @@ from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.demand import Demands
-from muntin.plan.group import STREAM_RING, StoreId
+from muntin.plan.group import STREAM_RING, StoreId, ring_of
 from muntin.plan.lanes import laned_of, lanes_of_calls
 from muntin.plan.placement import CallLanes, Placement
 from muntin.query import Query
@@ -188,7 +188,8 @@ def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup
     """A group as it was; where it filters and by which keys, any of its demands knows. If it may not adapt,
     it is served as planned: structures are built from the stores anyway."""
     where, keys = member.where, member.keys
-    store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
+    is_ring = saved["store"] == "ring"
+    store = ring_of(member) if is_ring else StoreId(saved["store"], where, keys, saved["grid"])
     store = store._replace(generation=saved.get("generation", 0))
     planned = saved.get("planned", saved["synopsis"])
     if planned == RescanRows.name and keys:  # as 0.1 called it, from the same snapshot
