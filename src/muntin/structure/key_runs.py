@@ -41,6 +41,7 @@ _FEED = 12.0  # to feed an event
 _READ = 20.0  # to read the window of a key
 _SORT = 20.0  # to scan an event for an aggregate that does not merge
 _PASS = 0.5  # to pass over an event of a key that is not asked for
+_DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
 
 
 class ReadsRuns(RingSynopsis):
@@ -120,9 +121,9 @@ class ByKeyRuns(Rescan, ReadsRuns):
         if ids is None:
             by_scan = events * sum(_SORT if need.component in HOLISTIC else 1.0 for need in wanted)
         else:
-            by_scan = events * _PASS
+            by_scan = events * _PASS + (_DETOUR if len(ids) == 1 else 0.0)
         saved = by_scan - _READ * len(wanted) * len(instants) * width
-        if not self._pays(saved):
+        if not events or not self._pays(saved):
             self._wasted += max(saved, 0.0)
             return super().lookup(window, instants, wanted, ids, width)
         oldest = int(self.store.at[0])
@@ -138,7 +139,7 @@ class ByKeyRuns(Rescan, ReadsRuns):
             return False
         if self._runs.behind:
             lo, hi = self.store.run(start, settled - window.to)
-            if not self._pays(_PASS * (hi - lo)):
+            if not self._pays(_PASS * (hi - lo) + _DETOUR):
                 return False
             self._runs.catch_up(int(self.store.at[0]))
         return True
