@@ -52,7 +52,8 @@ def laned_of(query: Query) -> tuple[Laned, Demands] | None:
     """The lanes that a query could read, and what it would ask of their store; None if it must have its own."""
     if query.where is None or query.hint is not None or query.tolerance is not None:
         return None
-    return next(_lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all), None)
+    lanes = _lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all, _can_share)
+    return next(lanes, None)
 
 
 LanedCall = tuple[Laned, tuple[Demand, ...]]
@@ -70,7 +71,10 @@ def lanes_of_calls(query: Query) -> tuple[LanedCall | None, ...]:
 
 def _lanes_of_call(query: Query, call: Call) -> LanedCall | None:
     where = _both(query.stream, query.where, call.filter)
-    return next(_lanes(query, where, lambda asked: laned_call_demands(query, call, asked), tuple), None)
+    lanes = _lanes(
+        query, where, lambda asked: laned_call_demands(query, call, asked), tuple, _can_share_in_window
+    )
+    return next(lanes, None)
 
 
 @lru_cache(maxsize=4096)
@@ -86,6 +90,7 @@ def _lanes(
     where: Expression,
     ask: Callable[[Asked], Asking],
     demands_of: Callable[[Asking], Iterable[Demand]],
+    can_share: Callable[[Laned, Demand], bool],
 ) -> Iterator[tuple[Laned, Asking]]:
     """The lanes of a predicate, with what is asked of their store: of values and a range, or of values alone."""
     indexed = _indexed(query.stream, where, query.key_expressions)
@@ -104,12 +109,20 @@ def _lanes(
             is_split = len(laned.lanes) > 1 or laned.asked.banded is not None
             # which of two events of the same time came first, two lanes do not tell
             is_by_arrival = is_split and any(each.need.component in _BY_ARRIVAL for each in demands)
-            if not is_by_arrival and all(_can_share(laned, each) for each in demands):
+            if not is_by_arrival and all(can_share(laned, each) for each in demands):
                 yield laned, asked
 
 
 def _can_share(laned: Laned, demand: Demand) -> bool:
-    """Whether a demand can be read from a store of lanes: of cells, or of events by lane if their partials merge."""
+    """Whether a demand of a query whose WHERE is lanes can be read from their store. WHERE counts before a ROWS window:
+    the last rows of one lane are those of one key of the store, while those of two lanes are no part of either's."""
+    is_one = len(laned.lanes) == 1 and laned.asked.banded is None
+    is_by_rows = is_one and not demand.window.is_time and not demand.window.slide
+    return _can_share_in_window(laned, demand) or (is_by_rows and merges(demand.need))
+
+
+def _can_share_in_window(laned: Laned, demand: Demand) -> bool:
+    """Whether a demand can be read from a store of lanes, of cells or of events, if lanes tell what is in a window."""
     is_loose = demand.window.is_time and laned.asked.banded is None
     return is_on_slices(demand) or (is_loose and merges(demand.need))
 

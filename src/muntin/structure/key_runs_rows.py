@@ -129,7 +129,8 @@ class RowsByKeyRuns(ReadsRuns):
         start[held] = self._runs.times(keys[held], spans.lo[held])
         end[held] = self._runs.times(keys[held], spans.hi[held] - 1) + 1
         partials = {need: self._read(need, spans) for need in wanted}
-        return self.found(window, Located(lo, hi, start, end, is_whole), partials, 1)
+        found = self.found(window, Located(lo, hi, start, end, is_whole), partials, 1)
+        return found._replace(is_full=count - window.size >= left)
 
     def mark_keys(self, used: Bools) -> None:
         """A key whose events were counted is known for ever: its next ones go on counting."""

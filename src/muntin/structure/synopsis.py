@@ -42,6 +42,7 @@ class Found(NamedTuple):
     is_whole: Bools
     known_since: dict[Need, int]  # the instant from which on each need has been kept
     width: int
+    is_full: Bools | None = None  # of ROWS windows per key: which of them have as many events as they may
 
     def complete(self, needs: Sequence[Need]) -> Bools:
         """Which windows are covered from their start, as far as some needs are concerned."""
