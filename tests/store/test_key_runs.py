@@ -10,10 +10,17 @@ from math import fsum
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from effort import some_of
 from muntin import Engine, MuntinError
+from muntin.expression import Expression
+from muntin.query import Input
+from muntin.store.batch import Batch, Column
+from muntin.store.key_runs import KeyRuns
+from muntin.store.needs import Need
+from muntin.store.ring import EventRing, key_column
 from muntin.structure import key_runs
 
 SECOND = 1_000_000
@@ -23,6 +30,7 @@ WINDOWS = {
     "minute": ("time", 60 * SECOND, 0), "past": ("time", 40 * SECOND, 25 * SECOND), "short": ("time", 2 * SECOND, 0),
     "rows": ("rows", 100, 0), "past rows": ("rows", 70, 33), "few rows": ("rows", 3, 0),
 }  # fmt: skip
+N, K = (Expression(name, pa.int64(), (name,), lambda columns: None, lambda: None) for name in ("n", "k"))
 Event = tuple[int, int, int, "float | None", str]  # time, key, n, x, w
 
 
@@ -115,6 +123,8 @@ def test_windows_are_those_of_a_plain_list(seed: int, tmp_path) -> None:
         if rng.random() < 0.2:
             engine.checkpoint(tmp_path / "state")
             engine = Engine.restore(tmp_path / "state")
+        if rng.random() < 0.3:
+            engine.advance()  # what nobody is owed any more is forgotten
         if rng.random() < 0.6:
             name = str(rng.choice(list(WINDOWS)))
             instant = latest + 1 - int(rng.choice([0, 0, 1, 700_000, 30 * SECOND]))
@@ -123,6 +133,8 @@ def test_windows_are_those_of_a_plain_list(seed: int, tmp_path) -> None:
             except MuntinError as error:
                 assert "dropped" in str(error)
                 assert instant < latest - 5 * SECOND
+                with pytest.raises(MuntinError, match="dropped"):
+                    engine.value(name, key=0, at=instant)
                 continue
             answers = expected(events, WINDOWS[name], instant)
             assert {row["k"] for row in table} == answers.keys()
@@ -134,6 +146,49 @@ def test_windows_are_those_of_a_plain_list(seed: int, tmp_path) -> None:
                 ]
                 assert engine.value(name, key=key, at=instant) == answers[key]["c"]
         engine.check()
+
+
+def batch(at: np.ndarray, key: np.ndarray, n: np.ndarray) -> Batch:
+    return Batch(at, {(K,): key}, {N: Column(n, n % 5 != 0)}, {})
+
+
+@pytest.mark.parametrize("seed", range(some_of(40, 50)))
+def test_runs_of_a_ring(seed: int) -> None:
+    """Many keys of all sizes, few events at a time: runs move within the pool, and are read in between."""
+    rng = np.random.default_rng(seed)
+    ring = EventRing()
+    ring.keep([N], [], [(K,)], None)
+    runs = KeyRuns(ring, None, (K,))
+    runs.fit([Need(Input(N), "sum"), Need(Input(N), "max"), Need(Input(None), "count")])
+    keys, now = int(rng.choice([3, 40])), 0
+    for _ in range(150):
+        many = int(rng.integers(1, 300))
+        at = np.sort(now + rng.integers(-3, 12, many))
+        now = max(now, int(at[-1]))
+        ring.insert(batch(at, (rng.random(many) ** 2 * keys).astype(int), rng.integers(-50, 50, many)))
+        runs.follow()
+        if rng.random() < 0.5:
+            ring.drop_first(max(0, ring.find(now - 200)))
+            runs.shed()
+        if rng.random() < 0.6:
+            runs.catch_up(int(ring.at[0]))
+            begin = int(ring.at[0]) + int(rng.integers(0, 60))
+            end = now - int(rng.choice([-1, 0, 1, 30]))
+            spans = runs.locate(np.arange(keys), np.array([begin]), np.array([end]))
+            key, n = ring[key_column((K,))], ring[f"value {N.sql}"]
+            inside = (ring.at >= begin) & (ring.at < end)
+            for k in range(keys):
+                mine = n[inside & (key == k)]
+                valid = mine[mine % 5 != 0]
+                assert runs.read(Need(Input(None), "count"), spans)[0][k] == len(mine)
+                assert runs.read(Need(Input(N), "sum"), spans)[0][k] == valid.sum()
+                if len(valid):
+                    assert runs.read(Need(Input(N), "max"), spans)[0][k] == valid.max()
+        if rng.random() < 0.1:
+            new_id = rng.permutation(keys)
+            ring.renumber_keys((K,), new_id)
+            runs.renumber(new_id)
+        runs.check()
 
 
 def test_a_pool_follows_what_is_kept() -> None:

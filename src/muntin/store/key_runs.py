@@ -291,7 +291,13 @@ class KeyRuns:
         return sum(array.nbytes for array in (*headers, *self._columns(), *nodes))
 
     def check(self) -> None:
-        """Assert that the runs have the events of the ring that were fed."""
+        """Assert that the runs have the events of the ring that were fed, and that nodes are those of the entries."""
+        self._check_pool()
+        self._check_trees()
+        if self._wrong_after == FOREVER:
+            self._check_entries()
+
+    def _check_pool(self) -> None:
         used = np.flatnonzero(self._room)
         start, room, count = self._start[used], self._room[used], self._count[used]
         # runs lie one beside the other in the pool, with their entries inside
@@ -304,18 +310,32 @@ class KeyRuns:
         assert bool(np.all(self._built % BLOCK == 0))
         assert bool(np.all(self._built <= self._count))
         assert not self._came.any()
-        if self._wrong_after < FOREVER:
-            return
-        ring = self._ring
+
+    def _check_trees(self) -> None:
+        keys = np.arange(len(self._start))
+        whole = Spans(keys, np.zeros(len(keys), np.int64), self._count)
+        for need in self._trees:
+            component, dtype = COMPONENTS[need.component], dtype_of(need)
+            by_entries = component.start(dtype, len(keys))
+            lo, hi, at, value, valid = self.gather(need.input, whole)
+            component.fold_runs(lo, hi, at, value, valid, by_entries)
+            by_nodes = self.read(need, whole)
+            # what roundings have lost depends on the order of adding
+            assert np.allclose(by_nodes[0], by_entries[0], equal_nan=True)
+
+    def _check_entries(self) -> None:
+        """The youngest entries are those of the ring: whichever of the two has more has not let go of it yet."""
+        used, ring = np.flatnonzero(self._room), self._ring
         fed = slice(0, max(0, self._fed - ring.dropped))
         key, at = ring[self._key][fed], ring.at[fed]
         passes = key >= 0
         if self._where is not None:
             passes = passes & ring[f"mask {self._where.sql}"][fed]
-        for k, begin, entries in zip(used.tolist(), start.tolist(), count.tolist(), strict=True):
+        for k, begin, entries in zip(
+            used.tolist(), self._start[used].tolist(), self._count[used].tolist(), strict=True
+        ):
             mine = np.flatnonzero(passes & (key == k))
             kept = min(len(mine), entries)
-            # the youngest of them are those of the ring: whichever of the two has more has not let go of it yet
             place = slice(begin + entries - kept, begin + entries)
             mine = mine[len(mine) - kept :]
             assert np.array_equal(self._at[place], at[mine])
