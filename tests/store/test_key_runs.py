@@ -238,3 +238,30 @@ def test_one_value_is_that_of_the_row(window: str) -> None:
                 assert engine.value(name, key=key) == (
                     pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
                 )
+
+
+@pytest.mark.filterwarnings("ignore:query .moves. has lost windows")
+@pytest.mark.parametrize("often", [1, 4, 11])
+def test_rows_are_counted_after_they_have_left(often: int) -> None:
+    """`SLIDE 7` rounds the number of all events of a key, of which the last 37 are kept; look-ups come often or not."""
+    rng, events = np.random.default_rng(3), list[Event]()
+    engine = Engine(backlog_bytes=0)
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+    queries = {"moves": "[ROWS 30 SLIDE 7]", "last": "[ROWS 30]"}
+    for name, window in queries.items():
+        engine.register(f"SELECT k, SUM(n) AS total FROM s {window} GROUP BY k", name)
+    for turn in range(60):
+        many = int(rng.integers(1, 400))
+        at = turn * 100 + np.sort(rng.integers(0, 100, many))
+        key, n = (rng.random(many) ** 2 * 9).astype(int), rng.integers(0, 100, many)
+        events += zip(at.tolist(), key.tolist(), n.tolist(), [None] * many, [""] * many, strict=True)
+        engine.push("s", {"ts": at, "k": key, "n": n})
+        if turn % often == 0:
+            engine.advance()
+            for name, slide in (("moves", 7), ("last", 1)):
+                found = engine.lookup(name)
+                for k, total in zip(found["k"].to_pylist(), found["total"].to_pylist(), strict=True):
+                    mine = [event[2] for event in events if event[1] == k]
+                    rounded = len(mine) - len(mine) % slide
+                    assert total == sum(mine[max(0, rounded - 30) : rounded]), (turn, name, k)
+            engine.check()
