@@ -75,8 +75,8 @@ def make_room(
 
 
 @kernel
-def lay_out(came, start, room, count, left, built, at, floor, spare, source, target, many):
-    """Lay out all runs anew, one behind the other, each with room for events that come; returns where the last ends."""
+def arrange_runs(came, start, room, count, left, built, at, floor, spare, source, target, many):
+    """Arrange all runs anew, one behind the other, each with room for events that come; returns where the last ends."""
     end = 0
     for k in range(len(start)):
         begin, entries = start[k], count[k]

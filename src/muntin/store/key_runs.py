@@ -24,8 +24,8 @@ from muntin.expression import Expression
 from muntin.kernels.columns import find_run
 from muntin.kernels.key_runs import (
     BLOCK,
+    arrange_runs,
     find_places,
-    lay_out,
     locate_spans,
     make_room,
     move_entries,
@@ -164,7 +164,7 @@ class KeyRuns:
         for column in self._columns():
             move_entries(column, column, *moved[:, :moves])
         if not has_room:
-            self._lay_out(floor, spare)
+            self._arrange(floor, spare)
         place = np.empty(len(key), np.int64)
         find_places(key, self._came, self._start, self._count, place)
         self._at[place] = self._ring.at[part]
@@ -176,11 +176,11 @@ class KeyRuns:
             if not given.all():
                 self._gaps.add(input)
 
-    def _lay_out(self, floor: int, spare: int) -> None:
+    def _arrange(self, floor: int, spare: int) -> None:
         """Make the pool anew, with room for the events that come."""
         moved = np.empty((3, len(self._start)), np.int64)
         headers = (self._start, self._room, self._count, self._left, self._built)
-        self._end = lay_out(self._came, *headers, self._at, floor, spare, *moved)
+        self._end = arrange_runs(self._came, *headers, self._at, floor, spare, *moved)
         before = list(self._columns())
         self._allocate(max(_SMALLEST, self._end + self._end // 2))
         for old, new in zip(before, self._columns(), strict=True):
