@@ -119,14 +119,14 @@ SLIDING, LOOSE, ROWS = "[RANGE 20 SECONDS SLIDE 4 SECONDS]", "[RANGE 20 SECONDS]
 # (keyed, hint, window): what a new component must be right in, and all that could answer it
 USUAL = (
     (False, "slices", SLIDING), (False, "b_int", SLIDING), (False, "b_int", LOOSE), (False, "rescan", LOOSE),
-    (True, "slices", SLIDING), (True, "stairs", SLIDING), (True, "rescan", LOOSE),
+    (True, "slices", SLIDING), (True, "stairs", SLIDING), (True, "rescan", LOOSE), (True, "key_runs", LOOSE),
 )  # fmt: skip
 EVERY = (
     *USUAL,
     *[(False, hint, SLIDING) for hint in ("l_int", "panes", "paired_windows", "range_tree")],
     *[(False, hint, LOOSE) for hint in ("psoup", "materialize_none", "range_tree")],
     *[(False, hint, ROWS) for hint in ("b_int", "l_int", "rescan_rows")],
-    (True, "rescan_rows", ROWS),
+    (True, "key_runs_rows", ROWS),
 )
 SUBTRACTED = ((False, "r_int", SLIDING), (False, "r_int", LOOSE), (False, "r_int", ROWS))
 

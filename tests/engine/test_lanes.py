@@ -16,6 +16,7 @@ import muntin
 from casefile import Drop, Lookup, Push, Register
 from effort import some_of
 from muntin.plan import choices
+from muntin.structure import key_runs
 from muntin.window import Window
 from queries import KEY_EXPRESSIONS, KEYS, SIZES, SLIDES, OwnWindows, Question, random_output, random_question
 from replay import assert_agreement, disagreement
@@ -46,12 +47,26 @@ def _lanes_from(patch: pytest.MonkeyPatch, many: int) -> None:
 
 
 def filtered_question(dice) -> Question:
-    """Mostly windows with SLIDE, which lanes serve; now and then anything."""
+    """Mostly windows with SLIDE, which lanes of cells serve; now and then anything."""
     if dice.chance(10):
         return random_question(dice)
-    keys = dice.pick(KEYS) if dice.chance(50) else ()
     size = dice.pick(SIZES)
-    window = Window("time", size, 0, dice.pick((*SLIDES, size)) if size >= 500_000 else 500_000)
+    slide = dice.pick((*SLIDES, size)) if size >= 500_000 else 500_000
+    return _question_over(dice, Window("time", size, 0, slide))
+
+
+def loose_question(dice) -> Question:
+    """Windows without SLIDE and ROWS windows, which lanes of events serve; now and then any of the others."""
+    if dice.chance(25):
+        return filtered_question(dice)
+    if dice.chance(40):
+        return _question_over(dice, Window("rows", dice.pick((1, 2, 4, 9)), dice.pick((0, 0, 0, 1))))
+    size = dice.pick(SIZES)
+    return _question_over(dice, Window("time", size, size // 3 if dice.chance(20) else 0))
+
+
+def _question_over(dice, window: Window) -> Question:
+    keys = dice.pick(KEYS) if dice.chance(50) else ()
     over = OwnWindows(dice, window)
     items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
     calls = ["COUNT(*)", "SUM(n)", "MAX(n)", "MIN(y)", "AVG(n)", "LAST(k)", "FIRST(n)", "COUNT(w)", "SUM(y)"]
@@ -80,6 +95,17 @@ def changing_question(dice) -> Question:
 def test_pairs(first: int) -> None:
     for seed in range(first, first + 100):
         case = random_case(SeededDice(seed), f"lanes {seed}", most_queries=5, question=filtered_question)
+        assert_agreement(case)
+
+
+@pytest.mark.parametrize("is_fed", [True, False])
+@pytest.mark.parametrize("first", range(0, some_of(1_000, 20), 100))
+def test_windows_without_slide(first: int, is_fed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By runs, which small cases would hardly ever feed, and by scans."""
+    monkeypatch.setattr(key_runs, "_FEED", 0.0 if is_fed else 1e9)
+    monkeypatch.setattr(key_runs, "_READ", 0.0)
+    for seed in range(first, first + 100):
+        case = random_case(SeededDice(seed), f"loose lanes {seed}", most_queries=5, question=loose_question)
         assert_agreement(case)
 
 
@@ -265,3 +291,56 @@ def test_a_store_of_lanes_has_to_pay(monkeypatch: pytest.MonkeyPatch) -> None:
         told = few.explain("another")
         assert "lanes    by the value of c: 2 are asked for" in told
         assert "lanes " not in few.explain("q0")
+
+
+@pytest.mark.parametrize("keys", ["", "k"])
+@pytest.mark.parametrize(
+    "window", ["[RANGE 3 MINUTES]", "[RANGE 4 MINUTES TO 1 MINUTE]", "[ROWS 3]", "[ROWS 4 TO 2]"]
+)
+@pytest.mark.parametrize("is_fed", [True, False])
+def test_coverage_without_slide_is_that_of_filters_of_their_own(
+    window: str, keys: str, is_fed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants that come while the stream runs, go, and come back: what is known is known per constant."""
+    monkeypatch.setattr(key_runs, "_FEED", 0.0 if is_fed else 1e9)
+    monkeypatch.setattr(key_runs, "_READ", 0.0)
+
+    def text(constant: str) -> str:
+        return subscription(constant, keys).replace("[RANGE 2 MINUTES SLIDE 1 MINUTE]", window)
+
+    engines = {}
+    for many in (1, 10**9):
+        _lanes_from(monkeypatch, many)
+        engines[many] = engine_with({f"q{i}": text(f"c{i}") for i in range(3)})
+        engines[many].push("s", events(0, range(6)))
+    for at in range(1, 14):
+        for many, engine in engines.items():
+            _lanes_from(monkeypatch, many)
+            if at in (3, 8):
+                engine.register(text("c4"), "q4")
+            if at == 6:
+                engine.drop("q4")
+            engine.push("s", events(at, range(at % 4, 8 if at % 3 else 3)))
+        with_lanes, alone = engines.values()
+        names = [name for name in with_lanes.queries if name != "q4" or at < 8]
+        for name in names:
+            assert with_lanes.lookup(name).equals(alone.lookup(name)), (at, name)
+            assert with_lanes.coverage(name) == alone.coverage(name), (at, name)
+        if "q4" in with_lanes.queries:  # of what came before it was back, its lane may know more
+            complete = [engine.lookup("q4").column("complete").to_pylist() for engine in engines.values()]
+            assert complete[0] == complete[1] or at >= 8
+            if all(complete[0]):
+                assert with_lanes.lookup("q4").equals(alone.lookup("q4")), at
+        with_lanes.check()
+    assert "lanes    by the value of c: 4 are asked for" in with_lanes.explain("q4")
+    assert "lanes " not in alone.explain("q4")
+
+
+def test_rows_of_several_constants_have_filters_of_their_own() -> None:
+    """The last rows of two lanes together are no part of the last rows of each."""
+    text = subscription("c1").replace("[RANGE 2 MINUTES SLIDE 1 MINUTE]", "[ROWS 3]")
+    engine = engine_with({"one": text, "two": text.replace("c = 'c1'", "c IN ('c1', 'c2')")})
+    engine.register(text.replace("[ROWS 3]", "[ROWS 4 SLIDE 2]"), "moves")
+    engine.register("SELECT SUM(n) FILTER (WHERE c = 'c1') AS total FROM s [ROWS 3]", "filter")
+    engine.push("s", events(0, range(40)))
+    assert [name for name in engine.queries if "lanes " in engine.explain(name)] == ["one"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +14,10 @@ from hypothesis import given, settings
 
 import muntin
 from muntin.errors import MuntinError
+from muntin.plan import choices
 from muntin.shard.read import lookup as short
 from muntin.shard.state import State
+from muntin.structure import key_runs
 
 STREAM = "CREATE STREAM s (ts BIGINT, k BIGINT, n VARCHAR, v DOUBLE, i BIGINT) TIMESTAMP BY ts DELAY 3 MICROSECONDS"
 COLUMNS = ("ts", "k", "n", "v", "i")
@@ -43,6 +46,17 @@ KEYS_ASKED: dict[str, list[Any]] = {"": [], "k": [1, 9], "n": ["a", "z"], "k, n"
 HAVING = ("", "HAVING COUNT(*) > 1", "HAVING SUM(i) > 2")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _soon() -> Iterator[None]:
+    """Lanes from one constant on, and runs that are fed at once: rules for large streams would choose neither here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MANY_LANES", "MANY_LANES_PER_KEY"):
+            patch.setattr(choices, name, 1)
+        for name in ("_FEED", "_READ"):
+            patch.setattr(key_runs, name, 0.0)
+        yield
+
+
 def query(call: str, window: str, keys: str, having: str, where: str) -> str:
     shown, grouped = (f"{keys}, ", f"GROUP BY {keys}") if keys else ("", "")
     return f"SELECT {shown}{call} AS a, {call} + 1 AS b FROM s {window} {where} {grouped} {having}"
@@ -51,7 +65,7 @@ def query(call: str, window: str, keys: str, having: str, where: str) -> str:
 queries = st.lists(
     st.builds(
         query, st.sampled_from(CALLS), st.sampled_from(WINDOWS), st.sampled_from(KEYS), st.sampled_from(HAVING),
-        st.sampled_from(("", "WHERE i > 0")),
+        st.sampled_from(("", "WHERE i > 0", "WHERE k = 1", "WHERE n = 'a'", "WHERE n = 'never'")),
     ),
     min_size=1,
     max_size=5,
@@ -122,6 +136,7 @@ def check(engine: muntin.Engine, name: str, key: Any, at: int | None) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(short, "reader_of", lambda state, name: None)
             patch.setattr(short, "key_reader_of", lambda state, name: None)
+            patch.setattr(short, "lane_reader_of", lambda state, name: None)
             assert answers(engine, name, key, at) == quick, (name, key, at)
 
 
@@ -168,3 +183,9 @@ def test_short_paths_are_taken() -> None:
     assert short.reader_of(state, "all") is not None
     assert short.reader_of(state, "keyed") is None
     assert short.key_reader_of(state, "keyed") is not None
+    engine.register("SELECT SUM(i) AS a FROM s [RANGE 7 MICROSECONDS] WHERE k = 1", name="lane")
+    engine.register("SELECT k, SUM(i) AS a FROM s [RANGE 7 MICROSECONDS] GROUP BY k", name="run")
+    engine.register("SELECT k, SUM(i) AS a FROM s [ROWS 7] GROUP BY k", name="rows")
+    assert short.lane_reader_of(state, "lane") is not None
+    assert short.key_reader_of(state, "run") is not None
+    assert short.key_reader_of(state, "rows") is not None

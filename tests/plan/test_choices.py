@@ -36,14 +36,17 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
     ("sampled_quantiles", "it may fail"): ["SELECT APPROX_QUANTILE(n, 0.5, 0.4, 0.2) AS v FROM s [RANGE 9 SECONDS]"],
     ("sliding_counts", "approximate counts"): ["SELECT APPROX_FREQUENT(k, 0.2, 0.1) AS v FROM s [RANGE 9 SECONDS]"],
     ("sampled_counts", "they may fail"): ["SELECT APPROX_FREQUENT(k, 0.2, 0.1, 0.1) AS v FROM s [RANGE 9 SECONDS]"],
-    ("rescan_rows", "a ROWS window per key"): ["SELECT k, SUM(n) AS v FROM s [ROWS 9] GROUP BY k"],
+    ("key_runs_rows", "a ROWS window per key"): ["SELECT k, SUM(n) AS v FROM s [ROWS 9] GROUP BY k"],
     ("stairs", "its windows differ so much"): LONG_AND_SHORT,
     ("slices", "many filters compare"): [
         f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] WHERE k = '{each}'"
         for each in range(MANY_LANES)
     ],
+    ("key_runs", "many filters compare"): [
+        f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS] WHERE k = '{each}'" for each in range(MANY_LANES)
+    ],
     ("slices", "its edges fall on a grid"): LONG_AND_SHORT[:1],
-    ("rescan", "windows per key without"): ["SELECT k, SUM(n) AS v FROM s [RANGE 9 SECONDS] GROUP BY k"],
+    ("key_runs", "windows per key without"): ["SELECT k, SUM(n) AS v FROM s [RANGE 9 SECONDS] GROUP BY k"],
     ("rescan_rows", "the order of text"): ["SELECT MAX(k) AS v FROM s [ROWS 9]"],
     ("rescan", "the order of text"): ["SELECT MAX(k) AS v FROM s [RANGE 9 SECONDS]"],
     ("quantile_tree", "quantiles need"): ["SELECT MEDIAN(x) AS v FROM s [RANGE 9 SECONDS]"],

@@ -28,6 +28,7 @@ GRID = ("[RANGE 8 SECONDS SLIDE 2 SECONDS]", "[RANGE 1 HOUR TO 4 SECONDS SLIDE 1
 NOW = ("[RANGE 7 SECONDS]", "[RANGE 1 HOUR]", "[RANGE 8 SECONDS SLIDE 2 SECONDS]")
 UNKEYED = ("",)
 KEYED = ("", "k", "k, w")
+PER_KEY = ("k", "k, w")
 
 
 class Subject(NamedTuple):
@@ -40,7 +41,9 @@ class Subject(NamedTuple):
 
 SUBJECTS = {
     "rescan": Subject(TIME, f"{MERGED}, {VALUES}", KEYED),
-    "rescan_rows": Subject(ROWS, f"{MERGED}, {VALUES}", KEYED),
+    "rescan_rows": Subject(ROWS, f"{MERGED}, {VALUES}", UNKEYED),
+    "key_runs": Subject(TIME, f"{MERGED}, {VALUES}", PER_KEY),
+    "key_runs_rows": Subject(ROWS, f"{MERGED}, {VALUES}", PER_KEY),
     "slices": Subject(GRID, MERGED, KEYED),
     "stairs": Subject((*GRID, "[RANGE 1 MINUTE SLIDE 12 SECONDS]"), MERGED, KEYED),
     "r_int": Subject(TIME + ROWS + GRID, "COUNT(*), COUNT(n), SUM(n), AVG(n)", UNKEYED),

@@ -79,9 +79,16 @@ def _warm_up_keys() -> None:
         queries[f"dense {column}"] = _DENSE.format(column)
         queries |= {f"{column} > {low}": _RANGE.format(column, low) for low in range(MANY_RANGES_PER_KEY)}
     queries |= {f"rule {size}": _RULE.format(size) for size in (2, 3)}  # of two windows, answered together
-    engine = _serve(queries)
+    alone = {
+        f"{call} alone": f"SELECT k, {call} FROM s [ROWS 5] GROUP BY k"
+        for column in ("n", "x")
+        for call in _NUMBERS.format(column).split(", ")
+    }
+    engine = _serve(queries | alone)
     for name in queries:
         engine.lookup(name, key=["a"])
+    for name in alone:
+        engine.value(name, key="a")
     _warm_up_sketches()
 
 

@@ -145,7 +145,7 @@ CHOICES: tuple[Choice, ...] = (
     # per key
     Choice(
         lambda demand: _is_keyed(demand) and not demand.window.is_time,
-        "rescan_rows",
+        "key_runs_rows",
         "a ROWS window per key counts the events of each key",
     ),
     Choice(
@@ -159,11 +159,16 @@ CHOICES: tuple[Choice, ...] = (
         "many filters compare the same attributes with constants: a cell per slice and constant serves them all",
     ),
     Choice(
+        lambda demand: demand.is_laned,
+        "key_runs",
+        "many filters compare the same attributes with constants: the events of each constant lie side by side",
+    ),
+    Choice(
         lambda demand: _is_keyed(demand) and is_on_slices(demand),
         "slices",
         "its edges fall on a grid, so a cell per slice and key is enough",
     ),
-    Choice(_is_keyed, "rescan", "windows per key without a grid, or of aggregates that do not merge"),
+    Choice(_is_keyed, "key_runs", "windows per key without a grid, or of aggregates that do not merge"),
     # without keys
     Choice(
         lambda demand: orders_text(demand.need) and not demand.window.is_time,
@@ -209,16 +214,9 @@ def choose_synopsis(demand: Demand) -> Chosen:
         return _first(demand)
     window = demand.window
     traits = _Traits(
-        demand.need,
-        bool(demand.keys),
-        demand.where is not None,
-        window.is_time,
-        is_sliced(window),
-        window.size <= LONGEST_BAND_ON_SLICES,
-        demand.bands,
-        demand.stairs,
-        demand.is_laned,
-    )
+        demand.need, bool(demand.keys), demand.where is not None, window.is_time, is_sliced(window),
+        window.size <= LONGEST_BAND_ON_SLICES, demand.bands, demand.stairs, demand.is_laned,
+    )  # fmt: skip
     chosen = _BY_TRAITS.get(traits)
     if chosen is None:
         if len(_BY_TRAITS) >= _MOST_TRAITS:

@@ -19,9 +19,9 @@ Kind = Literal["ring", "slices", "stairs"]
 
 
 class StoreId(NamedTuple):
-    """The stream's ring has neither `where` nor `keys`: its readers filter and tell keys apart.
-    Rings of ROWS windows keep the last events that pass, of each key; slices are cells per key, and stairs
-    are slices that get coarser with age."""
+    """The stream's ring has neither `where` nor `keys`: its readers filter and tell keys apart. A ring of lanes has
+    the events that are in one of them. Rings of ROWS windows keep the last events that pass, of each key; slices are
+    cells per key, and stairs are slices that get coarser with age."""
 
     kind: Kind
     where: Expression | None = None
@@ -35,7 +35,9 @@ STREAM_RING = StoreId("ring")
 
 def ring_of(demand: Demand) -> StoreId:
     """The ring for single events."""
-    return STREAM_RING if demand.window.is_time else StoreId("ring", demand.where, demand.keys)
+    if demand.window.is_time:
+        return StoreId("ring", demand.where) if demand.is_laned else STREAM_RING
+    return StoreId("ring", demand.where, demand.keys)
 
 
 @dataclass

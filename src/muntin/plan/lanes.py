@@ -1,4 +1,4 @@
-"""Which queries can read lanes: those whose WHERE compares attributes with constants, over windows that slices serve.
+"""Which queries can read lanes: those whose WHERE compares attributes with constants, and whose partials merge.
 
 `WHERE category = 'fuel' AND country IN ('FR', 'DE') AND amount > 5 AND note LIKE 'x%'` has the attributes `category`
 and `country`, the banded attribute `amount`, two lanes, and the rest `note LIKE 'x%'`.
@@ -20,7 +20,7 @@ from muntin.lane import Asked, Lane, Laned, can_be
 from muntin.passing import Passing, PassingKeys, Range, passing_text
 from muntin.plan import choices
 from muntin.plan.demand import Demand, Demands, laned_call_demands, laned_demands_of
-from muntin.plan.synopses import is_on_slices
+from muntin.plan.synopses import is_on_slices, merges
 from muntin.query import Call, Query
 from muntin.store.needs import count
 from muntin.stream import Stream
@@ -57,7 +57,8 @@ def laned_of(query: Query) -> LanedQuery | None:
     """The lanes that a query could read, and what it would ask of their store; None if it must have its own."""
     if query.where is None or query.hint is not None or query.tolerance is not None or query.is_joined:
         return None
-    return next(_lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all), None)
+    lanes = _lanes(query, query.where, lambda asked: laned_demands_of(query, asked), Demands.all, _can_share)
+    return next(lanes, None)
 
 
 def lanes_of_calls(query: Query) -> tuple[LanedCall | None, ...]:
@@ -72,7 +73,10 @@ def lanes_of_calls(query: Query) -> tuple[LanedCall | None, ...]:
 
 def _lanes_of_call(query: Query, call: Call) -> LanedCall | None:
     where = _both(query.stream, query.where, call.filter)
-    return next(_lanes(query, where, lambda asked: laned_call_demands(query, call, asked), tuple), None)
+    lanes = _lanes(
+        query, where, lambda asked: laned_call_demands(query, call, asked), tuple, _can_share_in_window
+    )
+    return next(lanes, None)
 
 
 @lru_cache(maxsize=4096)
@@ -144,6 +148,7 @@ def _lanes(
     where: Expression,
     ask: Callable[[Asked], Asking],
     demands_of: Callable[[Asking], Iterable[Demand]],
+    can_share: Callable[[Laned, Demand], bool],
 ) -> Iterator[tuple[Laned, Asking]]:
     """The lanes of a predicate, with what is asked of their store: of values and a range, or of values alone."""
     indexed = _indexed(query.stream, where, query.key_expressions)
@@ -162,8 +167,22 @@ def _lanes(
             is_split = len(laned.lanes) > 1 or laned.asked.banded is not None
             # which of two events of the same time came first, two lanes do not tell
             is_by_arrival = is_split and any(each.need.component in _BY_ARRIVAL for each in demands)
-            if all(map(is_on_slices, demands)) and not is_by_arrival:
+            if not is_by_arrival and all(can_share(laned, each) for each in demands):
                 yield laned, asked
+
+
+def _can_share(laned: Laned, demand: Demand) -> bool:
+    """Whether a demand of a query whose WHERE is lanes can be read from their store. WHERE counts before a ROWS window:
+    the last rows of one lane are those of one key of the store, while those of two lanes are no part of either's."""
+    is_one = len(laned.lanes) == 1 and laned.asked.banded is None
+    is_by_rows = is_one and not demand.window.is_time and not demand.window.slide
+    return _can_share_in_window(laned, demand) or (is_by_rows and merges(demand.need))
+
+
+def _can_share_in_window(laned: Laned, demand: Demand) -> bool:
+    """Whether a demand can be read from a store of lanes, of cells or of events, if lanes tell what is in a window."""
+    is_loose = demand.window.is_time and laned.asked.banded is None
+    return is_on_slices(demand) or (is_loose and merges(demand.need))
 
 
 # Remembered by stream, as `_asked` is: to understand a predicate takes longer than to place a query with it, and

@@ -23,6 +23,8 @@ from muntin.structure.baseline.panes import Panes
 from muntin.structure.baseline.psoup import PSoup
 from muntin.structure.distinct import DistinctCounter
 from muntin.structure.intervals import Intervals
+from muntin.structure.key_runs import ByKeyRuns
+from muntin.structure.key_runs_rows import RowsByKeyRuns
 from muntin.structure.l_int import LInt
 from muntin.structure.materialize_all import MaterializeAll
 from muntin.structure.monotone_deque import MonotoneDeque
@@ -47,6 +49,8 @@ EVERY = ChainMap[str, Any](COMPONENTS, dict.fromkeys(HOLISTIC)).keys()
 SYNOPSES: dict[str, Set[str]] = {
     Rescan.name: EVERY,
     RescanRows.name: EVERY,
+    ByKeyRuns.name: EVERY,
+    RowsByKeyRuns.name: EVERY,
     Slices.name: COMPONENTS.keys(),
     Stairs.name: COMPONENTS.keys(),
     **{name: kind.components for name, kind in INTERVALS.items()},
@@ -59,7 +63,8 @@ SYNOPSES: dict[str, Set[str]] = {
 }
 # Those that read single events even where folded slices would do.
 READ_EVENTS = frozenset(
-    {each.name for each in (Rescan, RescanRows, RangeTree, Panes, PairedWindows)} | SKETCHES.keys()
+    {each.name for each in (Rescan, RescanRows, ByKeyRuns, RowsByKeyRuns, RangeTree, Panes, PairedWindows)}
+    | SKETCHES.keys()
 )
 # Hints that are about HAVING, with the functions it may compare: how its keys are found, not how windows are answered.
 INDEXES = {"collective_index": ("count", "sum"), "staircase_index": ("max", "min")}
@@ -69,7 +74,7 @@ def build_synopsis(
     name: str, store: Any, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
 ) -> Synopsis[Any]:
     """A synopsis by name, over a store."""
-    kinds = (Rescan, RescanRows, Slices, Stairs, Panes, PairedWindows)
+    kinds = (Rescan, RescanRows, ByKeyRuns, RowsByKeyRuns, Slices, Stairs, Panes, PairedWindows)
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
@@ -93,7 +98,12 @@ MOST_SLICES = 100_000  # beyond this a window's slices save nothing over its eve
 
 def is_on_slices(demand: Demand) -> bool:
     """Whether folded slices can serve a demand: its edges fall on a grid, and partials can be merged."""
-    return is_sliced(demand.window) and not _is_holistic(demand.need) and not orders_text(demand.need)
+    return is_sliced(demand.window) and merges(demand.need)
+
+
+def merges(need: Need) -> bool:
+    """Whether the partials of two neighbouring runs are enough for that of both, whenever they were made."""
+    return not _is_holistic(need) and not orders_text(need)
 
 
 @lru_cache(maxsize=4096)
@@ -104,13 +114,7 @@ def is_sliced(window: Window) -> bool:
 
 def serves_band(demand: Demand) -> bool:
     """Whether a range tree can serve a demand."""
-    return (
-        demand.band is not None
-        and not demand.keys
-        and demand.window.is_time
-        and not _is_holistic(demand.need)
-        and not orders_text(demand.need)
-    )
+    return demand.band is not None and not demand.keys and demand.window.is_time and merges(demand.need)
 
 
 def subtracts(demand: Demand) -> bool:
@@ -142,10 +146,12 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         )
     if synopsis == "rescan":
         return None if demand.window.is_time else "it is for time windows; use 'rescan_rows'"
-    if synopsis == "rescan_rows":
-        return "it is for ROWS windows; use 'rescan'" if demand.window.is_time else None
+    if synopsis in ("key_runs", "key_runs_rows"):
+        return _why_not_runs(synopsis, demand)
     if demand.keys:
         return "it has no keys"
+    if synopsis == "rescan_rows":
+        return "it is for ROWS windows; use 'rescan'" if demand.window.is_time else None
     if orders_text(demand.need):
         return "the order of text is known only at look-up"
     if synopsis == RangeTree.name and not serves_band(demand):
@@ -156,6 +162,17 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         return "only counts and integer sums can be subtracted without a trace"
     if synopsis in ("l_int", "materialize_all") and demand.window.is_time and not is_on_slices(demand):
         return "a time window without SLIDE has no fixed width; use 'b_int'"
+    return None
+
+
+def _why_not_runs(synopsis: str, demand: Demand) -> str | None:
+    """What keeps runs per key from serving a demand; None if nothing does."""
+    if not demand.keys:
+        return "it is for windows per key; use 'b_int'"
+    if synopsis == "key_runs" and not demand.window.is_time:
+        return "it is for time windows; use 'key_runs_rows'"
+    if synopsis == "key_runs_rows" and demand.window.is_time:
+        return "it is for ROWS windows; use 'key_runs'"
     return None
 
 

@@ -12,7 +12,7 @@ from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
 from muntin.plan.demand import Demands
-from muntin.plan.group import STREAM_RING, StoreId
+from muntin.plan.group import STREAM_RING, StoreId, ring_of
 from muntin.plan.lanes import lanes_of
 from muntin.plan.placement import CallLanes, Placement
 from muntin.query import Query
@@ -21,6 +21,8 @@ from muntin.shard.registration import History, Registration
 from muntin.shard.state import State
 from muntin.shard.table_join.table_join import join_of
 from muntin.store.saved import Saved
+from muntin.structure.key_runs_rows import RowsByKeyRuns
+from muntin.structure.rescan_rows import RescanRows
 from muntin.table_query import TableQuery
 
 _SHAPE = {
@@ -200,9 +202,13 @@ def _group(saved: dict[str, Any], member: Demand, adaptive: bool) -> WindowGroup
     """A group as it was; where it filters and by which keys, any of its demands knows. If it may not adapt,
     it is served as planned: structures are built from the stores anyway."""
     where, keys = member.where, member.keys
-    store = STREAM_RING if saved["is_stream_ring"] else StoreId(saved["store"], where, keys, saved["grid"])
+    is_ring = saved["store"] == "ring"
+    store = ring_of(member) if is_ring else StoreId(saved["store"], where, keys, saved["grid"])
     store = store._replace(generation=saved.get("generation", 0))
     planned = saved.get("planned", saved["synopsis"])
+    if planned == RescanRows.name and keys:  # as 0.1 called it, from the same snapshot
+        saved = {**saved, "synopsis": RowsByKeyRuns.name}
+        planned = RowsByKeyRuns.name
     group = WindowGroup(saved["number"], planned, saved["rule"], where, keys, store)
     if adaptive:
         group.switch(saved["synopsis"], saved.get("adapted", ""))

@@ -18,6 +18,7 @@ fallback that is always right.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import inf
 
 import numpy as np
 
@@ -50,13 +51,22 @@ class RingSynopsis(Synopsis[EventRing]):
         assert all(f"value {argument.sql}" in self.store.known_from for argument in arguments)
         assert all(f"mask {predicate.sql}" in self.store.known_from for predicate in predicates)
 
-    def _slots(self, part: slice, ids: Ints | None) -> Ints:
-        """Slot of each event of a part of the ring; -1 for keys that are not asked for."""
+    def _of_keys(self, part: slice, lo: Ints, hi: Ints, ids: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of the events in a part of the ring those of some keys, with the slot of each; and ranges of the part as
+        ranges of these. One pass over the part, whatever is then done with its few events."""
         key: Ints = self.store[key_column(self.keys)][part]
-        if ids is None or not len(ids):
-            return key if ids is None else np.full(len(key), -1)
-        slot = np.minimum(np.searchsorted(ids, key), len(ids) - 1)
-        return np.where(ids[slot] == key, slot, -1)
+        if len(ids) == 1:
+            kept = np.flatnonzero(key == ids[0])
+            slot = np.zeros(len(kept), np.int64)
+        else:
+            slots = np.full(
+                int(max(key.max(initial=-1), ids.max(initial=-1))) + 2, -1
+            )  # the last is that of key -1
+            slots[ids] = np.arange(len(ids))
+            slot = slots[key]
+            kept = np.flatnonzero(slot >= 0)
+            slot = slot[kept]
+        return kept + part.start, slot, np.searchsorted(kept, lo), np.searchsorted(kept, hi)
 
     def _fold(self, need: Need, lo: Ints, hi: Ints, width: int, key: Ints | None, at: Ints, value: Array,
               valid: Bools) -> Partial:  # fmt: skip
@@ -125,9 +135,13 @@ class Rescan(RingSynopsis):
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
     ) -> Candidates | None:
+        return self._candidates(need, window, instant, settled, band, inf)
+
+    def _candidates(self, need: Need, window: Window, instant: int, settled: int, band: KeyBand,
+                    at_most: float) -> Candidates | None:  # fmt: skip
         start = instant - window.size
         end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
-        return self._finders.candidates(KeySearch(need, start, final, end, band))
+        return self._finders.candidates(KeySearch(need, start, final, end, band, at_most))
 
     def renumber_keys(self, new_id: Ints) -> None:
         self._finders.renumber(new_id)
@@ -153,10 +167,16 @@ class Rescan(RingSynopsis):
         first = int(lo.min()) if len(lo) else 0
         part = slice(first, max(int(hi.max()) if len(hi) else 0, first))
         lo, hi = lo - first, hi - first
-        slot, at = self._slots(part, ids) if self.keys else None, self.store.at[part]
+        events: slice | Ints = part
+        slot: Ints | None = None
+        if self.keys and ids is None:
+            slot = self.store[key_column(self.keys)][part]
+        elif self.keys and ids is not None:
+            events, slot, lo, hi = self._of_keys(part, lo, hi, ids)
+        at = self.store.at[events]
         partials = {}
         for need in wanted:
-            value, valid = self.store.column(need.input, self.where, part)
+            value, valid = self.store.column(need.input, self.where, events)
             partials[need] = self._fold(need, lo, hi, width, slot, at, value, valid)
         return self.found(window, located, partials, width)
 

@@ -29,6 +29,7 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, Finders, KeyBand, KeySearch
 from muntin.store.key_rows import KeyRows
+from muntin.store.key_window import KeyWindow
 from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.sequence import Located
 from muntin.store.slice_store import SliceStore
@@ -42,7 +43,6 @@ class Slices(Synopsis[SliceStore]):
     """Time windows with SLIDE, per key, over a slice store."""
 
     name = "slices"
-    reads_cells = True
 
     def __init__(
         self, store: SliceStore, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
@@ -66,6 +66,9 @@ class Slices(Synopsis[SliceStore]):
         for rows in self._rows.values():
             rows.follow()
         self._finders.follow()
+
+    def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyWindow:
+        return KeyWindow(self.store, window, needs)
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand

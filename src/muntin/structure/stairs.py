@@ -29,6 +29,7 @@ from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, KeyBand
 from muntin.store.aging_slices import AgingSlices
+from muntin.store.key_window import KeyWindow
 from muntin.store.needs import Need, dtype_of
 from muntin.store.sequence import Located
 from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder
@@ -42,7 +43,6 @@ class Stairs(Synopsis[AgingSlices]):
 
     name = "stairs"
     loses_edges = True
-    reads_cells = True
 
     def __init__(
         self,
@@ -134,6 +134,9 @@ class Stairs(Synopsis[AgingSlices]):
             self.refuse_forgotten(Located(nowhere, nowhere, start, end, is_sharp), instants, sharp_from)
         is_whole = (start >= self.store.forgotten_before) | (end <= start)
         return Located(nowhere, nowhere, start, end, is_whole)
+
+    def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyWindow:
+        return KeyWindow(self.store, window, needs)
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand

@@ -42,6 +42,7 @@ class Found(NamedTuple):
     is_whole: Bools
     known_since: dict[Need, int]  # the instant from which on each need has been kept
     width: int
+    is_full: Bools | None = None  # of ROWS windows per key: which of them have as many events as they may
 
     def complete(self, needs: Sequence[Need]) -> Bools:
         """Which windows are covered from their start, as far as some needs are concerned."""
@@ -81,6 +82,16 @@ class CountsEvents(Protocol):
         """Partials of `window` for given slots when they had given numbers of events."""
 
 
+class KeyReader(Protocol):
+    """Reads some needs of one window, key by key."""
+
+    def locate(self, settled: int) -> bool:
+        """Have the window end at an instant, on its slide; False if it has to be looked up another way."""
+
+    def partials(self, id: int) -> list[Any]:
+        """The partial of each need as plain numbers; nothing if the key has no event in the window."""
+
+
 Store = TypeVar("Store", bound=Elements)
 
 # text is kept as codes; this gives the sort rank of every code, and the code of every rank
@@ -103,7 +114,6 @@ class Synopsis(ABC, Generic[Store]):
     name: ClassVar[str]
     is_sketched: ClassVar[bool] = False  # whether answers vary while the events in the window stay the same
     loses_edges: ClassVar[bool] = False  # whether the store makes coarser what no window reads any more
-    reads_cells: ClassVar[bool] = False  # whether windows of one key are read along the chains of its cells
     budget: int = 0  # bytes that the state of all keys may take, of those that keep within one
     instant_cost: ClassVar[int] = 1  # of a look-up at an instant, next to one in an array of many instants
 
@@ -163,6 +173,11 @@ class Synopsis(ABC, Generic[Store]):
             window: self.lookup(window, each.instants, each.needs, None, width)
             for window, each in asked.items()
         }
+
+    def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyReader | None:
+        """How one key is read in less time than by a look-up; None if there is no such way. Good until the
+        components of the store change."""
+        return None
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:
         """At which instants the window may hold an event of any key; a cheap test for silence."""

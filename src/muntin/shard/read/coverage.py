@@ -7,6 +7,7 @@ import numpy as np
 from muntin.answer import Coverage
 from muntin.arrays import LONG_AGO
 from muntin.shard.read.evaluate import is_covered
+from muntin.shard.read.picked import pick, taken, taken_rows
 from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.state import State
 
@@ -50,14 +51,28 @@ def _is_whole(state: State, reading: Reading, now: int) -> bool:
     """Whether the windows of all keys that have events are covered."""
     if not reading.width:
         return False
-    instants = np.array([now])
+    instants, laned = np.array([now]), reading.laned
+    picked = None if laned is None else pick(state, laned)
+    if picked is not None and not len(picked.keys):
+        return False
+    ids = None if picked is None else np.sort(picked.pairs)
+    width = reading.width if ids is None else len(ids)
     found = {  # not timed: what is asked for here says nothing of what users look up
         number: state.synopses[each.number].lookup(
-            each.window, each.window.settle(instants), each.needs, None, reading.width
+            each.window, each.window.settle(instants), each.needs, ids, width
         )
         for number, each in enumerate(reading.windows)
         if each.laned is None  # those of lanes are time windows, of which enough is known by now
     }
+    if laned is not None and picked is not None and ids is not None:
+        since, among = state.lanes[laned.asked].known_since(laned.lanes), picked.among(ids)
+        for number, each in found.items():
+            needs, window = reading.windows[number].needs, reading.windows[number].window
+            found[number] = (
+                taken(each, among, needs, since)
+                if window.is_time
+                else taken_rows(each, among, needs, since, window, 1)
+            )
     return is_covered(reading, found)
 
 

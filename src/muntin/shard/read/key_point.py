@@ -1,7 +1,7 @@
 """The first value of one key's answer as a plain number: what a look-up costs without arrays.
 
 As in `point.py`, whatever depends on the plan alone is settled when the reader is made. What is left is the id of the
-key, and to read its cells (`store/key_window.py`).
+key, and to read its cells (`store/key_window.py`) or its run (`store/run_window.py`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from muntin.answer import is_plain
 from muntin.band import Band, sort_key
 from muntin.shard.read.reading import CallReading, PartialOf, Reading, reading_of
 from muntin.shard.state import State
-from muntin.store.key_window import KeyWindow
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
 
 
 class KeyPointReader:
-    """Reads one key of a query whose first output is a call over slices; made once, kept until the plan changes."""
+    """Reads one key of a query whose first output is a call over one window; made once, kept until the plan changes."""
 
     def __init__(self, state: State, name: str, reading: Reading, call: CallReading):
         self._clock, self._history = state.clock, state.registrations[name].history
@@ -35,7 +34,9 @@ class KeyPointReader:
         # Whether the key is there at all matters only where an answer over nothing is no NULL, as of COUNT(x).
         self._counts = call.aggregate.name == "count" and call.parts[0].need != presence.need
         needs = [part.need for part in ((presence, *call.parts) if self._counts else call.parts)]
-        self._cells = KeyWindow(synopsis.store, self._window, needs)
+        reader = synopsis.key_reader(self._window, needs)
+        assert reader is not None
+        self._reader = reader
         self._ids: dict[Any, int] = {}
 
     @staticmethod
@@ -53,7 +54,12 @@ class KeyPointReader:
         parts: tuple[PartialOf, ...] = (*reading.presence, *call.parts)
         is_one_window = len({part.window for part in parts}) == 1
         synopsis = state.synopses[reading.windows[parts[0].window].number]
-        if not is_one_window or not synopsis.reads_cells or not is_plain(call.type):
+        if not is_one_window or not is_plain(call.type):
+            return None
+        if (
+            synopsis.key_reader(reading.windows[parts[0].window].window, [part.need for part in parts])
+            is None
+        ):
             return None
         return KeyPointReader(state, name, reading, call)
 
@@ -67,12 +73,12 @@ class KeyPointReader:
         if self._slide:
             instant -= instant % self._slide
         settled = self._window.settle(instant)
-        if not self._cells.locate(settled):
+        if not self._reader.locate(settled):
             return UNREAD  # rare: it may have to be refused
         id = self._id_of(key)
         if id < 0:
             return UNREAD if id == _UNSURE else None
-        partials = self._cells.partials(id)
+        partials = self._reader.partials(id)
         if not partials:
             return None
         if self._counts and not partials.pop(0)[0]:

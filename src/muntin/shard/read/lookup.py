@@ -1,8 +1,8 @@
 """Look-ups: one answer, asked for by name. Here a look-up takes the short path, if there is one.
 
 The general way to an answer is `answers.py`. A single answer in plain numbers need not take it: a query without keys
-is read by `point.py`, one key by `key_point.py`, the first values of many queries by `bundle.py`. Short paths and the
-general way give the same answers (`tests/engine/test_short_paths.py`).
+is read by `point.py`, one key by `key_point.py`, one lane by `lane_point.py`, the first values of many queries by
+`bundle.py`. Short paths and the general way give the same answers (`tests/engine/test_short_paths.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from muntin.shard.read.answers import answer_one
 from muntin.shard.read.bundle import Bundle
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.key_point import UNREAD, key_reader_of
+from muntin.shard.read.lane_point import LanePointReader, lane_reader_of
 from muntin.shard.read.left_out import LeftOut, tell
 from muntin.shard.read.point import PointReader, reader_of
 from muntin.shard.read.question import Question
@@ -41,8 +42,11 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
     A row of which a value does not exist is left out, with a warning; if it is the only one asked for, it is refused.
     """
     registration = state.registrations[name]
-    if registration.joined is None and key is None and (reader := reader_of(state, name)):
+    is_plain = registration.joined is None and key is None
+    if is_plain and (reader := reader_of(state, name)):
         return _read_point(state, name, reader, PointReader.table, at)
+    if is_plain and (row := _read_lane(state, name, LanePointReader.table, at)) is not None:
+        return row
     table, left_out, _ = _answered(state, name, key, at)
     if left_out.rows:
         if not registration.asked.keys or (key is not None and not isinstance(key, list)):
@@ -57,6 +61,8 @@ def value(state: State, name: str, key: Any = None, at: int | None = None) -> An
     is_plain, query = registration.joined is None, registration.asked
     if is_plain and key is None and (reader := reader_of(state, name)):
         return _read_point(state, name, reader, PointReader.value, at)
+    if is_plain and key is None and (first := _read_lane(state, name, LanePointReader.value, at)) is not None:
+        return first[0]
     if query.keys and (key is None or isinstance(key, list)):
         raise MuntinError(f"query '{name}' has a value for each key; give one key")
     if is_plain and key is not None and (key_reader := key_reader_of(state, name)):
@@ -105,6 +111,17 @@ def _read_point(
         if meter.singles < meter.next_timed:
             return ask(reader, at)
         return timed_single(state, name, lambda reader: ask(reader, at))
+    except NoValue as error:
+        raise _no_answer(name, None, str(error)) from error
+
+
+def _read_lane(
+    state: State, name: str, ask: Callable[[LanePointReader, int | None], T | None], at: int | None
+) -> T | None:
+    """Ask the reader of a query that reads a lane; None if there is none, or it cannot tell."""
+    reader = lane_reader_of(state, name)
+    try:
+        return None if reader is None else ask(reader, at)
     except NoValue as error:
         raise _no_answer(name, None, str(error)) from error
 

@@ -8,19 +8,20 @@ an account that paid for both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
-from muntin.arrays import Ints
+from muntin.aggregate.contract import Array, Partial
+from muntin.arrays import LONG_AGO, Ints
 from muntin.lane import Asked, Laned
 from muntin.shard.read.band_order import BandOrder, bands_of
 from muntin.shard.read.lane_order import order_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Found
+from muntin.window import Window
 
 _ONE_KEY = np.zeros(1, np.int64)
 
@@ -87,6 +88,41 @@ def taken(found: Found, picked: Picked, needs: Sequence[Need], known_since: int)
         found.is_whole,
         {need: max(found.known_since[need], known_since) for need in needs},
         len(picked.keys),
+    )
+
+
+def taken_rows(
+    found: Found, picked: Picked, needs: Sequence[Need], known_since: int, window: Window, instants: int
+) -> Found:
+    """The same of a ROWS window, which lies elsewhere for each pair. A key has one pair, or none: then nothing was seen
+    of it. What a lane had before it was known may be among the rows, unless the window is full without it."""
+    width, many = len(picked.keys), len(found.start) // max(instants, 1)
+    slot = np.arange(len(picked.pairs)) if picked.slot is None else picked.slot
+    source = (np.arange(instants)[:, None] * many + picked.pairs).ravel()
+    target = (np.arange(instants)[:, None] * width + slot).ravel()
+
+    def spread(array: Array, nothing: Any) -> Array:
+        out = np.full(instants * width, nothing, array.dtype)
+        out[target] = array[source]
+        return out
+
+    assert found.is_full is not None
+    lacks_nothing = known_since == LONG_AGO or window.size == window.to
+    return Found(
+        {
+            need: tuple(
+                spread(array, nothing)
+                for array, (_, nothing) in zip(
+                    found.partials[need], COMPONENTS[need.component].identity(dtype_of(need)), strict=True
+                )
+            )
+            for need in needs
+        },
+        spread(found.start, 0),
+        spread(found.end, 0),
+        spread(found.is_whole & (found.is_full | lacks_nothing), lacks_nothing),
+        {need: max(found.known_since[need], known_since) for need in needs},
+        1,
     )
 
 

@@ -21,6 +21,7 @@ class Prepared:
         self._crowds = crowds  # whose members are alike by the numbers given here
         self.readers: dict[str, Any] = {}  # of single answers; see point.py
         self.key_readers: dict[str, Any] = {}  # of single keys; see key_point.py
+        self.lane_readers: dict[str, Any] = {}  # of single lanes; see lane_point.py
         self.readings: dict[str, Any] = {}  # of all answers; see reading.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
@@ -35,7 +36,7 @@ class Prepared:
 
     def forget_query(self, name: str) -> None:
         """A query is gone; O(bundles)."""
-        for kind in (self.readers, self.key_readers, self.readings):
+        for kind in (self.readers, self.key_readers, self.lane_readers, self.readings):
             kind.pop(name, None)
         self.forget_joined(name)
         self.profiles.pop((name,), None)
@@ -50,7 +51,9 @@ class Prepared:
 
     def forget_ids(self) -> None:
         """Keys have other ids; crowds have been told."""
-        for kind in (self.readers, self.key_readers, self.bundles, self.lane_orders, self.joined, self.rules):
+        for kind in (
+            self.readers, self.key_readers, self.lane_readers, self.bundles, self.lane_orders, self.joined, self.rules
+        ):  # fmt: skip
             kind.clear()
 
     def forget_joined(self, name: str) -> None:
@@ -63,6 +66,7 @@ class Prepared:
         for name in names:
             self.readers.pop(name, None)
             self.key_readers.pop(name, None)
+            self.lane_readers.pop(name, None)
         self.bundles.clear()
 
     def forget_all(self) -> None:

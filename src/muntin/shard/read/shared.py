@@ -16,7 +16,7 @@ from muntin.lane import Laned
 from muntin.shard.adapt.timed import timed, timed_together
 from muntin.shard.read.band_order import accumulated, bands_of, pairs_of
 from muntin.shard.read.evaluate import Finder, Rows
-from muntin.shard.read.picked import Picked, pick, pick_entries, taken
+from muntin.shard.read.picked import Picked, pick, pick_entries, taken, taken_rows
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import GroupWindow, Reading, reading_of
 from muntin.shard.state import State
@@ -108,7 +108,9 @@ class SharedReads:
 
         def find(wanted: GroupWindow) -> Found:
             whole = self.find(wanted, asked, width if asked.ids is None else len(asked.ids))
-            return taken(whole, picked, wanted.needs, known_since)
+            if wanted.window.is_time:
+                return taken(whole, picked, wanted.needs, known_since)
+            return taken_rows(whole, picked, wanted.needs, known_since, wanted.window, len(question.instants))
 
         return self._picked_slots(question, reading, picked, find)
 

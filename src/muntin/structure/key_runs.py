@@ -1,0 +1,174 @@
+"""key_runs: keep the events once more by key and time, find one key's window by two searches.
+
+| | |
+|---|---|
+| Full name | runs of events per key, with a B-INT over each |
+| Answers | every aggregate, time windows per key, suffix or historical, at any instant |
+| Insert | the ring's own cost; O(1) amortised per event when it is first looked up |
+| Lookup | one key: O(log n) for its n events, or O(its window) if nothing merges; all keys: that for each |
+| Space | 17 to 40 bytes per event beside the ring, and 1/8 of a partial per component, once look-ups pay for it |
+| Shares | runs, whatever the window, aggregate or filter of an aggregate |
+| Reference | Arasu & Widom, VLDB 2004, section 4 (substreams), with B-INT of section 3.2 in each |
+
+A look-up of a few keys reads their runs; a scan of the window's events (`rescan`) visits all of them. To feed the runs
+costs more than one scan. So windows are scanned until that has cost as much as feeding would, and then the runs are
+fed: whatever comes, the total is at most about twice that of the better way. Where keys have hardly any events each,
+a scan stays the better way for all keys together.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from muntin.aggregate.component import COMPARING, HOLISTIC
+from muntin.aggregate.contract import Partial, is_text
+from muntin.arrays import Ints
+from muntin.expression import Expression
+from muntin.key_index.finders import Candidates, KeyBand
+from muntin.store.key_runs import KeyRuns, Spans
+from muntin.store.needs import Need, Needs
+from muntin.store.ring import EventRing
+from muntin.store.run_window import RunWindow
+from muntin.structure.rescan import Rescan, RingSynopsis
+from muntin.structure.synopsis import Found, TextOrder
+from muntin.window import Window
+
+# What things cost, in events that could be scanned meanwhile:
+_FEED = 12.0  # to feed an event
+_READ = 20.0  # to read the window of a key
+_SORT = 20.0  # to scan an event for an aggregate that does not merge
+_PASS = 0.5  # to pass over an event of a key that is not asked for
+_DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
+
+
+class ReadsRuns(RingSynopsis):
+    """A synopsis that reads single events, by key."""
+
+    _runs: KeyRuns
+
+    def _read(self, need: Need, spans: Spans) -> Partial:
+        """The partial of one component over entries of runs."""
+        if _merges(need):
+            return self._runs.read(need, spans)
+        lo, hi, at, value, valid = self._runs.gather(need.input, spans)
+        return self._fold(need, lo, hi, 1, None, at, value, valid)
+
+    def key_reader(self, window: Window, needs: Sequence[Need]) -> RunWindow | None:
+        return RunWindow(self._runs, window, needs, self._is_ready) if all(map(_merges, needs)) else None
+
+    @abstractmethod
+    def _is_ready(self, window: Window, settled: int) -> bool:
+        """Have the runs fed for a window of one key, looked up at an instant; False if it may be missing something."""
+
+
+def _merges(need: Need) -> bool:
+    """Whether partials of a component merge, and need no order of texts, which only a look-up knows."""
+    argument = need.input.argument
+    is_by_text = argument is not None and need.component in COMPARING and is_text(argument.type)
+    return not is_by_text and need.component not in HOLISTIC
+
+
+class ByKeyRuns(Rescan, ReadsRuns):
+    """Time windows per key over a ring.
+
+    Two keys: `[RANGE 3 SECONDS]` at second 6 holds the events with 3 <= ts < 6 of each.
+
+    >>> from muntin import Engine
+    >>> engine = Engine()
+    >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, k VARCHAR, x BIGINT) TIMESTAMP BY ts")
+    >>> engine.register("SELECT k, SUM(x) AS total FROM s [RANGE 3 SECONDS] GROUP BY k", "last")
+    >>> engine.push("s", {"ts": [1_000_000, 4_000_000, 5_000_000], "k": ["a", "a", "b"], "x": [6, 1, 2]})
+    >>> engine.lookup("last", at=6_000_000)["total"].to_pylist()
+    [1, 2]
+    """
+
+    name = "key_runs"
+
+    def __init__(
+        self, store: EventRing, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
+    ):
+        super().__init__(store, where, keys, text_order)
+        self._runs = KeyRuns(store, where, keys)
+        self._wasted = 0.0  # by scans since the runs were fed
+
+    def fit(self, needs: Needs, changed: Collection[Need] | None = None) -> bool:
+        """O(components)."""
+        self._runs.fit(needs.components.keys())
+        return super().fit(needs, changed)
+
+    def insert(self) -> None:
+        """O(1): runs are fed when they are read."""
+        super().insert()
+        self._runs.follow()
+
+    def settle(self) -> None:
+        self._runs.shed()
+
+    def candidates(
+        self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
+    ) -> Candidates | None:
+        at_most = float("inf") if self._runs.behind else float(_READ * band.width)
+        return self._candidates(need, window, instant, settled, band, at_most)
+
+    def lookup(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
+    ) -> Found:
+        located = self.locate(instants - window.size, instants - window.to, instants)
+        events = int((located.hi - located.lo).sum())
+        if ids is None:
+            by_scan = events * sum(_SORT if need.component in HOLISTIC else 1.0 for need in wanted)
+        else:
+            by_scan = events * _PASS + (_DETOUR if len(ids) == 1 else 0.0)
+        saved = by_scan - _READ * len(wanted) * len(instants) * width
+        if not events or not self._pays(saved):
+            self._wasted += max(saved, 0.0)
+            return super().lookup(window, instants, wanted, ids, width)
+        oldest = int(self.store.at[0])
+        self._runs.catch_up(oldest)
+        spans = self._runs.locate(
+            np.arange(width) if ids is None else ids, np.maximum(located.start, oldest), located.end
+        )
+        return self.found(window, located, {need: self._read(need, spans) for need in wanted}, width)
+
+    def _is_ready(self, window: Window, settled: int) -> bool:
+        start = settled - window.size
+        if start < self.store.forgotten_before:
+            return False
+        if self._runs.behind:
+            lo, hi = self.store.run(start, settled - window.to)
+            if not self._pays(_PASS * (hi - lo) + _DETOUR):
+                return False
+            self._runs.catch_up(int(self.store.at[0]))
+        return True
+
+    def _pays(self, saved: float) -> bool:
+        """Whether runs are read by a look-up that saves so much over a scan, and fed first if need be."""
+        if saved <= 0 or self._wasted + saved < _FEED * self._runs.behind:
+            return False
+        self._wasted = 0.0
+        return True
+
+    def renumber_keys(self, new_id: Ints) -> None:
+        super().renumber_keys(new_id)
+        self._runs.renumber(new_id)
+
+    def rebuild(self) -> None:
+        super().rebuild()
+        self._runs.begin_again()
+
+    def nbytes(self) -> int:
+        return super().nbytes() + self._runs.nbytes()
+
+    def __str__(self) -> str:
+        behind = self._runs.behind
+        runs = (
+            "" if not len(self.store) else f"{behind:,} events to be fed" if behind else "runs of all events"
+        )
+        return "; ".join(filter(None, [runs, super().__str__()]))
+
+    def check(self) -> None:
+        super().check()
+        self._runs.check()
