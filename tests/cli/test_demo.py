@@ -21,7 +21,7 @@ import pytest
 from muntin.demo import open_display, open_source, play
 from muntin.demo.display import Alert, AlertWatch, PlainDisplay, Progress
 from muntin.demo.flights import flight_queries, flight_table
-from muntin.demo.trades import trade_queries
+from muntin.demo.trades import SUBSCRIPTIONS, trade_queries
 from muntin.engine import Engine
 from muntin.errors import MuntinError
 from muntin.sql import parse_query, parse_statements
@@ -79,6 +79,7 @@ def test_counts_are_those_of_the_engine():
     engine = Engine()
     again = open_source("trades", queries=40, seed=5, events=150_000)
     engine.execute(again.create_statement)
+    engine.load("subscriptions", again.tables["subscriptions"])
     engine.register_many(again.queries)
     answers = 0
     for batch in again.batches:
@@ -128,9 +129,10 @@ def test_missing_flights_say_how_to_get_them(muntin, monkeypatch):
 def test_query_sets_are_seeded_and_all_valid():
     assert trade_queries(300, seed=3) == trade_queries(300, seed=3)
     assert trade_queries(300, seed=3) != trade_queries(300, seed=4)
-    create = parse_statements(TradeStream().create_statement, {})[0]
+    create = parse_statements(f"{TradeStream().create_statement}; {SUBSCRIPTIONS}", {})
+    sources = {"trades": create[0].stream, "subscriptions": create[1].table}
     for name, text in trade_queries(300).items():
-        assert parse_query(text, {"trades": create.stream}), name
+        assert parse_query(text, sources), name
     assert len(flight_queries(300)) == len(set(flight_queries(300))) == 300
 
 

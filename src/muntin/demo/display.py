@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.engine import Engine
-from muntin.query import Query
+from muntin.join_query import AnyQuery
+from muntin.query import Call, Query
+from muntin.table_query import TableQuery
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,7 +89,7 @@ SHOWN = 4
 def plan_lines(engine: Engine) -> list[str]:
     """The head line, then the groups that serve most queries."""
     queries = engine.queries.values()
-    windows = {call.window for query in queries if isinstance(query, Query) for call in query.calls}
+    windows = {call.window for query in queries for call in _calls(query)}
     groups = [
         (int(found["queries"].replace(",", "")), found["what"]) for found in _GROUP.finditer(engine.explain())
     ]
@@ -99,6 +101,12 @@ def plan_lines(engine: Engine) -> list[str]:
     if rest := groups[SHOWN:]:
         lines.append(f"  {sum(many for many, _ in rest):>6,} on  {len(rest):,} smaller groups")
     return lines
+
+
+def _calls(query: AnyQuery) -> tuple[Call, ...]:
+    if isinstance(query, TableQuery):
+        return query.source.calls
+    return query.calls if isinstance(query, Query) else ()
 
 
 QUIET = timedelta(minutes=1)

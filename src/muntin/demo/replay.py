@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Full, Queue
 from threading import Event, Thread, current_thread, main_thread
 
@@ -20,7 +20,7 @@ from muntin.shard.emit.portion import portions
 @dataclass(frozen=True)
 class Source:
     """`watched` names the queries whose newly qualifying keys are shown as alerts, `shown` those
-    whose answers close the demo."""
+    whose answers close the demo. `create_statement` declares the stream and the `tables`, whose rows these are."""
 
     stream: str
     title: str
@@ -29,6 +29,7 @@ class Source:
     batches: Iterator[pa.RecordBatch]
     watched: tuple[str, ...]
     shown: tuple[str, ...]
+    tables: dict[str, pa.Table] = field(default_factory=dict)
 
 
 def open_source(name: str, queries: int, seed: int, events: int | None = None) -> Source:
@@ -68,6 +69,9 @@ def play(source: Source, display: Display, seconds: float, started: float) -> Pr
 def _register(engine: Engine, source: Source, display: Display) -> None:
     before = time.perf_counter()
     engine.execute(source.create_statement)
+    for name, rows in source.tables.items():
+        engine.load(name, rows)
+        display.say(f"table '{name}': {rows.num_rows:,} rows")
     engine.register_many(source.queries)
     display.say(f"{len(source.queries):,} queries registered in {time.perf_counter() - before:.1f} s")
     for line in plan_lines(engine):

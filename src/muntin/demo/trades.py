@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import numpy as np
+import pyarrow as pa
+
 from muntin.demo.replay import Source
 from muntin.testing import TradeStream, ticker
 
@@ -33,6 +36,15 @@ HAVING LAST(price) BETWEEN 20 AND 200
    AND MAX(price) - MIN(price) > 0.03 * LAST(price)
    AND AVG(shares) OVER [RANGE 5 MINUTES] > 4 * AVG(shares) OVER [RANGE 30 MINUTES TO 5 MINUTES]"""
 
+# Every row of a table is a rule: its own symbol, span and volume. The table may change while the stream runs.
+SUBSCRIPTIONS = """\
+CREATE TABLE subscriptions (id BIGINT, symbol VARCHAR, span INTERVAL, floor BIGINT, PRIMARY KEY (id))"""
+SUBSCRIBED = """\
+SELECT s.id, s.symbol, s.span, SUM(t.shares) AS volume
+FROM trades [RANGE s.span UP TO 10 MINUTES SLIDE 10 SECONDS] AS t JOIN subscriptions AS s ON t.symbol = s.symbol
+GROUP BY s.id HAVING SUM(t.shares) > s.floor EMIT CHANGES"""
+SUBSCRIBERS = 100_000
+
 WINDOWS = (  # seconds: size, slide
     (30, 5), (60, 10), (90, 30), (120, 10), (120, 30), (180, 30), (240, 30), (300, 10), (300, 30),
     (300, 60), (420, 60), (600, 30), (600, 60), (720, 60), (900, 60), (1_200, 60), (1_200, 300),
@@ -48,19 +60,39 @@ def trade_source(queries: int, seed: int, events: int | None) -> Source:
     stream = TradeStream(seed=seed, rate=20_000.0, late=2e-6)
     named = trade_queries(queries, seed, stream.rate)
     screens = [name for name in named if name.startswith(("volume", "spread"))]
+    tables = {"subscriptions": subscription_rows(seed, stream)} if "subscriptions_met" in named else {}
     return Source(
         stream=stream.name,
         title=f"{stream.symbols:,} symbols, about {stream.rate:,.0f} trades a second of event time",
-        create_statement=stream.create_statement,
+        create_statement="; ".join([stream.create_statement, *([SUBSCRIPTIONS] if tables else [])]),
         queries=named,
         batches=stream.batches(events),
         watched=("downward_momentum", "volatility_surge", *screens[:3]),
         shown=("market", "downward_momentum", "volatility_surge"),
+        tables=tables,
+    )
+
+
+def subscription_rows(seed: int, stream: TradeStream) -> pa.Table:
+    """Subscriptions to all symbols, more to those with more trades; about one in fifty is met at a time."""
+    random = np.random.default_rng(seed)
+    rank = np.minimum(random.zipf(1.3, SUBSCRIBERS) - 1, stream.symbols - 1)
+    seconds = 10 * random.integers(1, 61, SUBSCRIBERS)
+    mean = SHARES_PER_TRADE * stream.rate * seconds / (HARMONIC * (rank + 1))
+    floor = mean * random.uniform(1.2, 3.0, SUBSCRIBERS) + 40 * SHARES_PER_TRADE
+    names = pa.array([ticker(number) for number in range(stream.symbols)])
+    return pa.table(
+        {
+            "id": np.arange(SUBSCRIBERS),
+            "symbol": names.take(pa.array(rank)),
+            "span": pa.array(seconds * 1_000_000, pa.duration("us")),
+            "floor": floor.astype(np.int64),
+        }
     )
 
 
 def trade_queries(count: int, seed: int = 0, rate: float = 20_000.0) -> dict[str, str]:
-    """`count` queries by name: three fixed ones, then a mix in the proportions of `MIX`.
+    """`count` queries by name: four fixed ones, then a mix in the proportions of `MIX`.
 
     >>> list(trade_queries(5))[:3]
     ['market', 'downward_momentum', 'volatility_surge']
@@ -71,6 +103,7 @@ def trade_queries(count: int, seed: int = 0, rate: float = 20_000.0) -> dict[str
         "FROM trades [RANGE 1 MINUTE SLIDE 5 SECONDS]",
         "downward_momentum": MOMENTUM,
         "volatility_surge": VOLATILITY,
+        "subscriptions_met": SUBSCRIBED,
     }
     kinds, weights = list(MIX), list(MIX.values())
     for number in range(len(named), count):
