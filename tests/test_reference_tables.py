@@ -44,9 +44,9 @@ QUERIES: dict[str, tuple[str, str]] = {
         "GROUP BY p.k, p.g, t.tier",
     ),
     "merged": (
-        f"SELECT t.tier, SUM(p.v) AS s, MIN(p.x) AS least, LAST(p.v) AS latest FROM p {W} AS p JOIN t ON p.k = t.k "
+        f"SELECT t.tier, SUM(p.v) AS s, MIN(p.x) AS least, MAX(p.v) AS most FROM p {W} AS p JOIN t ON p.k = t.k "
         "AND t.most < 40 GROUP BY t.tier",
-        f"SELECT t.tier, SUM(p.v), MIN(p.x), last(p.v ORDER BY ts, seq) FILTER (WHERE v IS NOT NULL) FROM {IN} AS p "
+        f"SELECT t.tier, SUM(p.v), MIN(p.x), MAX(p.v) FROM {IN} AS p "
         "JOIN t ON p.k = t.k AND t.most < 40 GROUP BY t.tier",
     ),
     "all": (

@@ -80,12 +80,13 @@ _NOBODY_ELSE = _holders([np.empty(0)], 0)  # than the list; versions of Python c
 def recycled(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array with anything in it, in memory of an earlier one that nobody has any more, if there is one.
 
-    >>> first = recycled(100_000, np.int64)
+    >>> first = recycled(10_000_000, np.int8)
     >>> address = first.ctypes.data
-    >>> recycled(100_000, np.int64).ctypes.data == address  # `first` is still there
+    >>> recycled(10_000_000, np.int8).ctypes.data == address  # `first` is still there
     False
     >>> del first
-    >>> recycled(50_000, np.float64).ctypes.data == address
+    >>> one, other = recycled(1_200_000, np.float64), recycled(1_200_000, np.float64)
+    >>> address in (one.ctypes.data, other.ctypes.data)
     True
     """
     dtype = np.dtype(dtype)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from muntin.argument import shown, text_of
+from muntin.argument import shown, text_of, texts_of
 from muntin.errors import MuntinError, SchemaError, nearest
 
 SPAN = pa.duration("us")  # what INTERVAL is
@@ -30,6 +30,7 @@ class Table:
         text_of("name", self.name)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
+        texts_of("key", self.key)
         if not self.key:
             raise SchemaError(f"table '{self.name}' needs a primary key")
         for name in self.key:

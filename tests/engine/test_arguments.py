@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import muntin
-from muntin import Engine, MuntinError, Stream, Window
+from muntin import Engine, MuntinError, Stream, Table, Window
 
 WRONG: list[Any] = [
     None, 5, 1.5, True, b"x", "", "nothing", [], {}, (), {1}, object(), len, [1], {1: 2}, {"a": 1}, ["x", 5], "\x00",
@@ -46,6 +46,8 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.drop name": ("name|query", lambda engine, value: engine.drop(value)),
     "Engine.push stream": ("stream", lambda engine, value: engine.push(value, {})),
     "Engine.push batch": ("batch|column", lambda engine, value: engine.push("s", value)),
+    "Engine.load table": ("table", lambda engine, value: engine.load(value, {})),
+    "Engine.load data": ("batch|file|data|column|path|folder|'", lambda engine, value: engine.load("t", value)),
     "Engine.lookup name": ("name|query", lambda engine, value: engine.lookup(value)),
     "Engine.lookup key": ("key", lambda engine, value: engine.lookup("k", key=value)),
     "Engine.lookup at": ("instant|years", lambda engine, value: engine.lookup("q", at=value)),
@@ -69,6 +71,9 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Stream schema": ("schema", lambda engine, value: Stream("s", value, "ts")),
     "Stream time": ("time|column", lambda engine, value: Stream("s", SCHEMA, value)),
     "Stream delay": ("delay|DELAY", lambda engine, value: Stream("s", SCHEMA, "ts", value)),
+    "Table name": ("name", lambda engine, value: Table(value, SCHEMA, ("ts",))),
+    "Table schema": ("schema", lambda engine, value: Table("t", value, ("ts",))),
+    "Table key": ("key|column", lambda engine, value: Table("t", SCHEMA, value)),
     "Window unit": ("unit", lambda engine, value: Window(value, 5)),
     "Window size": ("size", lambda engine, value: Window("rows", value)),
     "Window to": ("to", lambda engine, value: Window("rows", 5, to=value)),
@@ -87,6 +92,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.chdir(tmp_path)
     made = Engine()
     made.execute("CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT) TIMESTAMP BY ts")
+    made.execute("CREATE TABLE t (k VARCHAR PRIMARY KEY, n BIGINT)")
     made.register(QUERY, "q")
     made.register("SELECT k, SUM(n) AS n FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY k", "k")
     made.push("s", {"ts": [0], "k": ["a"], "n": [1]})
@@ -95,7 +101,8 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def told(engine: Engine) -> object:
-    return list(engine.queries), list(engine.streams), engine.stats()["streams"]["s"]["events"]
+    stats = engine.stats()
+    return list(engine.queries), list(engine.streams), stats["streams"]["s"]["events"], stats["tables"]
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -132,7 +139,12 @@ def test_every_call_is_tried() -> None:
         if inspect.isclass(each := getattr(muntin, name)) and issubclass(each, MuntinError)
     }
     called = {call.partition(" ")[0].partition(".")[0] for call in CALLS}
-    assert set(muntin.__all__) - kinds - called == {"JoinQuery", "Query", "__version__"}  # made by the engine
+    assert set(muntin.__all__) - kinds - called == {
+        "JoinQuery",
+        "Query",
+        "TableQuery",
+        "__version__",
+    }  # made by the engine
 
 
 def test_batches_that_cannot_be_read(engine: Engine) -> None:

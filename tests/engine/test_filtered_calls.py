@@ -69,7 +69,7 @@ def question_with_filters(dice) -> Question:
     return Question(sql, keys)
 
 
-@pytest.mark.parametrize("first", range(0, some_of(2_000, 10), 100))
+@pytest.mark.parametrize("first", range(0, some_of(2_000, 5), 100))
 def test_pairs(first: int) -> None:
     for seed in range(first, first + 100):
         case = random_case(

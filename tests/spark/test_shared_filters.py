@@ -143,7 +143,7 @@ class Run:
                 shard.check()
 
 
-@pytest.mark.parametrize("seed", range(some_of(300, 5)))
+@pytest.mark.parametrize("seed", range(some_of(300, 3)))
 def test_any_plan_takes_what_is_folded(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Restarts with other queries; from how many constants on there are lanes, is another number at each."""
     dice = SeededDice(seed)
@@ -166,7 +166,7 @@ def test_any_plan_takes_what_is_folded(seed: int, monkeypatch: pytest.MonkeyPatc
     run.check()
 
 
-@pytest.mark.parametrize("seed", range(some_of(60, 10)))
+@pytest.mark.parametrize("seed", range(some_of(60, 7)))
 def test_statements(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a control stream events travel whole, and shards share what they keep of them."""
     dice = SeededDice(seed)

@@ -72,7 +72,7 @@ def test_every_row_is_a_rule() -> None:
         "JOIN rules AS s ON s.symbol = t.symbol GROUP BY s.id HAVING SUM(t.shares) > s.floor"
     )
     assert query.span == RowSpan(0, "span", DAY, SECOND)
-    assert str(query.source.window) == "[RANGE 1 DAY SLIDE 1 MINUTE]"
+    assert str(query.source.window) == "[RANGE UP TO 1 DAY STEP 1 SECOND SLIDE 1 MINUTE]"
     assert source_keys(query) == {"t.symbol": "symbol"}
     assert query.sides[0].columns == ("floor", "id", "span")
     assert (query.merges, query.sides[0].covers_key) == (False, False)

@@ -151,7 +151,8 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
 
 def _ids_of(state: State, query: Query, key: Any) -> Ints:
     """Ids of the known ones among the keys asked for, ascending."""
-    found = state.keys[query.key_expressions].find(_key_columns(query.keys, key))
+    columns = _key_columns(query.keys, key)
+    found = state.keys[query.key_expressions].find(columns)
     # a set of a few costs less than any call of NumPy's, one of many less than the keys did
     return np.array(sorted({id for id in found.tolist() if id >= 0}), np.int64)
 
