@@ -156,11 +156,11 @@ def _measure(many: int, spans: int, symbols: int, rate: int, runs: int) -> dict[
 
 
 def _held(engine: Engine) -> int:
-    """What a query keeps of each rule beside its row: six arrays and the ids of answers; see rule_rows.py."""
+    """What a query keeps of each rule beside its row: arrays and the ids of answers; see rule_rows.py."""
     return sum(
         sum(
             array.nbytes
-            for array in (each.key, each.answer, each._window, each._low, each._high, each._is_in)
+            for array in (each.key, each.answer, each._window, each._edge, each._slot, each._is_in)
         )
         + each._ids.nbytes()
         for shard in engine._catalog.shards.values()

@@ -150,7 +150,7 @@ def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         return np.concatenate(arrays)
     begins = [each.ctypes.data for each in arrays]
     is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))
-    if not is_one or whole.ndim > 1 or whole.dtype != arrays[0].dtype:
+    if not is_one or whole.ndim > 1 or not whole.flags.c_contiguous:
         return np.concatenate(arrays)
-    first = (begins[0] - whole.ctypes.data) // whole.itemsize
-    return whole[first : first + sum(map(len, arrays))]
+    first = begins[0] - whole.ctypes.data  # the memory may have been given out for another type
+    return whole.view(np.uint8)[first : first + sum(each.nbytes for each in arrays)].view(arrays[0].dtype)

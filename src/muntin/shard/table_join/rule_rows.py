@@ -27,7 +27,6 @@ from muntin.table_query import RowThreshold
 
 _NOBODY: Ints = np.zeros(0, np.int64)
 NO_ROW, NO_KEY = -2, -1  # in place of a key: no rule is there; no event has had its key yet
-_NO_BAND = 1, 0  # nothing lies between
 
 
 class RuleRows:
@@ -40,7 +39,10 @@ class RuleRows:
     def _clear(self) -> None:
         self._version, self._keys_known = -1, 0
         self._sizes: dict[int, int] = {}  # of windows, each with its number
-        self.key, self._window, self._low, self._high, self.answer = (_NOBODY,) * 5
+        self.key, self._window, self._edge, self.answer = (_NOBODY,) * 4
+        self._can_pass: Bools = np.zeros(0, np.bool_)  # not if the threshold is NULL
+        self._slot: Ints = _NOBODY  # in what is read of all windows …
+        self._slots_of = 0  # … for so many keys; 0: to be found anew
         self._is_in: Bools = np.zeros(0, np.bool_)
         self._inside: Ints = _NOBODY  # what `_is_in` is of
 
@@ -63,6 +65,7 @@ class RuleRows:
             self._make_room(rows.room)
         if len(touched):
             self._update(sources, np.unique(touched))
+            self._slots_of = 0
         if len(sources.keys) > self._keys_known:
             waiting = np.flatnonzero(self.key == NO_KEY)
             if len(waiting):
@@ -72,7 +75,7 @@ class RuleRows:
 
     def _make_room(self, room: int) -> None:
         used, longer = len(self), max(room, len(self) + len(self) // 4)
-        for name in ("key", "_window", "_low", "_high", "answer", "_is_in"):
+        for name in ("key", "_window", "_edge", "_can_pass", "answer", "_is_in"):
             setattr(self, name, enlarged(getattr(self, name), longer))
         self.key[used:], self.answer[used:] = NO_ROW, -1
         self._window[used:], self._is_in[used:] = 0, False
@@ -102,7 +105,7 @@ class RuleRows:
         assert query.threshold is not None
         joined = JoinedRows(np.full(len(slots), -1), (slots,))
         bound = query.threshold.bound.evaluate(sources.columns(query.threshold.bound.columns, joined))
-        self._low[slots], self._high[slots] = ends_of(query.threshold, bound, len(slots))
+        self._edge[slots], self._can_pass[slots] = edges_of(query.threshold, bound, len(slots))
         self.key[slots] = sources.keys_of(slots)
 
     def _belongs(self, answer: Ints) -> Bools:
@@ -128,7 +131,12 @@ class RuleRows:
         values, valid, lost = call.aggregate.lower(parts)
         if lost is not None:
             return None
-        return RulesRead(reading, read, width, values, valid & (whole.partials[presence.need][0] > 0))
+        if self._slots_of != width:
+            looks = self._can_pass & (self.key >= 0)
+            self._slot = np.where(looks, self._window * width + self.key, -1)
+            self._slots_of = width
+        is_there = valid & (whole.partials[presence.need][0] > 0)
+        return RulesRead(reading, read, width, values, is_there, query.threshold.is_above)
 
     def changed(self, read: RulesRead) -> tuple[Ints, Ints]:
         """The slots of rules that enter or leave, and the ids of answers that leave since they have no row any more."""
@@ -146,8 +154,8 @@ class RuleRows:
         values = read.values
         out = recycled(len(self), np.int64)
         many = rules_passing(
-            values.view(np.int64), values.dtype == np.float64, read.valid, read.width, self.key, self._window,
-            self._low, self._high, self._is_in, finds_changes, out,
+            values.view(np.int64), values.dtype == np.float64, read.valid, self._slot, self._edge, read.is_above,
+            self._is_in, finds_changes, out,
         )  # fmt: skip
         return out[:many].copy()
 
@@ -175,27 +183,24 @@ class RulesRead(NamedTuple):
     width: int
     values: np.ndarray
     valid: Bools
+    is_above: bool
 
 
-def ends_of(threshold: RowThreshold, bound: pa.Array, many: int) -> tuple[Ints, Ints]:
-    """What each rule lets pass, as sort keys; nothing if its bound is NULL.
+def edges_of(threshold: RowThreshold, bound: pa.Array, many: int) -> tuple[Ints, Bools]:
+    """The sort key from which on, or up to which, each rule lets numbers pass; and which of them let any pass.
 
     >>> above = RowThreshold(0, None, is_above=True, is_inclusive=False)
-    >>> ends_of(above, pa.array([5, None]), 2)[0].tolist()
-    [6, 1]
+    >>> edges, is_known = edges_of(above, pa.array([5, None]), 2)
+    >>> edges[is_known].tolist(), is_known.tolist()
+    ([6], [True, False])
     """
     if isinstance(bound, pa.Scalar):
         bound = pa.array([bound.as_py()] * many, bound.type)
-    keys = sort_keys(np.asarray(bound.fill_null(0)))
-    known = np.asarray(bound.is_valid())
-    if threshold.is_above:
-        edge = GREATEST
-        low, high = keys, np.full(many, GREATEST)
-    else:
-        edge = LEAST
-        low, high = np.full(many, LEAST), keys
-    if not threshold.is_inclusive:
-        known &= keys != edge
-        with np.errstate(over="ignore"):
-            low, high = (keys + 1, high) if threshold.is_above else (low, keys - 1)
-    return np.where(known, low, _NO_BAND[0]), np.where(known, high, _NO_BAND[1])
+    edges, is_known = sort_keys(np.asarray(bound.fill_null(0))), np.asarray(bound.is_valid())
+    if threshold.is_inclusive:
+        return edges, is_known
+    # nothing is above the greatest number there is, nor below the least
+    is_known = is_known & (edges != (GREATEST if threshold.is_above else LEAST))
+    edges = edges.copy()
+    edges[is_known] += 1 if threshold.is_above else -1
+    return edges, is_known
