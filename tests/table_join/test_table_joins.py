@@ -142,3 +142,16 @@ def test_rows_without_a_value_are_left_out(engine: Engine) -> None:
     with pytest.warns(RuntimeWarning, match="query 'sum' leaves out 1 row"):
         assert engine.lookup("sum", at=SECOND)["k"].to_pylist() == [2, 3]
     assert engine.stats()["queries"]["sum"]["overflows"] == 1
+
+
+def test_rules_of_a_table_that_becomes_empty(engine: Engine) -> None:
+    """Their slots are given to others, whose keys come later."""
+    engine.execute("INSERT INTO r (id, k, floor) VALUES (9, 77, 0)")
+    engine.advance(SECOND)
+    engine.execute("DELETE FROM r")
+    engine.push("p", {"ts": [2 * SECOND], "k": [77], "g": ["x"], "v": [5]})
+    assert "rules" not in engine.advance(3 * SECOND)
+    engine.execute("INSERT INTO r (id, k, floor) VALUES (4, 77, 1)")
+    engine.push("p", {"ts": [3 * SECOND], "k": [1], "g": ["x"], "v": [5]})
+    assert engine.advance(4 * SECOND)["rules"]["id"].to_pylist() == [4]
+    engine.check()

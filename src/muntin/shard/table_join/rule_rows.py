@@ -82,8 +82,9 @@ class RuleRows:
 
     def _update(self, sources: Sources, slots: Ints) -> None:
         query, (side,), (rows,) = sources.query, sources.query.sides, sources.rows
-        slots = slots[slots < rows.room]
+        slots = slots[slots < len(self)]
         self.key[slots], self.answer[slots], self._is_in[slots] = NO_ROW, -1, False
+        slots = slots[slots < rows.room]  # a table that has become empty begins again
         slots = slots[rows.is_there(slots)]
         if not len(slots):
             return
