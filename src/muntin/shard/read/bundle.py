@@ -195,6 +195,8 @@ def _why_not(
 ) -> str:
     """What keeps a query out of a bundle, in the order in which users can tell."""
     query = state.registrations[name].query
+    if query.is_joined:
+        return "it joins a table"
     if query.keys:
         return "it has GROUP BY, so an answer for each key"
     if query.having is not None:

@@ -79,9 +79,6 @@ def value(state: State, name: str, key: Any = None, at: int | None = None) -> An
 
 def lookup_many(state: State, names: tuple[str, ...], at: int | None = None) -> pa.Table:
     """The first values of many un-keyed queries, a row for each."""
-    for name in names:
-        if (each := state.registrations.get(name)) is not None and each.joined is not None:
-            raise MuntinError(f"lookup_many cannot answer '{name}': it joins a table; use lookup")
     instant = state.clock.now if at is None else at
     if instant is None:  # the stream has not begun, but histories may have
         instant = max((now for name in names if (now := state.now_of(name)) is not None), default=None)
