@@ -12,14 +12,12 @@ import pyarrow as pa
 
 from muntin.arrays import Ints
 from muntin.errors import MuntinError
+from muntin.shard.read.answers import Outcome
 from muntin.shard.read.changes import Changes
-from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.question import Question
 from muntin.shard.state import State
 from muntin.shard.table_join.table_join import TableJoin, join_of
 from muntin.tables.rows import TableRows
-
-Outcome = Answered | Changes | Exception
 
 
 class Due(Protocol):
