@@ -39,13 +39,7 @@ def find_rows(rows: TableRows, where: RowsWhere) -> Ints:
         ]
         slots = rows.find(key)
         slots = slots[slots >= 0]
-    if where.condition is None or not len(slots):
-        return slots
-    # of a condition without columns, the key says how many rows there are
-    columns = rows.read(slots, where.condition.columns or rows.table.key[:1])
-    passing = where.condition.evaluate(columns)
-    kept: Ints = slots[np.asarray(pc.fill_null(passing, False))]
-    return kept
+    return slots[rows.passes(slots, where.condition)]
 
 
 def select_rows(rows: TableRows, select: TableSelect) -> pa.Table:

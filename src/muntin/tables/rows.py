@@ -26,9 +26,11 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import SchemaError
+from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary, Sweeper
 from muntin.keys.table_room import enlarged
 from muntin.store.saved import Saved
@@ -115,6 +117,15 @@ class TableRows:
         return {
             name: keys[key.index(name)] if name in key else self._columns[name].take(slots) for name in names
         }
+
+    def passes(self, slots: Ints, condition: Expression | None) -> Bools:
+        """For which of some rows a condition is true; for all of them if there is none."""
+        if condition is None or not len(slots):
+            return np.ones(len(slots), np.bool_)
+        # of a condition without columns, the key says how many rows there are
+        columns = self.read(slots, condition.columns or self.table.key[:1])
+        found: Bools = np.asarray(pc.fill_null(condition.evaluate(columns), False))
+        return found
 
     # -- changes -----------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def _one_row(side: TableSide, rows: TableRows, columns: Sequence[pa.Array]) -> I
         mine = rows.read(slot[met], [column])[column]
         theirs = fitted(columns[number].take(pa.array(met)), mine.type)
         met = met[_is_true(_equal(mine, theirs), len(met))]
-    met = met[passes(side, rows, slot[met])]
+    met = met[rows.passes(slot[met], side.where)]
     found = np.full(len(slot), -1)
     found[met] = slot[met]
     return found
@@ -166,14 +166,7 @@ def _expanded(joined: JoinedRows, side: TableSide, runs: _Runs) -> JoinedRows:
 
 def passing(side: TableSide, rows: TableRows, slots: Ints) -> Ints:
     """The rows that take part."""
-    return slots[passes(side, rows, slots)]
-
-
-def passes(side: TableSide, rows: TableRows, slots: Ints) -> Bools:
-    if side.where is None or not len(slots):
-        return np.ones(len(slots), np.bool_)
-    columns = rows.read(slots, side.where.columns or side.table.key[:1])
-    return _is_true(side.where.evaluate(columns), len(slots))
+    return slots[rows.passes(slots, side.where)]
 
 
 def fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -20,7 +20,7 @@ from muntin.keys.table_room import enlarged
 from muntin.shard.read.crowd_slots import stacked
 from muntin.shard.read.reading import Reading
 from muntin.shard.state import State
-from muntin.shard.table_join.joined_rows import JoinedRows, Sources, passes
+from muntin.shard.table_join.joined_rows import JoinedRows, Sources, passing
 from muntin.shard.table_join.measured import Measured, Slots, lengths_of, own_windows, read_windows
 from muntin.structure.synopsis import Found
 from muntin.table_query import RowThreshold
@@ -93,7 +93,7 @@ class RuleRows:
         in_order = sorted(rows.table.key, key=lambda name: query.keys.index(named[name]))
         self.answer[slots] = self._ids.encode([key[name] for name in in_order])
         self._is_in[slots] = self._belongs(self.answer[slots])
-        slots = slots[passes(side, rows, slots)]
+        slots = passing(side, rows, slots)
         if query.span is not None:
             (column,) = rows.read(slots, [query.span.column]).values()
             lengths = lengths_of(column, query.span.most, query.span.step)
