@@ -52,7 +52,7 @@ class Sources(NamedTuple):
         if self.query.where is None or not len(joined):
             return joined
         passes = self.query.where.evaluate(self.columns(self.query.where.columns, joined))
-        return joined.at(_is_true(passes, len(joined)))
+        return joined.at(_is_true(passes))
 
     def columns(self, names: Iterable[str], joined: JoinedRows) -> dict[str, pa.Array]:
         """Columns of joined rows by the names that a query has for them; NULL where there is no key, or no row."""
@@ -103,7 +103,7 @@ class Sources(NamedTuple):
             )
             columns.append(first)
             for other in others:
-                same &= _is_true(pc.equal(first, other), len(slots))
+                same &= _is_true(pc.equal(first, other))
         for column in columns:
             same &= np.asarray(column.is_valid())
         found: Ints = np.where(same, self.keys.find(columns), -1)
@@ -121,7 +121,7 @@ def _one_row(side: TableSide, rows: TableRows, columns: Sequence[pa.Array]) -> I
             continue
         mine = rows.read(slot[met], [column])[column]
         theirs = fitted(columns[number].take(pa.array(met)), mine.type)
-        met = met[_is_true(_equal(mine, theirs), len(met))]
+        met = met[_is_true(_equal(mine, theirs))]
     met = met[rows.passes(slot[met], side.where)]
     found = np.full(len(slot), -1)
     found[met] = slot[met]
@@ -189,9 +189,7 @@ def _equal(one: pa.Array, other: pa.Array) -> pa.Array:
     return pc.or_(pc.equal(one, other), pc.and_(pc.is_nan(one), pc.is_nan(other)))
 
 
-def _is_true(verdict: pa.Array, many: int) -> Bools:
-    if isinstance(verdict, pa.Scalar):
-        return np.full(many, bool(verdict.as_py()))
+def _is_true(verdict: pa.Array) -> Bools:
     return np.asarray(pc.fill_null(verdict, False))
 
 

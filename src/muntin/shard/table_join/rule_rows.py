@@ -106,7 +106,7 @@ class RuleRows:
         assert query.threshold is not None
         joined = JoinedRows(np.full(len(slots), -1), (slots,))
         bound = query.threshold.bound.evaluate(sources.columns(query.threshold.bound.columns, joined))
-        self._edge[slots], self._can_pass[slots] = edges_of(query.threshold, bound, len(slots))
+        self._edge[slots], self._can_pass[slots] = edges_of(query.threshold, bound)
         self.key[slots] = sources.keys_of(slots)
 
     def _belongs(self, answer: Ints) -> Bools:
@@ -187,16 +187,14 @@ class RulesRead(NamedTuple):
     is_above: bool
 
 
-def edges_of(threshold: RowThreshold, bound: pa.Array, many: int) -> tuple[Ints, Bools]:
+def edges_of(threshold: RowThreshold, bound: pa.Array) -> tuple[Ints, Bools]:
     """The sort key from which on, or up to which, each rule lets numbers pass; and which of them let any pass.
 
     >>> above = RowThreshold(0, None, is_above=True, is_inclusive=False)
-    >>> edges, is_known = edges_of(above, pa.array([5, None]), 2)
+    >>> edges, is_known = edges_of(above, pa.array([5, None]))
     >>> edges[is_known].tolist(), is_known.tolist()
     ([6], [True, False])
     """
-    if isinstance(bound, pa.Scalar):
-        bound = pa.array([bound.as_py()] * many, bound.type)
     edges, is_known = sort_keys(np.asarray(bound.fill_null(0))), np.asarray(bound.is_valid())
     if threshold.is_inclusive:
         return edges, is_known
