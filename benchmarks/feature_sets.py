@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Column, Result, measure_side_by_side
+from benchmarks.workloads import MINUTE, Draw, minute_of_events
 from muntin import Engine
 from muntin.plan import choices
 
@@ -19,7 +20,7 @@ COLUMNS = [
     Column("push_rate", "events pushed per CPU s", ",.0f"), Column("advance_ms", "an instant, CPU ms", ",.1f"),
     Column("one_ms", "a push of one event, CPU ms", ".3f"), Column("state_mb", "state, MB", ",.0f"),
 ]  # fmt: skip
-MINUTE, SPAN = 60_000_000, 10
+SPAN = 10
 NOTES = """One query `SELECT account, COUNT(*), SUM(amount) FILTER (WHERE …), … GROUP BY account` with so many FILTERs
 over `[RANGE {span} MINUTES SLIDE 1 MINUTE]`, {accounts:,} accounts, {rate:,} events a minute of event time in ten
 batches, and the whole answer at every minute. FILTERs compare `kind` with a value each, or are `amount > v`. The
@@ -185,21 +186,11 @@ def _assert_same(some: list[pa.Table], others: list[pa.Table]) -> None:
 
 
 def _minute(number: int, many: int, accounts: int) -> list[pa.Table]:
-    """The events of a minute, in ten batches if there are many."""
-    random = np.random.default_rng(number)
-    parts = 10 if many >= 1_000 else 1
+    """In ten batches, if there are many events."""
     kinds = pa.array([f"kind {i}" for i in range(200)])
-    batches = []
-    for part in range(parts):
-        size, begin = many // parts, number * MINUTE + part * MINUTE // parts
-        batches.append(
-            pa.table(
-                {
-                    "ts": begin + np.sort(random.integers(0, MINUTE // parts, size)),
-                    "account": random.integers(0, accounts, size),
-                    "kind": kinds.take(pa.array(random.integers(0, len(kinds), size))),
-                    "amount": np.floor(random.exponential(60, size)),
-                }
-            )
-        )
-    return batches
+    columns: dict[str, Draw] = {
+        "account": lambda random, size: random.integers(0, accounts, size),
+        "kind": lambda random, size: kinds.take(pa.array(random.integers(0, len(kinds), size))),
+        "amount": lambda random, size: np.floor(random.exponential(60, size)),
+    }
+    return minute_of_events(number, many, columns, 10 if many >= 1_000 else 1)

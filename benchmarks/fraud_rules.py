@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Column, Result, measure_side_by_side
+from benchmarks.workloads import MINUTE, Draw, minute_of_events
 from muntin import Engine
 from muntin.plan import choices
 
@@ -20,7 +21,6 @@ COLUMNS = [
     Column("advance_ms", "an instant, CPU ms", ",.1f"),
     Column("alerts", "alerts in all", ",d"), Column("state_mb", "state, MB", ",.0f"),
 ]  # fmt: skip
-MINUTE = 60_000_000
 WINDOWS = (
     "[RANGE 10 MINUTES SLIDE 1 MINUTE]", "[RANGE 1 HOUR SLIDE 5 MINUTES]", "[RANGE 1 DAY SLIDE 1 HOUR]"
 )  # fmt: skip
@@ -222,22 +222,12 @@ def _measure(count: int, rate: int, accounts: int, with_rival: bool) -> list[dic
 
 
 def _minute(number: int, many: int, accounts: int) -> list[pa.Table]:
-    """The events of a minute, in ten batches if there are many."""
-    random = np.random.default_rng(number)
-    parts = 10 if many >= 100_000 else 1
+    """In ten batches, if there are many events."""
     categories, countries = pa.array(CATEGORIES), pa.array(COUNTRIES)
-    batches = []
-    for part in range(parts):
-        size, begin = many // parts, number * MINUTE + part * MINUTE // parts
-        batches.append(
-            pa.table(
-                {
-                    "ts": begin + np.sort(random.integers(0, MINUTE // parts, size)),
-                    "account": random.integers(0, accounts, size),
-                    "category": categories.take(pa.array(random.integers(0, len(categories), size))),
-                    "country": countries.take(pa.array(random.integers(0, len(countries), size))),
-                    "amount": np.floor(random.exponential(MEAN, size)),
-                }
-            )
-        )
-    return batches
+    columns: dict[str, Draw] = {
+        "account": lambda random, size: random.integers(0, accounts, size),
+        "category": lambda random, size: categories.take(pa.array(random.integers(0, len(categories), size))),
+        "country": lambda random, size: countries.take(pa.array(random.integers(0, len(countries), size))),
+        "amount": lambda random, size: np.floor(random.exponential(MEAN, size)),
+    }
+    return minute_of_events(number, many, columns, 10 if many >= 100_000 else 1)

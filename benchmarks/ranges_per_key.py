@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Column, Result, measure_side_by_side
+from benchmarks.workloads import MINUTE, Draw, minute_of_events
 from muntin import Engine
 from muntin.plan import choices
 
@@ -20,7 +20,7 @@ COLUMNS = [
     Column("advance_ms", "an instant, CPU ms", ",.1f"), Column("alerts", "alerts an instant", ",d"),
     Column("state_mb", "state, MB", ",.1f"),
 ]  # fmt: skip
-MINUTE, SPAN, PRICES = 60_000_000, 10, 100
+SPAN, PRICES = 10, 100
 NOTES = """`SELECT symbol, SUM(n) AS v … [RANGE {span} MINUTES SLIDE 1 MINUTE] WHERE price > … GROUP BY symbol
 HAVING SUM(n) > …`, another price for each rule, over {symbols:,} symbols and {rate:,} events a minute of event time in
 ten batches; windows are full before anything is timed, and every minute every answer is made. `bands`: all rules read
@@ -182,17 +182,9 @@ def _measure(count: int, rate: int, symbols: int, runs: int) -> list[dict[str, A
 
 
 def _minute(number: int, rate: int, symbols: int) -> list[pa.Table]:
-    """The events of a minute, in ten batches."""
-    random = np.random.default_rng(number)
-    many = rate // 10
-    return [
-        pa.table(
-            {
-                "ts": number * MINUTE + part * MINUTE // 10 + np.sort(random.integers(0, MINUTE // 10, many)),
-                "symbol": random.integers(0, symbols, many),
-                "price": random.random(many) * PRICES,
-                "n": random.integers(0, 1_000, many),
-            }
-        )
-        for part in range(10)
-    ]
+    columns: dict[str, Draw] = {
+        "symbol": lambda random, many: random.integers(0, symbols, many),
+        "price": lambda random, many: random.random(many) * PRICES,
+        "n": lambda random, many: random.integers(0, 1_000, many),
+    }
+    return minute_of_events(number, rate, columns)

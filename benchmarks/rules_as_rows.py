@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Column, Result, measure_side_by_side
+from benchmarks.workloads import MINUTE, Draw, minute_of_events
 from muntin import Engine
 
 COLUMNS = [
@@ -22,7 +23,6 @@ COLUMNS = [
     Column("change_ms", "one row more, less, CPU ms", ".2f"),
     Column("replace_ms", "push waits while all are replaced, ms", ",.0f"),
 ]  # fmt: skip
-MINUTE = 60_000_000
 NOTES = """Rules `SELECT s.id, SUM(t.shares) … [RANGE s.span UP TO … SLIDE 1 MINUTE] AS t JOIN subscriptions AS s ON
 t.symbol = s.symbol GROUP BY s.id HAVING SUM(t.shares) > s.floor EMIT CHANGES` over {symbols:,} symbols and {rate:,}
 events a minute of event time in ten batches; spans of one to ten minutes, or of one to ten minutes in steps of a second
@@ -231,29 +231,18 @@ def _measure_limits(many: int, rate: int, runs: int) -> dict[str, Any]:
     def advance(which: int, engine: Engine, minute: int) -> None:
         told[which] = engine.advance(minute * MINUTE)["q"].num_rows
 
-    def minute(number: int) -> list[pa.Table]:
-        random = np.random.default_rng(number)
-        parts = []
-        for part in range(10):
-            size, begin = rate // 10, number * MINUTE + part * MINUTE // 10
-            parts.append(
-                pa.table(
-                    {
-                        "ts": begin + np.sort(random.integers(0, MINUTE // 10, size)),
-                        "account": random.integers(0, many, size),
-                        "amount": np.floor(random.exponential(150, size)),
-                    }
-                )
-            )
-        return parts
+    columns: dict[str, Draw] = {
+        "account": lambda random, size: random.integers(0, many, size),
+        "amount": lambda random, size: np.floor(random.exponential(150, size)),
+    }
 
     for number in range(14):
-        for batch in minute(number):
+        for batch in minute_of_events(number, rate, columns):
             limited.push("p", batch)
             plain.push("p", batch)
         limited.advance((number + 1) * MINUTE)
         plain.advance((number + 1) * MINUTE)
-    minutes = [minute(14 + number) for number in range(runs)]
+    minutes = [minute_of_events(14 + number, rate, columns) for number in range(runs)]
     actions: list[Callable[[int], object]] = [
         lambda run: [limited.push("p", batch) for batch in minutes[run]],
         lambda run: advance(0, limited, 15 + run),
@@ -310,16 +299,8 @@ def _sums(kept: list[pa.Table], minute: int, spans: int) -> pa.Table:
 
 
 def _minute(number: int, rate: int, symbols: int) -> list[pa.Table]:
-    """The events of a minute, in ten batches."""
-    random = np.random.default_rng(number)
-    many = rate // 10
-    return [
-        pa.table(
-            {
-                "ts": number * MINUTE + part * MINUTE // 10 + np.sort(random.integers(0, MINUTE // 10, many)),
-                "symbol": random.integers(0, symbols, many),
-                "shares": random.integers(0, 1_000, many),
-            }
-        )
-        for part in range(10)
-    ]
+    columns: dict[str, Draw] = {
+        "symbol": lambda random, many: random.integers(0, symbols, many),
+        "shares": lambda random, many: random.integers(0, 1_000, many),
+    }
+    return minute_of_events(number, rate, columns)

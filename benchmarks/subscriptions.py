@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import numpy as np
 import polars
 import pyarrow as pa
 
 from benchmarks.measure import Column, Result, measure_side_by_side
+from benchmarks.workloads import MINUTE, Draw, minute_of_events
 from muntin import Engine
 from muntin.plan import choices
 
@@ -22,7 +22,6 @@ COLUMNS = [
     Column("rate", "events per CPU s, answers included", ",.0f"), Column("alerts", "alerts an instant", ",d"),
     Column("bytes_each", "state, bytes each", ",.0f"),
 ]  # fmt: skip
-MINUTE = 60_000_000
 WINDOWS = 10  # of one to ten minutes
 NOTES = """`SELECT SUM(n) … [RANGE m MINUTES SLIDE 1 MINUTE] WHERE symbol = … HAVING SUM(n) > …`, {windows} different
 m, every subscription with a threshold of its own; with two columns, `WHERE symbol = … AND venue = …`. {rate:,}
@@ -305,23 +304,12 @@ def _measure(
 
 
 def _minute(number: int, rate: int, symbols: int) -> list[pa.Table]:
-    """The events of a minute, in ten batches."""
-    random = np.random.default_rng(number)
     names, venues = (
         pa.array([f"{letter}{i}" for i in range(n)]) for letter, n in (("S", symbols), ("V", VENUES))
     )
-    many = rate // 10
-    batches = []
-    for part in range(10):
-        begin = number * MINUTE + part * MINUTE // 10
-        batches.append(
-            pa.table(
-                {
-                    "ts": begin + np.sort(random.integers(0, MINUTE // 10, many)),
-                    "symbol": names.take(pa.array(random.integers(0, symbols, many))),
-                    "venue": venues.take(pa.array(random.integers(0, VENUES, many))),
-                    "n": random.integers(0, 1_000, many),
-                }
-            )
-        )
-    return batches
+    columns: dict[str, Draw] = {
+        "symbol": lambda random, many: names.take(pa.array(random.integers(0, symbols, many))),
+        "venue": lambda random, many: venues.take(pa.array(random.integers(0, VENUES, many))),
+        "n": lambda random, many: random.integers(0, 1_000, many),
+    }
+    return minute_of_events(number, rate, columns)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,3 +89,26 @@ class Events:
             self.names[code]: (int(volume[code]), float(high[code]))
             for code in np.unique(self.symbol).tolist()
         }
+
+
+MINUTE = 60_000_000
+Draw = Callable[[np.random.Generator, int], Any]  # so many values of a column
+
+
+def minute_of_events(
+    number: int, events: int, columns: Mapping[str, Draw], batches: int = 10
+) -> list[pa.Table]:
+    """The events of a minute of event time, in so many batches; the same whenever it is asked for.
+
+    >>> columns = {"n": lambda random, many: random.integers(0, 9, many)}
+    >>> [table.num_rows for table in minute_of_events(3, 40, columns, 2)]
+    [20, 20]
+    """
+    random = np.random.default_rng(number)
+    size, length = events // batches, MINUTE // batches
+    tables = []
+    for part in range(batches):
+        begin = number * MINUTE + part * length
+        drawn = {"ts": begin + np.sort(random.integers(0, length, size))}
+        tables.append(pa.table(drawn | {name: draw(random, size) for name, draw in columns.items()}))
+    return tables
