@@ -146,6 +146,23 @@ class BandOrder:
         self.pair = _merged(self.pair, fresh, place, was_there)
         self._words = _merged(self._words, words, place, was_there)
 
+    def of_lanes(self, lanes: Ints) -> BandOrder:
+        """The same without the pairs of all other lanes; lanes by their numbers. O(pairs of these)."""
+        some = np.unique(lanes)
+        is_asked = np.zeros(self._lane_of_group[-1] + 2 if len(self._lane_of_group) else 1, np.bool_)
+        is_asked[some[some < len(is_asked)]] = True
+        is_asked[-1] = False  # the place of those that no event has been in
+        kept = np.flatnonzero(is_asked[self._lane_of_group])
+        if len(kept) == len(self._lane_of_group):
+            return self
+        begin, many = self.first[kept], self.first[kept + 1] - self.first[kept]
+        part = BandOrder(self._pairs, self.way)
+        part.first = np.append(0, np.cumsum(many))
+        places = np.arange(part.first[-1]) + np.repeat(begin - part.first[:-1], many)
+        part.pair, part.key, part.rank = self.pair[places], self.key[places], self.rank[places]
+        part._lane_of_group = self._lane_of_group[kept]
+        return part
+
     def spans(self, lanes: Ints) -> tuple[Ints, Ints]:
         """The first group of each lane, and the one after its last; lanes by their numbers."""
         groups = self._lane_of_group
@@ -265,6 +282,6 @@ def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Onc
         return into
 
     partials = {
-        need: once(("accumulated", order.way, id(found), need), partial(make, need)) for need in needs
+        need: once(("accumulated", order, id(found), need), partial(make, need)) for need in needs
     }
     return found._replace(partials=partials, width=len(order.pair))

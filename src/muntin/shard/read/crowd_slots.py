@@ -129,8 +129,10 @@ class BandSlots(CrowdSlots):
         assert crowd.reading.laned is not None
         self._pairs = bands_of(state, crowd.asked)
         self._version = self._pairs.version
-        self._order: BandOrder = self._pairs.order(crowd.reading.laned.way)
-        self._number = self._order.numbers(crowd.lanes)
+        whole: BandOrder = self._pairs.order(crowd.reading.laned.way)
+        self._number = whole.numbers(crowd.lanes)
+        # a crowd may ask for few of the lanes: what is merged for it, it looks at
+        self._order = whole.of_lanes(self._number[crowd.there])
         self._cut = self._order.cuts_of(crowd.lanes)
         # members by window, lane and cut: one walk through the entries of a lane serves all that follow each other
         self._by_cut = np.lexsort((self._cut, self._number, crowd.window))
