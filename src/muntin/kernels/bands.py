@@ -110,3 +110,23 @@ def entries_within(first, rank, bits, are_floats, valid, group_begin, group_end,
                     if not counts:
                         entries[edges[query]] = entry
                     edges[query] += 1
+
+
+@kernel
+def entries_above(first, rank, key, group_begin, group_end, query_begin, query_end, query, cut, out):
+    """For each query and each group of its lane, the first entry that is not below its cut, as the element
+    `out[query, key]` of the key of that group; nothing is written if there is none.
+
+    Lane l has the groups `group_begin[l] .. group_end[l] - 1` and the queries with the numbers
+    `query[query_begin[l] : query_end[l]]`, these by ascending cuts.
+    """
+    for lane in range(len(group_begin)):
+        for group in range(group_begin[lane], group_end[lane]):
+            entry, end = first[group], first[group + 1]
+            of = key[entry]
+            for place in range(query_begin[lane], query_end[lane]):
+                while entry < end and rank[entry] < cut[query[place]]:
+                    entry += 1
+                if entry == end:
+                    break
+                out[query[place], of] = entry

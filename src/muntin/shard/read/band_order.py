@@ -281,7 +281,5 @@ def accumulated(order: BandOrder, found: Found, needs: Sequence[Need], once: Onc
         kernel(order.first, order.pair, found.width, instants, *cells, *into)
         return into
 
-    partials = {
-        need: once(("accumulated", order, id(found), need), partial(make, need)) for need in needs
-    }
+    partials = {need: once(("accumulated", order, id(found), need), partial(make, need)) for need in needs}
     return found._replace(partials=partials, width=len(order.pair))

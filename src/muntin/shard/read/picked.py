@@ -51,15 +51,14 @@ def pick(state: State, laned: Laned, ids: Ints | None = None) -> Picked:
     return picked_of(pairs, keys, asked, ids, is_once=len(laned.lanes) == 1 and asked.banded is None)
 
 
-def pick_entries(order: BandOrder, laned: Laned, ids: Ints | None = None) -> Picked:
+def pick_entries(order: BandOrder, laned: Laned) -> Picked:
     """Places in an order of bands, for a query that reads all bands above a cut, or below it: what has been merged
-    there is all that it reads of a key in one of its lanes; of all keys that have such a place, or of keys with given
-    ids. O(keys)."""
+    there is all that it reads of a key in one of its lanes; of all keys that have such a place. O(keys)."""
     places, keys = order.entries(laned)
     if len(laned.lanes) > 1:
         in_order = np.argsort(keys, kind="stable")
         places, keys = places[in_order], keys[in_order]
-    return picked_of(places, keys, laned.asked, ids, is_once=len(laned.lanes) == 1)
+    return picked_of(places, keys, laned.asked, None, is_once=len(laned.lanes) == 1)
 
 
 def picked_of(pairs: Ints, keys: Ints, asked: Asked, ids: Ints | None, is_once: bool) -> Picked:

@@ -7,6 +7,7 @@ one group nest, and all keys of a window are the same for every query that looks
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,9 +17,11 @@ from muntin.lane import Laned
 from muntin.shard.adapt.timed import timed, timed_together
 from muntin.shard.read.band_order import accumulated, bands_of, pairs_of
 from muntin.shard.read.evaluate import Finder, Rows
+from muntin.shard.read.lane_order import order_of
 from muntin.shard.read.picked import Picked, pick, pick_entries, taken, taken_rows
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import GroupWindow, Reading, reading_of
+from muntin.shard.read.side_by_side import SideBySide, is_in_one_place, places_in_bands, places_in_lanes
 from muntin.shard.state import State
 from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, CountsEvents, Found, Synopsis
@@ -178,19 +181,42 @@ class SharedReads:
             found = self.find(whole, question._replace(ids=some), len(some))
             return taken(found, picked.among(some), wanted.needs, known_since)
 
-        def find() -> Found:
-            read = ("pairs", whole, id(question.instants))  # once for all lanes of its calls
-            found = self.once(read, lambda: self.find(whole, question, len(pairs)))
-            places = pairs_of(state, laned.asked)
-            if laned.way is None:
-                picked = places.picked((laned, width), lambda: pick(state, laned, np.arange(width)))
-                return taken(found, picked, wanted.needs, known_since)
-            order = bands_of(state, laned.asked).order(laned.way)
-            picked = places.picked((laned, width), lambda: pick_entries(order, laned, np.arange(width)))
-            merged = accumulated(order, found, wanted.needs, self.once)
-            return taken(merged, picked, wanted.needs, known_since)
+        if is_in_one_place(laned):
+            which = (whole.number, whole.window, laned.asked, laned.way)
+            beside = self.once(
+                ("side by side", which, question.name, id(question.instants)),
+                lambda: self._side_by_side(question, wanted, laned, width),
+            )
+            return beside.read(laned, wanted.needs, known_since)
+        found = self.once(
+            ("pairs", whole, id(question.instants)), lambda: self.find(whole, question, len(pairs))
+        )
+        picked = pairs_of(state, laned.asked).picked(
+            (laned, width), lambda: pick(state, laned, np.arange(width))
+        )
+        return taken(found, picked, wanted.needs, known_since)
 
-        return self.once(("lanes", wanted, id(question.instants)), find)
+    def _side_by_side(self, question: Question, wanted: GroupWindow, laned: Laned, width: int) -> SideBySide:
+        """What all FILTERs of a query read that are like one of them: of the same window and store."""
+        state, which = self._state, (wanted.number, wanted.window, laned.asked, laned.way)
+        needs: dict[Laned, tuple[Need, ...]] = {
+            each.laned: each.needs
+            for each in reading_of(state, question.name).windows
+            if each.laned is not None
+            and is_in_one_place(each.laned)
+            and (each.number, each.window, each.laned.asked, each.laned.way) == which
+        }
+        some, every = tuple(needs), tuple(dict.fromkeys(chain.from_iterable(needs.values())))
+        pairs = state.keys[laned.asked.store_keys]
+        found = self.find(wanted._replace(laned=None, needs=every), question, len(pairs))
+        if laned.asked.banded is None:
+            order = order_of(state, laned.asked)
+            places = order.picked((some, width), lambda: places_in_lanes(order, some, width))
+            return SideBySide(some, places, found)
+        bands = bands_of(state, laned.asked)
+        in_order = bands.order(laned.way)
+        places = bands.picked((some, width), lambda: places_in_bands(in_order, some, width))
+        return SideBySide(some, places, accumulated(in_order, found, every, self.once))
 
     def once(self, what: Hashable, make: Callable[[], Thing]) -> Thing:
         """Something that depends on nothing but what was found, made when it is first asked for."""
