@@ -46,7 +46,7 @@ class Located(NamedTuple):
         return is_complete(self.start, self.end, self.is_whole, known_since)
 
 
-def is_complete(start: Any, end: Any, is_whole: Any, known_since: int) -> Any:
+def is_complete(start: Any, end: Any, is_whole: Any, known_since: Any) -> Any:
     """A window is covered if it is whole and begins no earlier than what it reads was kept; one that holds
     no event by its bounds has nothing that could be missing."""
     return is_whole & ((start >= known_since) | (end <= start))

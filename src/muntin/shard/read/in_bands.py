@@ -17,6 +17,7 @@ from muntin.shard.read.question import Question
 from muntin.shard.read.reading import Reading
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
+from muntin.store.sequence import is_complete
 from muntin.structure.synopsis import Found
 
 Asking = Sequence[tuple[Question, Reading]]
@@ -73,4 +74,4 @@ def _bounds(state: State, asked: Asking, read: Windows) -> tuple[Ints, Ints, Boo
         for side in zip(*((each.start, each.end, each.is_whole) for each in read.whole), strict=True)
     )
     since = np.maximum(since, known_since[read.of_query])
-    return start, end, is_whole & ((start >= since) | (end <= start))
+    return start, end, is_complete(start, end, is_whole, since)

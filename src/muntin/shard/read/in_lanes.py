@@ -21,6 +21,7 @@ from muntin.shard.read.reading import GroupWindow, Reading
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
+from muntin.store.sequence import is_complete
 from muntin.structure.synopsis import Found
 
 _NOBODY = np.zeros(0, np.int64)
@@ -69,7 +70,7 @@ def slots_in_lanes(state: State, asked: Sequence[tuple[Question, Reading]], shar
     )
     known_since = np.array([max(each.known_since[need] for need in needs) for each in whole])
     since = np.maximum(known_since[of], known_from[one])
-    complete = is_whole & ((start >= np.repeat(since, many)) | (end_at <= start))
+    complete = is_complete(start, end_at, is_whole, np.repeat(since, many))
     found = Found(
         {need: gathered(need, whole, slot_window, pair) for need in needs},
         start,
