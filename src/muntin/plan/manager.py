@@ -5,24 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from math import gcd
+from functools import partial
 
 from muntin.band import Band
 from muntin.expression import Expression
 from muntin.lane import Laned
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
-from muntin.plan.demand import Demand, Demands, Signature
+from muntin.plan.demand import Demand, Signature
 from muntin.plan.group import PlanChanges, StoreId, WindowGroup, ring_of
 from muntin.plan.lanes import LaneCounts
+from muntin.plan.moving import Moving
 from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.placement import CallLanes, Placed, Placement
 from muntin.plan.request import Request, bands_of, request_of
+from muntin.plan.room import are_coarse_levels, is_coarse_grid, is_partly_kept, stands_there
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
-from muntin.plan.synopses import MOST_SLICES, is_on_slices, reads_slices
+from muntin.plan.synopses import is_on_slices, reads_slices
 from muntin.query import Query
-from muntin.store.granularity import granules, levels_for
-from muntin.store.grid import window_step
-from muntin.store.needs import Need, Needs, count, shape_of
+from muntin.store.needs import Need, Needs, count
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.table_query import TableQuery
@@ -49,6 +49,7 @@ class WindowManager:
         self._bands: dict[Expression, dict[Band, int]] = {}  # by attribute: how many demands ask for each
         self._coming: dict[Expression, set[Band]] = {}  # of queries that are being registered
         self.lanes = LaneCounts()
+        self.moving = Moving()
         self._precedents = Precedents()
         self._nestings = Nestings()
 
@@ -81,9 +82,17 @@ class WindowManager:
             self.lanes.expect(())
 
     def _register(self, name: str, request: Request, changes: PlanChanges, is_running: bool) -> None:
+        placement = self._placed(name, request, changes, is_running)
+        self.placements[name] = placement
+        self._count_lanes(placement, 1, changes)
+        self.moving.note(name, placement)
+
+    def _placed(
+        self, name: str, request: Request, changes: PlanChanges, is_running: bool, is_moving: bool = False
+    ) -> Placement:
         among_lanes = request.among_lanes
         is_among_lanes = among_lanes is not None and self._goes_to_lanes(
-            among_lanes.laned, (*request.calls, request.presence)
+            among_lanes.laned, (*request.calls, request.presence), is_moving
         )
         asked = among_lanes if among_lanes is not None and is_among_lanes else request
         wanted, of_calls = list(asked.calls), []
@@ -91,7 +100,7 @@ class WindowManager:
             is_read = (
                 each is not None
                 and not is_among_lanes
-                and self._goes_to_lanes(each.laned, (request.calls[number],))
+                and self._goes_to_lanes(each.laned, (request.calls[number],), is_moving)
             )
             of_calls.append(None if each is None else CallLanes(each.laned, is_read))
             if each is not None and is_read:
@@ -99,24 +108,46 @@ class WindowManager:
         calls = tuple([self._place_call(name, call, changes, is_running) for call in wanted])
         presence = tuple([self._place_call(name, (each,), changes, is_running)[0] for each in asked.presence])
         laned = None if among_lanes is None else among_lanes.laned
-        self.placements[name] = Placement(calls, presence, laned, is_among_lanes, tuple(of_calls))
-        self._count_lanes(self.placements[name], 1, changes)
+        return Placement(calls, presence, laned, is_among_lanes, tuple(of_calls))
 
-    def drop(self, name: str, changes: PlanChanges) -> Placement:
-        """Take a query out; groups without queries are gone afterwards."""
-        placement = self.placements.pop(name)
+    def drop(self, name: str, changes: PlanChanges) -> list[Placement]:
+        """Take a query out of where it was, and of where it was moving to; groups without queries are gone
+        afterwards."""
+        left = [self.placements.pop(name)]
+        self.moving.forget(name, left[0])
+        if name in self.moving.to:
+            left.append(self.moving.to.pop(name))
+        for placement in left:
+            self._clear(name, placement, changes)
+        return left
+
+    def begin_to_move(self, name: str, request: Request, changes: PlanChanges) -> None:
+        """Have the lanes that a query could read kept for it, beside what it is answered from."""
+        to = self._placed(name, request, changes, is_running=True, is_moving=True)
+        self._count_lanes(to, 1, changes)
+        self.moving.to[name] = to
+
+    def move(self, name: str, answers_from: int, changes: PlanChanges) -> Placement:
+        """Have a query answered from where it moves to, which suffices from an instant on; gives what it has left."""
+        old, new = self.placements[name], self.moving.to.pop(name)
+        self.moving.forget(name, old)
+        self._clear(name, old, changes)
+        self.placements[name] = new._replace(answers_from=answers_from)
+        self.moving.note(name, new)
+        return old
+
+    def _clear(self, name: str, placement: Placement, changes: PlanChanges) -> None:
         for number, demand in placement.all():
             self._leave(name, self.groups[number], demand, changes)
         self._count_lanes(placement, -1, changes)
-        return placement
 
-    def _goes_to_lanes(self, laned: Laned, otherwise: Iterable[Call]) -> bool:
+    def _goes_to_lanes(self, laned: Laned, otherwise: Iterable[Call], is_moving: bool) -> bool:
         """Whether a query or a call reads lanes of a store that others share; else its filter has state of its own, and
         is served `otherwise`."""
         if not self.has_lanes or not self.lanes.are_many(laned):
             return False
-        # a filter that is kept already stays where it is: it may know more of the past
-        return not all(self._keeps(*each) for call in otherwise for each in call)
+        # a filter that is kept already stays where it is, until lanes know as much of the past
+        return is_moving or not all(self._keeps(*each) for call in otherwise for each in call)
 
     def _count_lanes(self, placement: Placement, step: int, changes: PlanChanges) -> None:
         for laned, is_read in placement.lanes():
@@ -125,19 +156,14 @@ class WindowManager:
                 changes.lanes.setdefault(laned.asked, set()).update(laned.lanes)
 
     def adopt(
-        self, groups: list[WindowGroup], placed: Mapping[str, tuple[Demands, list[int], Placement]]
+        self, groups: list[WindowGroup], placed: Mapping[str, Placement], moving: Mapping[str, Placement]
     ) -> PlanChanges:
-        """Take over a plan made earlier instead of making one: `placed` has, for each query, its demands, the groups
-        of its demands in the order of `Placement.all`, and a placement that has nothing but its lanes."""
+        """Take over a plan made earlier instead of making one: where queries are, and where some are `moving` to."""
         changes = PlanChanges()
         for group in groups:
             self._open(group)
         self._next = max(self.groups, default=0) + 1
-        for name, (demands, numbers, lanes) in placed.items():
-            rest = iter(numbers)
-            calls = tuple(tuple((next(rest), demand) for demand in call) for call in demands.calls)
-            presence = tuple((next(rest), each) for each in demands.presence)
-            self._take_over(name, lanes._replace(calls=calls, presence=presence), changes)
+        self._take_over(placed, moving, changes)
         return changes
 
     def graft(self, other: WindowManager) -> tuple[PlanChanges, dict[int, int], int]:
@@ -152,17 +178,24 @@ class WindowManager:
             numbers[old.number] = self._next
             self._open(WindowGroup(self._next, old.planned, old.because, old.where, old.keys, store))
             self._next += 1
-        for name, placement in other.placements.items():
-            calls = tuple(tuple((numbers[n], each) for n, each in call) for call in placement.calls)
-            presence = tuple((numbers[n], each) for n, each in placement.presence)
-            self._take_over(name, placement._replace(calls=calls, presence=presence), changes)
+        grafted = {
+            name: placement.mapped(lambda placed: (numbers[placed[0]], placed[1]))
+            for name, placement in other.placements.items()
+        }
+        self._take_over(grafted, {}, changes)
         return changes, numbers, generation
 
-    def _take_over(self, name: str, placement: Placement, changes: PlanChanges) -> None:
-        self.placements[name] = placement
-        for number, demand in placement.all():
-            self._join(name, self.groups[number], demand, changes)
-        self._count_lanes(placement, 1, changes)
+    def _take_over(
+        self, placements: Mapping[str, Placement], moving: Mapping[str, Placement], changes: PlanChanges
+    ) -> None:
+        self.placements |= placements
+        self.moving.to |= moving
+        for name, placement in (*placements.items(), *moving.items()):
+            for number, demand in placement.all():
+                self._join(name, self.groups[number], demand, changes)
+            self._count_lanes(placement, 1, changes)
+        for name, placement in placements.items():
+            self.moving.note(name, placement)
 
     def raise_stairs(self, changes: PlanChanges, filled: Container[StoreId]) -> dict[StoreId, StoreId]:
         """Move windows per key from grids to stairs where these are better, after the changes so far: the stairs,
@@ -184,7 +217,7 @@ class WindowManager:
         there = self.stores[old].components
         calls = (
             [demand.need in there for number, demand in call if self.groups[number].store in new]
-            for placement in self.placements.values()
+            for placement in (*self.placements.values(), *self.moving.to.values())
             for call in placement.calls
         )
         return any(any(kept) and not all(kept) for kept in calls)
@@ -200,20 +233,19 @@ class WindowManager:
             self._leave(name, self.groups[number], demand, changes)
             return self._place(name, demand, choose_synopsis(demand._replace(stairs=True)), to, changes)
 
-        for name, placement in self.placements.items():
-            if gone & placement.groups():
-                calls = tuple(tuple(move(name, each) for each in call) for call in placement.calls)
-                presence = tuple(move(name, each) for each in placement.presence)
-                self.placements[name] = placement._replace(calls=calls, presence=presence)
+        for placements in (self.placements, self.moving.to):
+            for name, placement in placements.items():
+                if gone & placement.groups():
+                    placements[name] = placement.mapped(partial(move, name))
 
     def check(self) -> None:
         """Assert that what is kept up to date is what the placements make it."""
         fresh = WindowManager(self.is_by_demand, self.has_lanes)
         for group in self.groups.values():
             fresh._open(replace(group, needs=Needs(), queries={}, slides={}, hinted=0, pinned=0))
-        for name, placement in self.placements.items():
-            fresh._take_over(name, placement, PlanChanges())
+        fresh._take_over(self.placements, self.moving.to, PlanChanges())
         assert fresh.lanes == self.lanes
+        assert fresh.moving == self.moving
         assert fresh.groups == self.groups
         assert fresh.stores == self.stores
         assert fresh.columns == self.columns
@@ -257,7 +289,7 @@ class WindowManager:
         asked = (chosen.synopsis, store)
         groups = self._by_signature.get(demand.signature, {}).values()
         group = next(
-            (each for each in groups if (each.planned, each.store) == asked and _stands_there(each, demand)),
+            (each for each in groups if (each.planned, each.store) == asked and stands_there(each, demand)),
             None,
         )
         if group is None:
@@ -361,34 +393,7 @@ class WindowManager:
             asked = self.stores.get(store)
             if asked is None:
                 return store
-            is_coarse = (_are_coarse_levels if on_stairs else _is_coarse_grid)(demand, asked)
-            if is_coarse and (
-                changes is None or not _is_partly_kept(needs, asked, changes.stores.get(store))
-            ):
+            is_coarse = (are_coarse_levels if on_stairs else is_coarse_grid)(demand, asked)
+            if is_coarse and (changes is None or not is_partly_kept(needs, asked, changes.stores.get(store))):
                 return store
         raise AssertionError("there is always another number")
-
-
-def _is_partly_kept(needs: set[Need], asked: StoreNeeds, young: set[Need] | None) -> bool:
-    """Whether a store has kept some components for longer than it will have kept the others."""
-    kept = sum(need in asked.components and need not in (young or ()) for need in needs)
-    return 0 < kept < len(needs)
-
-
-def _is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:
-    step = gcd(window_step(demand.window), asked.step)
-    return max(demand.window.size, asked.reach) <= MOST_SLICES * step
-
-
-def _are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
-    shape = shape_of(demand.window)
-    assert shape is not None
-    longest = asked.longest
-    if demand.window.size <= longest.get(shape, 0):
-        return True
-    return granules(levels_for({**longest, shape: demand.window.size})) <= MOST_SLICES
-
-
-def _stands_there(group: WindowGroup, demand: Demand) -> bool:
-    """What stairs may make coarser depends on where their readers stand: those of one slide stand together."""
-    return group.store.kind != "stairs" or demand.query_slide in group.slides

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from muntin.arrays import LONG_AGO
 from muntin.lane import Laned
-from muntin.plan.demand import Demand
+from muntin.plan.demand import Demand, Demands
 
 Placed = tuple[int, Demand]  # a demand and the number of the group that serves it
 
@@ -27,6 +28,9 @@ class Placement(NamedTuple):
     laned: Laned | None = None
     is_among_lanes: bool = False
     of_calls: tuple[CallLanes | None, ...] = ()  # none if no call has a FILTER
+    answers_from: int = (
+        LONG_AGO  # of a query that moved to lanes: what these know suffices from this instant on
+    )
 
     def lanes(self) -> Iterator[CallLanes]:
         """All lanes that the query or one of its calls could read, and whether it does."""
@@ -44,3 +48,17 @@ class Placement(NamedTuple):
 
     def groups(self) -> set[int]:
         return {number for number, _ in self.all()}
+
+    def mapped(self, move: Callable[[Placed], Placed]) -> Placement:
+        """The same with each demand in another group."""
+        return self._replace(
+            calls=tuple(tuple(move(each) for each in call) for call in self.calls),
+            presence=tuple(move(each) for each in self.presence),
+        )
+
+    def given(self, demands: Demands, numbers: Iterable[int]) -> Placement:
+        """The same with these demands, and the numbers of their groups in the order of `all`."""
+        rest = iter([*zip(numbers, demands.all(), strict=True)])
+        return self._replace(
+            calls=tuple(tuple(next(rest) for _ in call) for call in demands.calls), presence=tuple(rest)
+        )

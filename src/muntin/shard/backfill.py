@@ -36,6 +36,7 @@ class Backfill:
         stream = replace(of.stream, delay=_ANY_DELAY, ahead=None)
         self.state = State(stream, 0, adaptive=False, sketch_bytes=of.sketch_bytes, has_lanes=False)
         self.state.register(queries)
+        self.requests = queries
         self.seam: int | None = of.clock.now  # None: the stream has seen no event
         self.owed_from: int | None = of.clock.watermark
         self.held: list[pa.RecordBatch] = []  # pushed since

@@ -276,6 +276,7 @@ def stream_stats(state: State) -> dict[str, Any]:
         "greatest": _instant(clock.greatest),
         "watermark": _instant(clock.watermark),
         "queries": len(state.registrations),
+        "moving": len(state.manager.moving.to),
         "groups": len(state.synopses),
         "keys": sum(len(keys) for keys in state.keys.values()),
         "bytes": state.nbytes(),
@@ -336,6 +337,9 @@ def explain_query(state: State, name: str) -> str:
         for each in numbers
     ]
     told = [str(coverage_of(state, name)), *explain_never(state.registrations[name].query)]
+    if name in state.manager.moving.to:
+        instant = np.datetime64(state.movers.arrives(name), "us")
+        told.append(f"moves to lanes that its like share, once all that is asked for lies after {instant}")
     join = join_of(state, name)
     begins = [] if join is None else [f"{name}: {join.explain(state)}"]
     return "\n\n".join([*begins, *parts, *(f"{name}: {each}" for each in told)])

@@ -11,7 +11,6 @@ import numpy as np
 from muntin.arrays import LONG_AGO
 from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
 from muntin.plan import Demand, WindowGroup, demands_of
-from muntin.plan.demand import Demands
 from muntin.plan.group import STREAM_RING, StoreId, ring_of
 from muntin.plan.lanes import lanes_of
 from muntin.plan.placement import CallLanes, Placement
@@ -25,6 +24,7 @@ from muntin.structure.key_runs_rows import RowsByKeyRuns
 from muntin.structure.rescan_rows import RescanRows
 from muntin.table_query import TableQuery
 
+_PLACED = {"groups": [COUNT], "among_lanes": Absent(bool), "calls_among_lanes": Absent([COUNT])}
 _SHAPE = {
     "clock": CLOCK,
     "groups": [
@@ -48,9 +48,9 @@ _SHAPE = {
             "missed": COUNT,
             "overflows": Absent(COUNT),
             "history": Absent(Maybe((WHOLE, WHOLE))),
-            "groups": [COUNT],
-            "among_lanes": Absent(bool),
-            "calls_among_lanes": Absent([COUNT]),
+            **_PLACED,
+            "answers_from": Absent(WHOLE),
+            "moving": Absent(_PLACED),
         }
     ),
     "forgotten_to": WHOLE,
@@ -61,6 +61,7 @@ _SHAPE = {
 def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `put` needs: plan, clock and registrations as plain data, the rest as named arrays."""
     state.settle_plan()
+    placements, moving = state.manager.placements, state.manager.moving.to
     registrations = {
         name: {
             "text": each.query.text,
@@ -69,13 +70,9 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
             "missed": each.missed,
             "overflows": each.overflows,
             "history": each.history,
-            "groups": [number for number, _ in state.manager.placements[name].all()],
-            "among_lanes": state.manager.placements[name].is_among_lanes,
-            "calls_among_lanes": [
-                number
-                for number, of_call in enumerate(state.manager.placements[name].of_calls)
-                if of_call is not None and of_call.is_read
-            ],
+            **_placed(placements[name]),
+            "answers_from": placements[name].answers_from,
+            **({"moving": _placed(moving[name])} if name in moving else {}),
         }
         for name, each in state.registrations.items()
     }
@@ -125,12 +122,18 @@ def put(
     joined = {name: each for name, each in asked.items() if isinstance(each, TableQuery)}
     queries = {name: each.source if isinstance(each, TableQuery) else each for name, each in asked.items()}
     registrations = description["registrations"]
+    placed = {
+        name: _placement(queries[name], each, state.manager.is_by_demand)
+        for name, each in registrations.items()
+    }
+    moving = {
+        name: _placement(queries[name], each["moving"], state.manager.is_by_demand)
+        for name, each in registrations.items()
+        if "moving" in each
+    }
     first_demand: dict[int, Demand] = {}
-    placed = {}
-    for name, each in registrations.items():
-        demands, lanes = _demands_and_lanes(queries[name], each, state.manager.is_by_demand)
-        placed[name] = demands, each["groups"], lanes
-        for number, demand in zip(each["groups"], demands.all(), strict=True):
+    for some in (*placed.values(), *moving.values()):
+        for number, demand in some.all():
             first_demand.setdefault(number, demand)
     changes = state.manager.adopt(
         [
@@ -138,6 +141,7 @@ def put(
             for saved in description["groups"]
         ],
         placed,
+        moving,
     )
     state.registrations = {
         name: Registration(
@@ -157,10 +161,24 @@ def put(
     state.clock.restore(description["clock"])
     state.forgotten_to, state.needed_bytes = description["forgotten_to"], description["needed_bytes"]
     _restore(state, arrays)
+    state.movers.resume()
 
 
-def _demands_and_lanes(query: Query, saved: dict[str, Any], is_by_demand: bool) -> tuple[Demands, Placement]:
-    """What a query asked for when it was placed, and a placement with the lanes that it reads or could read."""
+def _placed(placement: Placement) -> dict[str, Any]:
+    """A placement as plain data, for `_placement`."""
+    return {
+        "groups": [number for number, _ in placement.all()],
+        "among_lanes": placement.is_among_lanes,
+        "calls_among_lanes": [
+            number
+            for number, of_call in enumerate(placement.of_calls)
+            if of_call is not None and of_call.is_read
+        ],
+    }
+
+
+def _placement(query: Query, saved: dict[str, Any], is_by_demand: bool) -> Placement:
+    """Where a query was when it was saved, or where it moved to."""
     whole, calls_in_lanes = lanes_of(query, is_by_demand)
     laned, of_lanes = whole or (None, None)
     is_among_lanes = of_lanes is not None and saved.get("among_lanes", False)
@@ -173,7 +191,9 @@ def _demands_and_lanes(query: Query, saved: dict[str, Any], is_by_demand: bool) 
         if each is not None and is_read:
             calls[number] = each[1]
     demands = replace(demands, calls=tuple(calls))
-    return demands, Placement((), (), laned, is_among_lanes, tuple(of_calls))
+    answers_from = saved.get("answers_from", LONG_AGO)
+    lanes = Placement((), (), laned, is_among_lanes, tuple(of_calls), answers_from)
+    return lanes.given(demands, saved["groups"])
 
 
 def _restore(state: State, arrays: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
-from muntin.plan import PlanChanges, Request, WindowGroup, WindowManager
+from muntin.plan import Placement, PlanChanges, Request, WindowGroup, WindowManager
 from muntin.plan.cost import Observed
 from muntin.plan.group import STREAM_RING, StoreId
 from muntin.plan.synopses import build_synopsis
@@ -28,6 +28,7 @@ from muntin.shard.clock import Alarm, Clock, wall_clock
 from muntin.shard.crowd import Crowds
 from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
 from muntin.shard.lanes import Lanes, check_lanes
+from muntin.shard.moving import Movers
 from muntin.shard.plan_again import plan_again
 from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times
@@ -87,6 +88,7 @@ class State:
         self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self._owed = Owed([])
+        self.movers = Movers(self)
         self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
 
     # -- queries -----------------------------------------------------------------------------------
@@ -94,29 +96,33 @@ class State:
     def register(self, queries: Mapping[str, Request]) -> None:
         """Place queries in groups and fit what serves them; they answer at once from what is there. All or none."""
         changes = PlanChanges()
-        self.manager.register(queries, changes, self._is_running)
-        self._is_provisional = not self._is_running and bool(self.registrations)
-        self.raise_stairs(changes)
+        self.manager.register(queries, changes, self.is_running)
+        self._is_provisional = not self.is_running and bool(self.registrations)
         for name, request in queries.items():
             self._expect(name, Registration(request.query, self.clock.watermark, joined=request.joined))
+        self._take_up(self.movers.begin(queries, changes))
+
+    def _take_up(self, changes: PlanChanges) -> None:
+        """Have state for demands that came."""
+        self.raise_stairs(changes)
         if self.adaptation is not None:
             self.adaptation.welcome(changes.came)
         self.fit(changes)
 
     @property
-    def _is_running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether time has begun: what is kept from then on cannot be had again."""
         return self.clock.now is not None
 
     def settle_plan(self) -> None:
         """Before time begins: have the plan that depends on which queries there are, not on how they came and went."""
-        if self._is_provisional and not self._is_running:
+        if self._is_provisional and not self.is_running:
             self._is_provisional = False
             plan_again(self)
 
     def raise_stairs(self, changes: PlanChanges) -> None:
         """Move windows to stairs where these are better; a store that is filled becomes their youngest level."""
-        moved = self.manager.raise_stairs(changes, self.stores if self._is_running else ())
+        moved = self.manager.raise_stairs(changes, self.stores if self.is_running else ())
         for stairs, before in moved.items():
             filled = self.stores.get(before)
             youngest = None if filled is None else filled.youngest
@@ -139,13 +145,18 @@ class State:
         if registration.owes:
             self._owed.remove(registration.emitted_to)
         changes = PlanChanges()
-        self._is_provisional = not self._is_running
-        placement = self.manager.drop(name, changes)
-        self.sweepers.look_again(demand for _, demand in placement.all())
-        if self.adaptation is not None:
-            self.adaptation.part(placement.groups(), registration.query.hint is not None)
-        self.prepared.forget_query(name)
+        self._is_provisional = not self.is_running
+        for left in self.manager.drop(name, changes):
+            self.leave(name, left, registration.query.hint is not None)
+        self.movers.forget(name)
         self.fit(changes)
+
+    def leave(self, name: str, left: Placement, was_hinted: bool = False) -> None:
+        """A query has left a place that it had; its state has yet to be fitted."""
+        self.sweepers.look_again(demand for _, demand in left.all())
+        if self.adaptation is not None:
+            self.adaptation.part(left.groups(), was_hinted)
+        self.prepared.forget_query(name)
 
     def graft(self, backfill: Backfill) -> None:
         """Take over the queries of a backfill with all their state, which is one of its own. O(keys and cells) to
@@ -178,6 +189,7 @@ class State:
         for name, each in other.registrations.items():
             self._expect(name, Registration(each.query, backfill.emitted_to, history=backfill.history))
         self.fit(changes)
+        self._take_up(self.movers.begin(backfill.requests, PlanChanges()))
 
     def fit(self, changes: PlanChanges) -> None:
         """Bring stores, synopses and dictionaries in line with what changed in the plan; O(what changed)."""
@@ -292,6 +304,7 @@ class State:
         events, at, ascends, late_events, ahead_events = admitted
         if self._is_provisional:
             self.settle_plan()
+        self.movers.follow()
         prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
         for backfill in self.backfills:
             backfill.held.append(events)

@@ -327,6 +327,7 @@ def _missed(state: State, name: str, slide: int, after: int) -> int:
     """How many windows closed so long before anyone asked that their events had to be forgotten."""
     if after >= state.forgotten_to:
         return 0
-    groups = state.manager.placements[name].groups()
-    kept_from = max(state.synopses[number].kept_from for number in groups)
+    placement = state.manager.placements[name]
+    kept_from = max(state.synopses[number].kept_from for number in placement.groups())
+    kept_from = max(kept_from, placement.answers_from)
     return max(0, (kept_from - 1) // slide - after // slide)

@@ -20,6 +20,7 @@ from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column
 from muntin.query import Key, Query
 from muntin.shard.adapt.timed import timed_many, timed_single
+from muntin.shard.moving import refuse_before_move
 from muntin.shard.read.answers import answer_one
 from muntin.shard.read.bundle import Bundle
 from muntin.shard.read.evaluate import Answered
@@ -41,6 +42,8 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
 
     A row of which a value does not exist is left out, with a warning; if it is the only one asked for, it is refused.
     """
+    if at is not None:
+        refuse_before_move(state, name, at)
     registration = state.registrations[name]
     is_plain = registration.joined is None and key is None
     if is_plain and (reader := reader_of(state, name)):
@@ -57,6 +60,8 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
 
 def value(state: State, name: str, key: Any = None, at: int | None = None) -> Any:
     """The first value of one answer; None if it is NULL or the key has none."""
+    if at is not None:
+        refuse_before_move(state, name, at)
     registration = state.registrations[name]
     is_plain, query = registration.joined is None, registration.asked
     if is_plain and key is None and (reader := reader_of(state, name)):
@@ -79,6 +84,9 @@ def value(state: State, name: str, key: Any = None, at: int | None = None) -> An
 
 def lookup_many(state: State, names: tuple[str, ...], at: int | None = None) -> pa.Table:
     """The first values of many un-keyed queries, a row for each."""
+    if at is not None:
+        for name in names:
+            refuse_before_move(state, name, at)
     instant = state.clock.now if at is None else at
     if instant is None:  # the stream has not begun, but histories may have
         instant = max((now for name in names if (now := state.now_of(name)) is not None), default=None)

@@ -1,0 +1,112 @@
+"""Movers: queries of a running shard on their way from filters of their own to lanes that their like share.
+
+A query moves when no answer can tell: at every instant that is still owed, or that an event can still change, its lanes
+know all that its windows reach. Look-ups further back are refused from then on, as those of forgotten windows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muntin.arrays import FOREVER, LONG_AGO
+from muntin.errors import WindowTooLarge
+from muntin.lane import Laned
+from muntin.plan import Placement, PlanChanges, Request
+from muntin.window import Window
+
+if TYPE_CHECKING:
+    from muntin.shard.state import State
+
+
+class Movers:
+    """Of one shard. A push costs one comparison, and O(queries that may have arrived) if there are any."""
+
+    def __init__(self, state: State):
+        self._state = state
+        # of each query, the instant that the shard has to have forgotten up to before it can arrive; and the earliest
+        self._due: dict[str, int] = {}
+        self._next = FOREVER
+
+    def begin(self, came: Mapping[str, Request], changes: PlanChanges) -> PlanChanges:
+        """Queries came: those that are apart from lanes which are worth it by now begin to move. Before the stream
+        begins, all are planned together instead; where events are folded elsewhere, the texts of queries decide."""
+        state, manager = self._state, self._state.manager
+        if not state.is_running or manager.is_by_demand or not manager.has_lanes:
+            return changes
+        stores = dict.fromkeys(laned.asked for each in came.values() for laned in each.lanes())
+        many = [asked for asked in stores if manager.lanes.are_many(Laned(asked, ()))]
+        for name in manager.moving.apart(many):
+            request = came.get(name) or manager.request_of(state.registrations[name].query)
+            manager.begin_to_move(name, request, changes)
+            self._expect(name)
+        return changes
+
+    def resume(self) -> None:
+        """Go on with queries that were on their way when a snapshot was taken."""
+        for name in self._state.manager.moving.to:
+            self._expect(name)
+
+    def _expect(self, name: str) -> None:
+        self._due[name] = self._next = LONG_AGO
+
+    def forget(self, name: str) -> None:
+        """A query is gone."""
+        self._due.pop(name, None)
+
+    def follow(self) -> None:
+        """Let those arrive that can."""
+        state = self._state
+        if state.forgotten_to < self._next:
+            return
+        changes = PlanChanges()
+        for name in [name for name, due in self._due.items() if due <= state.forgotten_to]:
+            instant, slide = self.arrives(name), state.registrations[name].slide
+            if instant <= state.forgotten_to - (state.forgotten_to % slide if slide else 0):
+                state.leave(name, state.manager.move(name, instant, changes))
+                del self._due[name]
+            else:
+                self._due[name] = instant
+        self._next = min(self._due.values(), default=FOREVER)
+        state.fit(changes)
+
+    def arrives(self, name: str) -> int:
+        """The instant from which on a query that moves could be answered from either place, with all that its windows
+        reach."""
+        manager, slide = self._state.manager, self._state.registrations[name].slide
+        instants = (
+            _up(_up(since + window.size, window.slide), slide)
+            for placement in (manager.placements[name], manager.moving.to[name])
+            for window, since in self._known(placement)
+        )
+        return max(instants, default=LONG_AGO)
+
+    def _known(self, placement: Placement) -> Iterator[tuple[Window, int]]:
+        """Each window of a placement that holds anything, with the instant from which on that is there."""
+        state = self._state
+        whole = placement.laned if placement.is_among_lanes else None
+        laned = [whole or placement.lanes_of_call(number) for number in range(len(placement.calls))]
+        for call, lanes in (*zip(placement.calls, laned, strict=True), (placement.presence, whole)):
+            since = LONG_AGO if lanes is None else state.lanes[lanes.asked].known_since(lanes.lanes)
+            for number, (_, _, window, need, *_) in call:
+                if window.to < window.size:
+                    synopsis = state.synopses[number]
+                    yield window, max(since, synopsis.known_since(window, need), synopsis.forgotten_before)
+
+
+def _up(instant: int, slide: int) -> int:
+    """The first instant at or after one that a slide reaches."""
+    return -(-instant // slide) * slide if slide else instant
+
+
+def refuse_before_move(state: State, name: str, at: int) -> None:
+    """Raise if a query has moved to lanes that do not know what its windows had at an instant."""
+    answers_from = state.manager.placements[name].answers_from
+    slide = state.registrations[name].slide
+    if at - (at % slide if slide else 0) < answers_from:
+        raise WindowTooLarge(
+            f"query '{name}' at {np.datetime64(at, 'us')} needs events that have been dropped; the state answers "
+            f"instants from {np.datetime64(answers_from, 'us')} on"
+        )
