@@ -166,6 +166,6 @@ def test_explain_prints_that_kept_state_spoke() -> None:
         engine.register(text, f"later {number}")
     text = engine.explain("q0")
     assert (
-        "because  state was kept there already, and kept state cannot move; a new plan would have range_tree"
+        "because  state was kept there already, and kept state stays where it is; a new plan would have range_tree"
         in text
     )

@@ -237,7 +237,9 @@ def because_of(group: WindowGroup, fresh: str = "") -> str:
     """Why a group is served as it is. The last word has the load, unless state that was kept already stood in the way:
     `fresh` is how a fresh plan would serve the group's queries, if otherwise."""
     if fresh:
-        return f"state was kept there already, and kept state cannot move; a new plan would have {fresh}"
+        return (
+            f"state was kept there already, and kept state stays where it is; a new plan would have {fresh}"
+        )
     return f"{group.adapted} (by plan {group.planned}: {group.because})" if group.adapted else group.because
 
 

@@ -61,7 +61,7 @@ class Movers:
         state = self._state
         if state.forgotten_to < self._next:
             return
-        changes = PlanChanges()
+        changes, held = PlanChanges(), state.held_bytes()
         for name in [name for name, due in self._due.items() if due <= state.forgotten_to]:
             instant, slide = self.arrives(name), state.registrations[name].slide
             if instant <= state.forgotten_to - (state.forgotten_to % slide if slide else 0):
@@ -71,6 +71,8 @@ class Movers:
                 self._due[name] = instant
         self._next = min(self._due.values(), default=FOREVER)
         state.fit(changes)
+        # what is taken less is no room for a backlog
+        state.needed_bytes = max(0, state.needed_bytes + state.held_bytes() - held)
 
     def arrives(self, name: str) -> int:
         """The instant from which on a query that moves could be answered from either place, with all that its windows

@@ -339,7 +339,7 @@ def explain_query(state: State, name: str) -> str:
     told = [str(coverage_of(state, name)), *explain_never(state.registrations[name].query)]
     if name in state.manager.moving.to:
         instant = np.datetime64(state.movers.arrives(name), "us")
-        told.append(f"moves to lanes that its like share, once all that is asked for lies after {instant}")
+        told.append(f"moves to lanes that its like share, which answer from {instant} on")
     join = join_of(state, name)
     begins = [] if join is None else [f"{name}: {join.explain(state)}"]
     return "\n\n".join([*begins, *parts, *(f"{name}: {each}" for each in told)])
