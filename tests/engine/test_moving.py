@@ -266,9 +266,12 @@ def begun(keys: str = "", window: str = WINDOWS[0], **settings: Any) -> tuple[mu
     return engines
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("keys", ["", "k"])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_query_arrives_at_the_first_instant_at_which_no_answer_tells(keys: str, window: str) -> None:
+def test_a_query_arrives_at_the_first_instant_at_which_no_answer_tells(
+    keys: str, window: str, restarts: bool
+) -> None:
     """Not a microsecond, nor a slide, before: events just before its lanes began are in its windows."""
     moving, plain = begun(keys, window)
     began = 21 * SECOND // 2 + 1
@@ -282,6 +285,7 @@ def test_a_query_arrives_at_the_first_instant_at_which_no_answer_tells(keys: str
         (12 * SECOND, False), (14 * SECOND, False), (arrives - 1, False), (arrives, False), (arrives, True),
         (30 * SECOND, True),
     ):  # fmt: skip
+        moving = checkpointed(moving) if restarts else moving
         for engine in (moving, plain):
             engine.advance()  # up to the batch before, which can be forgotten then
             push(engine, at)
@@ -415,6 +419,73 @@ def test_queries_filled_from_a_history_move() -> None:
     assert not any(store.generation for store in moving._shards["s"].state.stores)
 
 
+SECONDS_9, OTHER = "[RANGE 9 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS SLIDE 3 SECONDS]"
+
+
+@pytest.mark.parametrize(
+    ("there", "coming"),
+    [
+        # lanes know another aggregate, other constants, a shorter window, or more of the past than the history does
+        (subscription("c{}", "k", SECONDS_9).replace("SUM(n)", "MAX(n)"), subscription("c0", "k", SECONDS_9)),
+        (subscription("x{}", "k", SECONDS_9), subscription("c0", "k", SECONDS_9)),
+        (subscription("c{}", "k"), subscription("c0", "k", SECONDS_9)),
+        (subscription("c{}", "k", SECONDS_9), subscription("c0", "k", SECONDS_9)),
+        # a window with instants of its own
+        (
+            subscription("x{}", "k", SECONDS_9),
+            subscription("c0", "k").replace("SUM(n)", f"SUM(n) OVER {OTHER}"),
+        ),
+    ],
+)
+def test_lanes_that_know_less_or_more_than_a_history(there: str, coming: str) -> None:
+    moving, plain = make_engine(), make_engine()
+    plain._shards["s"].has_lanes = False
+    for engine in (moving, plain):
+        engine.register_many({f"q{i}": there.format(i) for i in range(3)})
+        for at in range(1, 9):
+            push(engine, at * SECOND)
+            engine.advance()
+        engine.register(coming, "h", backfill=pa.table({"ts": [5 * SECOND], "k": [1], "c": ["c0"], "n": [7]}))
+    assert manager_of(moving).moving.to.keys() == {"h"}
+    for at in range(9, 40):
+        for engine in (moving, plain):
+            push(engine, at * SECOND)
+        assert moving.lookup("h").equals(plain.lookup("h")), at
+        given, expected = moving.advance(), plain.advance()
+        assert _rows(given.get("h")) == _rows(expected.get("h")), at
+        assert moving.coverage("h").complete == plain.coverage("h").complete
+    assert reads_lanes(moving, "h")
+
+
+def test_what_was_lost_before_it_arrived_stays_lost() -> None:
+    """A longer slide makes lanes answer instants further back, of which they know too little for this query."""
+    moving, _ = begun("k", backlog_bytes=0)
+    for at in range(12, 30):
+        push(moving, at * SECOND)
+        if reads_lanes(moving, "q0"):
+            break
+    moving.register(subscription("c2", "k", "[RANGE 60 SECONDS SLIDE 60 SECONDS]"), "long")
+    with pytest.warns(RuntimeWarning, match="has lost"):
+        given = moving.advance()["q0"]
+    assert set(given["complete"].to_pylist()) == {True}
+
+
+def test_lanes_go_to_stairs_meanwhile() -> None:
+    moving, plain = begun("k")
+    for engine in (moving, plain):
+        engine.register(subscription("c2", "k", "[RANGE 30 DAYS SLIDE 1 HOUR]"), "long")
+    moving.check()
+    assert {group.store.kind for group in manager_of(moving).groups.values()} == {"stairs", "slices"}
+    for at in range(11, 30):
+        for engine in (moving, plain):
+            push(engine, at * SECOND)
+            engine.advance()
+        for name in ("q0", "q1"):
+            assert moving.lookup(name).equals(plain.lookup(name))
+    assert reads_lanes(moving, "q0")
+    moving.check()
+
+
 def test_windows_that_count_events_stay() -> None:
     moving, _ = begun("k", "[ROWS 2]")
     for at in range(11, 40):
@@ -428,7 +499,7 @@ def test_a_snapshot_of_before_has_no_such_fields() -> None:
     _, plain = begun("k")
     description, arrays = plain._shards["s"].snapshot()
     for each in description["registrations"].values():
-        assert each.pop("answers_from") == LONG_AGO
+        assert each.pop("began") == each.pop("answers_from") == LONG_AGO
         assert "moving" not in each
     fresh = make_engine()
     fresh._shards["s"].restore(description, arrays, plain.queries)

@@ -121,11 +121,11 @@ class WindowManager:
             self._clear(name, placement, changes)
         return left
 
-    def begin_to_move(self, name: str, request: Request, changes: PlanChanges) -> None:
+    def begin_to_move(self, name: str, request: Request, now: int, changes: PlanChanges) -> None:
         """Have the lanes that a query could read kept for it, beside what it is answered from."""
         to = self._placed(name, request, changes, is_running=True, is_moving=True)
         self._count_lanes(to, 1, changes)
-        self.moving.to[name] = to
+        self.moving.to[name] = to._replace(began=now)
 
     def move(self, name: str, answers_from: int, changes: PlanChanges) -> Placement:
         """Have a query answered from where it moves to, which suffices from an instant on; gives what it has left."""

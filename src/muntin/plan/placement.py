@@ -28,9 +28,8 @@ class Placement(NamedTuple):
     laned: Laned | None = None
     is_among_lanes: bool = False
     of_calls: tuple[CallLanes | None, ...] = ()  # none if no call has a FILTER
-    answers_from: int = (
-        LONG_AGO  # of a query that moved to lanes: what these know suffices from this instant on
-    )
+    began: int = LONG_AGO  # when the query began to move here, if it did
+    answers_from: int = LONG_AGO  # if it did: the instant from which on what is known here suffices
 
     def lanes(self) -> Iterator[CallLanes]:
         """All lanes that the query or one of its calls could read, and whether it does."""

@@ -6,7 +6,7 @@ know all that its windows reach. Look-ups further back are refused from then on,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,7 @@ import numpy as np
 from muntin.arrays import FOREVER, LONG_AGO
 from muntin.errors import WindowTooLarge
 from muntin.lane import Laned
-from muntin.plan import Placement, PlanChanges, Request
-from muntin.window import Window
+from muntin.plan import PlanChanges, Request
 
 if TYPE_CHECKING:
     from muntin.shard.state import State
@@ -33,14 +32,14 @@ class Movers:
     def begin(self, came: Mapping[str, Request], changes: PlanChanges) -> PlanChanges:
         """Queries came: those that are apart from lanes which are worth it by now begin to move. Before the stream
         begins, all are planned together instead; where events are folded elsewhere, the texts of queries decide."""
-        state, manager = self._state, self._state.manager
-        if not state.is_running or manager.is_by_demand or not manager.has_lanes:
+        state, manager, now = self._state, self._state.manager, self._state.clock.now
+        if now is None or manager.is_by_demand or not manager.has_lanes:
             return changes
         stores = dict.fromkeys(laned.asked for each in came.values() for laned in each.lanes())
         many = [asked for asked in stores if manager.lanes.are_many(Laned(asked, ()))]
         for name in manager.moving.apart(many):
             request = came.get(name) or manager.request_of(state.registrations[name].query)
-            manager.begin_to_move(name, request, changes)
+            manager.begin_to_move(name, request, now, changes)
             self._expect(name)
         return changes
 
@@ -75,27 +74,16 @@ class Movers:
         state.needed_bytes = max(0, state.needed_bytes + state.held_bytes() - held)
 
     def arrives(self, name: str) -> int:
-        """The instant from which on a query that moves could be answered from either place, with all that its windows
-        reach."""
-        manager, slide = self._state.manager, self._state.registrations[name].slide
-        instants = (
-            _up(_up(since + window.size, window.slide), slide)
-            for placement in (manager.placements[name], manager.moving.to[name])
-            for window, since in self._known(placement)
-        )
-        return max(instants, default=LONG_AGO)
-
-    def _known(self, placement: Placement) -> Iterator[tuple[Window, int]]:
-        """Each window of a placement that holds anything, with the instant from which on that is there."""
-        state = self._state
-        whole = placement.laned if placement.is_among_lanes else None
-        laned = [whole or placement.lanes_of_call(number) for number in range(len(placement.calls))]
-        for call, lanes in (*zip(placement.calls, laned, strict=True), (placement.presence, whole)):
-            since = LONG_AGO if lanes is None else state.lanes[lanes.asked].known_since(lanes.lanes)
-            for number, (_, _, window, need, *_) in call:
-                if window.to < window.size:
-                    synopsis = state.synopses[number]
-                    yield window, max(since, synopsis.known_since(window, need), synopsis.forgotten_before)
+        """The instant from which on a query that moves can be answered from either place: its windows begin after it began
+        to. Lanes may have been there before; but what a history had then may be other events than the stream's."""
+        state, slide = self._state, self._state.registrations[name].slide
+        old, new = state.manager.placements[name], state.manager.moving.to[name]
+        instants = [new.began]
+        for number, (_, _, window, need, *_) in (*old.all(), *new.all()):
+            if window.to < window.size:  # it holds something
+                since = max(new.began, state.synopses[number].known_since(window, need))
+                instants.append(_up(_up(since + window.size, window.slide), slide))
+        return max(instants)
 
 
 def _up(instant: int, slide: int) -> int:

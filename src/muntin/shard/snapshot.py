@@ -24,7 +24,13 @@ from muntin.structure.key_runs_rows import RowsByKeyRuns
 from muntin.structure.rescan_rows import RescanRows
 from muntin.table_query import TableQuery
 
-_PLACED = {"groups": [COUNT], "among_lanes": Absent(bool), "calls_among_lanes": Absent([COUNT])}
+_PLACED = {
+    "groups": [COUNT],
+    "among_lanes": Absent(bool),
+    "calls_among_lanes": Absent([COUNT]),
+    "began": Absent(WHOLE),
+    "answers_from": Absent(WHOLE),
+}
 _SHAPE = {
     "clock": CLOCK,
     "groups": [
@@ -49,7 +55,6 @@ _SHAPE = {
             "overflows": Absent(COUNT),
             "history": Absent(Maybe((WHOLE, WHOLE))),
             **_PLACED,
-            "answers_from": Absent(WHOLE),
             "moving": Absent(_PLACED),
         }
     ),
@@ -71,7 +76,6 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
             "overflows": each.overflows,
             "history": each.history,
             **_placed(placements[name]),
-            "answers_from": placements[name].answers_from,
             **({"moving": _placed(moving[name])} if name in moving else {}),
         }
         for name, each in state.registrations.items()
@@ -174,6 +178,8 @@ def _placed(placement: Placement) -> dict[str, Any]:
             for number, of_call in enumerate(placement.of_calls)
             if of_call is not None and of_call.is_read
         ],
+        "began": placement.began,
+        "answers_from": placement.answers_from,
     }
 
 
@@ -191,8 +197,8 @@ def _placement(query: Query, saved: dict[str, Any], is_by_demand: bool) -> Place
         if each is not None and is_read:
             calls[number] = each[1]
     demands = replace(demands, calls=tuple(calls))
-    answers_from = saved.get("answers_from", LONG_AGO)
-    lanes = Placement((), (), laned, is_among_lanes, tuple(of_calls), answers_from)
+    began, answers_from = (saved.get(each, LONG_AGO) for each in ("began", "answers_from"))
+    lanes = Placement((), (), laned, is_among_lanes, tuple(of_calls), began, answers_from)
     return lanes.given(demands, saved["groups"])
 
 
