@@ -430,6 +430,8 @@ SECONDS_9, OTHER = "[RANGE 9 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS SLIDE 3
         (subscription("x{}", "k", SECONDS_9), subscription("c0", "k", SECONDS_9)),
         (subscription("c{}", "k"), subscription("c0", "k", SECONDS_9)),
         (subscription("c{}", "k", SECONDS_9), subscription("c0", "k", SECONDS_9)),
+        # slices are too coarse at first
+        (subscription("x{}", "k", "[RANGE 10 SECONDS SLIDE 5 SECONDS]"), subscription("c0", "k", SECONDS_9)),
         # a window with instants of its own
         (
             subscription("x{}", "k", SECONDS_9),

@@ -74,8 +74,8 @@ class Movers:
         state.needed_bytes = max(0, state.needed_bytes + state.held_bytes() - held)
 
     def arrives(self, name: str) -> int:
-        """The instant from which on a query that moves can be answered from either place: its windows begin after it began
-        to. Lanes may have been there before; but what a history had then may be other events than the stream's."""
+        """The instant from which on a query that moves can be answered from either place: its windows begin after it
+        began to. Lanes may have been there before; but a history may have had other events than the stream."""
         state, slide = self._state, self._state.registrations[name].slide
         old, new = state.manager.placements[name], state.manager.moving.to[name]
         instants = [new.began]
