@@ -70,7 +70,7 @@ class Shards:
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""
         rows = [
-            (each, LONG_AGO, 0, 1, "time", greatest, 0, None, 0)
+            (each, LONG_AGO, 0, 1, "time", greatest, 0, None, 0, None)
             for route in self.job.routes
             for each in route.ids
         ]

@@ -52,7 +52,7 @@ def _held(shards: Shards, name: str) -> int:
 def test_a_shard_without_lanes_has_none_after_it_was_rewound() -> None:
     """The log from before there were any may have a REWIND STREAM in it."""
     shards = Shards(declared(STREAM), subscriptions("j", [f"k = 'k{i}'" for i in range(30)]), shards=1)
-    shard = SparkShard(shards.job, shards.job.routes[0])
+    shard = SparkShard(shards.job, shards.job.routes[0], 0)
     shard.has_lanes = False
     shard.register(shards.job.routes[0].queries)
     shard.skip(20 * SECOND, None)

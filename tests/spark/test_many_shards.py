@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from muntin.errors import MuntinError
 from muntin.spark.fold import FoldPlan, TaskFold
 from muntin.spark.job import MOST_SHARDS, plan_job, read_query
-from muntin.spark.pack import EventSorter, read_events
+from muntin.spark.pack import EventSorter, read_batch
 from muntin.spark.shard_of import shard_of_keys
 from muntin.store.saved import unpack
 from muntin.stream import Stream
@@ -32,7 +32,7 @@ def test_each_event_goes_to_the_shard_of_its_key(shards: int) -> None:
     sorter.insert(events, at)
     seen = 0
     for bucket, _, data in sorter.take(0):
-        found = read_events(data).column("k").to_numpy()
+        found = read_batch(data).column("k").to_numpy()
         assert {wanted[int(key)] for key in found} == {bucket}
         seen += len(found)
     assert seen == ROWS

@@ -8,8 +8,6 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
-from sqlglot import Token, TokenType
-
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery
@@ -23,8 +21,8 @@ from muntin.sql import (
     Select,
     SelectView,
     parse_statements,
+    statement_texts,
 )
-from muntin.sql.dialect import Muntin
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.view_query import ViewQuery, ViewSelect
@@ -162,17 +160,6 @@ def parse_script(text: str) -> Script:
     queries = named | {next(free): query for query in plain}
     read = {next(free): select for select in reads}
     return Script(streams, queries, tuple(creates), backfills, views, read, tables)
-
-
-def statement_texts(text: str) -> list[str]:
-    """The text of each statement, without the semicolons between them."""
-    statements: list[list[Token]] = [[]]
-    for token in Muntin().tokenize(text):
-        if token.token_type == TokenType.SEMICOLON:
-            statements.append([])
-        else:
-            statements[-1].append(token)
-    return [text[tokens[0].start : tokens[-1].end + 1] for tokens in statements if tokens]
 
 
 def _refuse_taken(name: str, names: Iterable[str], kind: str) -> None:

@@ -36,6 +36,7 @@ from muntin.shard.read.lookup import lookup, lookup_many, value
 from muntin.shard.read.question import Question
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
+from muntin.shard.table_join.joined_rows import Owns
 from muntin.shard.table_join.past import owes_with, release_past
 from muntin.shard.table_join.table_join import join_of
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
@@ -58,10 +59,19 @@ class Shard:
         wall: Callable[[], int] = wall_clock,
         is_planned_by_demand: bool = False,
         tables: Mapping[str, TableRows] = MappingProxyType({}),
+        owns: Owns | None = None,
     ):
         self._portion_rows = portion_rows
         self._make_state = partial(
-            State, stream, backlog_bytes, adaptive, sketch_bytes, wall, is_planned_by_demand, tables=tables
+            State,
+            stream,
+            backlog_bytes,
+            adaptive,
+            sketch_bytes,
+            wall,
+            is_planned_by_demand,
+            tables=tables,
+            owns=owns,
         )
         self.state = self._make_state()
 

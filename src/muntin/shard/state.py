@@ -34,6 +34,7 @@ from muntin.shard.read.prepared import Prepared
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import Owed, Registration
 from muntin.shard.sweepers import Sweepers
+from muntin.shard.table_join.joined_rows import Owns
 from muntin.shard.table_join.past import release_past
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.store.aging_slices import AgingSlices
@@ -62,9 +63,11 @@ class State:
         is_planned_by_demand: bool = False,
         has_lanes: bool = True,
         tables: Mapping[str, TableRows] = MappingProxyType({}),
+        owns: Owns | None = None,
     ):
         self.stream = stream
         self.tables = tables  # by name; they change from outside
+        self.owns = owns  # which keys belong here, of a stream that has several shards
         self.clock = Clock(stream.delay, stream.ahead, wall)
         self.alarm = Alarm()
         self.manager = WindowManager(is_planned_by_demand, has_lanes)

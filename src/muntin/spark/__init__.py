@@ -15,8 +15,9 @@ from muntin.spark.flow import answers_of, shared_windows
 from muntin.spark.progress import ProgressListener
 from muntin.spark.session import local_session
 from muntin.spark.state import read_state
+from muntin.spark.table_frame import TableFrame
 
 __all__ = [
-    "EventFolder", "ProgressListener", "answers_of", "archive_join", "local_session", "overwrite_batches",
-    "read_state", "scan_archive", "shared_windows",
+    "EventFolder", "ProgressListener", "TableFrame", "answers_of", "archive_join", "local_session",
+    "overwrite_batches", "read_state", "scan_archive", "shared_windows",
 ]  # fmt: skip

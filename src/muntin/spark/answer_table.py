@@ -23,9 +23,11 @@ from muntin.errors import SchemaError
 from muntin.query import CHANGE, Query
 from muntin.shard.read.reading import answer_type
 from muntin.sql.type_name import type_name
+from muntin.table_query import TableQuery
 
 WINDOW = ("window_start", "window_end", "complete")
 REST = "rest"  # of a controlled job: what the layout has no column for, as a JSON object
+Refusal = dict[str, str]  # `refused`: the reason; and the `statement`, or the `table`
 _OWN = ("query", *WINDOW, CHANGE, REST)
 
 
@@ -89,10 +91,9 @@ class AnswerTable:
             and (field.name in WINDOW or not (self.is_mixed and _has_instants(field.type)))
         }
 
-    def refusal(self, statement: str, reason: str) -> pa.Table:
-        """A row that says why a statement was not carried out."""
-        told = json.dumps({"refused": reason, "statement": statement}, ensure_ascii=False)
-        row = {REST: told, "complete": False}
+    def refusal(self, refusal: Refusal) -> pa.Table:
+        """A row that says what was not carried out, and why."""
+        row = {REST: json.dumps(refusal, ensure_ascii=False), "complete": False}
         return pa.Table.from_pylist([{name: row.get(name) for name in self.schema.names}], schema=self.schema)
 
     def metadata(self) -> str:
@@ -101,13 +102,14 @@ class AnswerTable:
 
 
 def table_of(
-    queries: Mapping[str, Query],
+    queries: Mapping[str, Query | TableQuery],
     zone: str | None,
     zones: Mapping[str, str | None],
     is_controlled: bool = False,
 ) -> AnswerTable:
     """One table for some queries; instants are in a time zone, or in none, and so are values of the columns in
-    `zones`. If other queries may come, the table has a place for columns that nobody knows yet."""
+    `zones`, where a column of a table is called `limits.since`. If other queries may come, the table has a place for
+    columns that nobody knows yet."""
     named = {name: _named(name, query, zone, zones) for name, query in queries.items()}
     kinds: dict[str, dict[pa.DataType, None]] = {}  # by name, the types meant by it
     for fields in named.values():
@@ -140,7 +142,9 @@ def table_of(
     return AnswerTable(pa.schema(laid), places, len({zone, *zones.values()}) > 1)
 
 
-def _named(name: str, query: Query, zone: str | None, zones: Mapping[str, str | None]) -> list[pa.Field]:
+def _named(
+    name: str, query: Query | TableQuery, zone: str | None, zones: Mapping[str, str | None]
+) -> list[pa.Field]:
     """The columns that a query gives names to, with the types that Spark has for them."""
     fields = list(query.answer_schema())[: -len(WINDOW)]
     return [
@@ -152,24 +156,37 @@ def _named(name: str, query: Query, zone: str | None, zones: Mapping[str, str | 
 
 
 def _zone_of(
-    name: str, query: Query, number: int, zone: str | None, zones: Mapping[str, str | None]
+    name: str, query: Query | TableQuery, number: int, zone: str | None, zones: Mapping[str, str | None]
 ) -> str | None:
     """The zone of a query's timestamps in one of its columns: that of the columns they come from."""
-    keys = {key.name: key.expression for key in query.keys}
+    keys = {key.name: key.expression.columns for key in query.keys}
     if number < len(keys):
-        made = [query.keys[number].expression]
+        made = keys[query.keys[number].name]
     else:
-        output = query.outputs[number - len(keys)]
-        made = [keys[each] for each in output.expression.columns if each in keys]
-        calls = [query.calls[int(each[1:])] for each in output.expression.columns if each not in keys]
-        made += [each.argument for each in calls if each.argument and _has_instants(answer_type(each))]
-    found = {zones[column]: column for each in made for column in each.columns if column in zones}
+        calls = query.calls if isinstance(query, Query) else query.source.calls
+        of_calls = {
+            f"${place}": call.argument.columns if call.argument and _has_instants(answer_type(call)) else ()
+            for place, call in enumerate(calls)
+        }
+        read = query.outputs[number - len(keys)].expression.columns
+        made = tuple(column for each in read for column in {**of_calls, **keys}.get(each, (each,)))
+    if isinstance(query, TableQuery):
+        made = tuple(column for each in made for column in _origins(query).get(each, (each,)))
+    found = {zones[column]: column for column in made if column in zones}
     if len(found) > 1:
         raise SchemaError(
             f"query '{name}' makes one value of '{found['UTC']}', a TIMESTAMP, and '{found[None]}', a TIMESTAMP_NTZ: "
             "cast one of them in the DataFrame"
         )
     return next(iter(found), zone)
+
+
+def _origins(query: TableQuery) -> dict[str, tuple[str, ...]]:
+    """Columns of the stream and of tables, by the names that a join has for them."""
+    found = {key.name: key.expression.columns for key in query.source.keys}
+    for side in query.sides:
+        found |= {f"{side.name}.{column}": (f"{side.table.name}.{column}",) for column in side.columns}
+    return found
 
 
 def _has_instants(kind: pa.DataType) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from muntin.spark.answer_table import Refusal
 from muntin.spark.job import Job
 from muntin.spark.spread import split_windows, whole_answer
 
@@ -30,10 +31,10 @@ _ROWS = 1 << 17  # of answers in one piece
 
 
 def emitted_rows(
-    job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Sequence[tuple[str, str]], *,
+    job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Sequence[Refusal], *,
     events: int = 0, late: int = 0, ahead: int = 0, overflows: int = 0, greatest: int | None, state_bytes: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
-    """Answers of one shard, and statements that were refused, packed; a row even if there are none."""
+    """Answers of one shard, and what was refused, packed; a row even if there is neither."""
     pieces: list[tuple[str | None, int | None, bytes | None]] = [(None, None, None)]
     route, bucket = job.route_of(shard)
     count = sum(table.num_rows for table in answers.values())
@@ -41,7 +42,7 @@ def emitted_rows(
         count = 0 if bucket else count  # they are those of all shards together
         pieces += [(name, end, _to_bytes(table)) for name, end, table in split_windows(answers)]
     elif answers or refusals:
-        told = [job.answer_table.refusal(*each) for each in refusals]
+        told = [job.answer_table.refusal(each) for each in refusals]
         table = pa.concat_tables([job.answer_table.table(answers), *told])
         parts = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)]
         pieces = [(None, None, part) for part in parts] or pieces

@@ -1,4 +1,4 @@
-"""Queries that come and go while the stream runs: REGISTER QUERY and DROP QUERY statements as rows of a stream.
+"""Queries that come and go and tables that change while the stream runs: statements as rows of a stream.
 
 A statement goes to every shard of every route with the micro-batch that brought it, and takes effect before
 that micro-batch's events. Many tasks read the statements of one micro-batch, so each statement carries its place: its
@@ -20,11 +20,21 @@ from muntin.arrays import LONG_AGO
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.instant import to_microseconds
 from muntin.plan import request_of
-from muntin.spark.job import Job, key_text, over_one_stream
+from muntin.spark.job import Job, Route, is_merged, over_one_stream, route_name
 from muntin.spark.pack import packed_rows
-from muntin.sql import DropQuery, RegisterQuery, RewindStream, parse_statements
+from muntin.sql import (
+    DeleteRows,
+    DropQuery,
+    InsertRows,
+    RegisterQuery,
+    RewindStream,
+    parse_statements,
+    statement_texts,
+)
+from muntin.tables.keyed_rows import keyed_rows
 
-Step = list[str]  # ["drop", name], ["register", name, text] or ["rewind", instant]: as it is logged
+# As it is logged: ["drop", name], ["register", name, text], ["rewind", instant], ["change", INSERT or DELETE]
+Step = list[str]
 
 
 @dataclass
@@ -39,12 +49,12 @@ class Roster:
         own = {name: route.name for route in job.routes for name in route.queries}
         return {name: route for name, route in own.items() if name not in self.went} | self.came
 
-    def apply(self, job: Job, route: str, text: str, watermark: int | None = None) -> list[Step]:
+    def apply(self, job: Job, route: Route, text: str, watermark: int | None = None) -> list[Step]:
         """What the statements of a text do to the shards of one route, the stream having come as far as its
         watermark; an error if they cannot be carried out, and then nothing has changed."""
         came, went, steps = dict(self.came), list(self.went), []
         trial = Roster(came, went)
-        for statement in parse_statements(text, {job.stream.name: job.stream}):
+        for statement, words in zip(parse_statements(text, job.sources), statement_texts(text), strict=True):
             in_use = trial.routes(job)
             match statement:
                 case RegisterQuery(name, _, str()):
@@ -56,19 +66,23 @@ class Roster:
                         )
                     read = over_one_stream(query)
                     request_of(read)
-                    keys = key_text(read)
+                    keys = route_name(read)
                     if keys not in {each.name for each in job.routes}:
-                        known = [each.keys for each in job.routes]
-                        raise MuntinError(f"query '{name}' is by '{keys}', which is not among keys={known}")
+                        raise MuntinError(_no_route(job, name, keys))
                     if name in in_use:
-                        steps += trial._drop(name, in_use[name], route)
+                        steps += trial._drop(name, in_use[name], route.name)
                     came[name] = keys
-                    if keys == route:
+                    if keys == route.name:
                         steps.append(["register", name, read.text])
                 case DropQuery(name):
                     if name not in in_use:
                         raise NotFound(f"there is no query '{name}'{nearest(name, in_use)}")
-                    steps += trial._drop(name, in_use[name], route)
+                    steps += trial._drop(name, in_use[name], route.name)
+                case InsertRows(table, rows):
+                    keyed_rows(table, rows)
+                    steps += [["change", words]] if table.name in route.held else []
+                case DeleteRows(table):
+                    steps += [["change", words]] if table.name in route.held else []
                 case RewindStream(name, to):
                     if name != job.stream.name:
                         raise NotFound(f"there is no stream '{name}'{nearest(name, [job.stream.name])}")
@@ -78,8 +92,8 @@ class Roster:
                     steps.append(["rewind", str(instant)])
                 case _:
                     raise MuntinError(
-                        "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY and REWIND STREAM, "
-                        "nothing else"
+                        "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY, REWIND STREAM, "
+                        "INSERT and DELETE, nothing else"
                     )
         self.came, self.went = came, went
         return steps
@@ -89,6 +103,16 @@ class Roster:
         if self.came.pop(name, None) is None:
             self.went.append(name)
         return [["drop", name]] if home == route else []
+
+
+def _no_route(job: Job, name: str, keys: str) -> str:
+    known = [each.keys for each in job.routes if not is_merged(each.name)]
+    if is_merged(keys):
+        return (
+            f"query '{name}' merges what is kept by '{keys.partition(' ')[2]}', all of which must be in one shard from "
+            "the start: give such a query to shared_windows, or add the stream's columns of ON to GROUP BY"
+        )
+    return f"query '{name}' is by '{keys}', which is not among keys={known}"
 
 
 def pack_statements(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:

@@ -10,12 +10,14 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
@@ -25,22 +27,32 @@ from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.instant import to_microseconds
 from muntin.spark.answer_table import AnswerTable
 from muntin.spark.answers import EMITTED, EMITTED_SCHEMA, UNPACKED, emitted_rows, unpack_answers
+from muntin.spark.changes import pack_changes
 from muntin.spark.control import pack_statements
 from muntin.spark.event_folder import EventFolder
-from muntin.spark.job import Job, plan_job
-from muntin.spark.pack import CLOCK, pack_events
+from muntin.spark.job import Job, Route, plan_job, source_of
+from muntin.spark.loaded_tables import LOAD, loaded_frame
+from muntin.spark.pack import CLOCK, pack_events, read_batch
+from muntin.spark.place import placed
 from muntin.spark.processor import stateful_step
 from muntin.spark.session import check_session
 from muntin.spark.shard import SparkShard
 from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
+from muntin.spark.table_frame import (
+    TableFrame,
+    changes_of,
+    frames_of,
+    loaded_rows,
+    tables_of,
+    zones_of_tables,
+)
 
 PACKED = (
     "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY, "
-    "ahead BIGINT"
+    "ahead BIGINT, least BIGINT"
 )
 METRICS = "muntin"  # how the names begin under which progress has our numbers
 _number = itertools.count(1)  # of calls: a streaming query may have several, each with a name of its own
-_WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
 
 
@@ -57,6 +69,7 @@ def shared_windows(
     ahead: timedelta | None = None,
     rewind: datetime | None = None,
     control: DataFrame | None = None,
+    tables: Mapping[str, DataFrame | TableFrame] = MappingProxyType({}),
     keys: Iterable[str] = (),
     shards: int = 4,
     fold: bool = True,
@@ -74,10 +87,15 @@ def shared_windows(
     counted. `rewind` sets a stream back that an event with a wrong time has brought too far: when a query is started
     with another `rewind` than before, its shards start again at that instant.
 
+    `tables` are those that queries join, by name: a DataFrame of rows, which is read when this function is called, or
+    a streaming one of changes. The primary key is made of the columns that ON compares with the stream, unless a
+    `TableFrame` says otherwise.
+
     `control` is a stream of REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY and REWIND STREAM statements, in a
-    column `statement`: queries that come and go while the stream runs. Those of one micro-batch take effect by a
-    column `position`, or in the order of files and of rows in a file. Their keys must be among those of `queries`
-    or `keys` (GROUP BY lists, "" for none), and what has no column here goes into one more, `rest`, as JSON.
+    column `statement`: queries that come and go while the stream runs; and of INSERT and DELETE, which change tables.
+    Those of one micro-batch take effect by a column `position`, or in the order of files and of rows in a file. Their
+    keys must be among those of `queries` or `keys` (GROUP BY lists, "" for none), and what has no column here goes
+    into one more, `rest`, as JSON.
 
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
@@ -93,18 +111,28 @@ def shared_windows(
         df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay, ahead)
     )
     zones = df.zones() if isinstance(df, EventFolder) else zones_of(df)
+    frames = frames_of(tables, is_streaming)
     job = plan_job(
         declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, spread=spread,
-        zone=zones.get(declared.time, "UTC"), zones=zones, is_controlled=control is not None,
-        rewind=None if rewind is None else to_microseconds(rewind),
+        zone=zones.get(declared.time, "UTC"), zones={**zones, **zones_of_tables(frames)},
+        is_controlled=control is not None, rewind=None if rewind is None else to_microseconds(rewind),
+        tables=tables_of(frames, declared, queries.values()),
+        has_changes=any(frame.is_streaming for frame in frames.values()),
     )  # fmt: skip
-    check_session(df.session if isinstance(df, EventFolder) else df.sparkSession, is_streaming)
+    session = df.session if isinstance(df, EventFolder) else df.sparkSession
+    check_session(session, is_streaming)
     if isinstance(df, EventFolder):
         packed = df.packed(job, PACKED)
     else:
         packed = _needed(df, job).mapInArrow(_in_tasks(job, _pack_columns), PACKED)
     if control is not None:
         packed = packed.unionByName(_packed_statements(job, control, is_streaming))
+    if loaded := loaded_rows(frames, job.tables):
+        packed = packed.unionByName(loaded_frame(session, job, loaded, PACKED, is_streaming))
+    for name, frame in frames.items():
+        if frame.is_streaming:
+            packing = partial(pack_changes, name, frame.deleted is not None)
+            packed = packed.unionByName(changes_of(frame, name).mapInArrow(_in_tasks(job, packing), PACKED))
     return answers_from(packed, job)
 
 
@@ -139,28 +167,18 @@ def _pack_columns(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> I
 def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
     if not is_streaming or not control.isStreaming:
         raise MuntinError("a control stream is for streams: both DataFrames must be streaming")
-    return _placed(control).mapInArrow(_in_tasks(job, pack_statements), PACKED)
+    return _statements(control).mapInArrow(_in_tasks(job, pack_statements), PACKED)
 
 
-def _placed(control: DataFrame) -> DataFrame:
-    """Statements, each with its place among those of its micro-batch: its position, or its file and its place there."""
+def _statements(control: DataFrame) -> DataFrame:
+    """Statements, each with its place among those of its micro-batch."""
     kinds = dict(control.dtypes)
     if kinds.get("statement") != "string" or kinds.keys() - {"statement", "position"}:
         raise SchemaError(
             "the control stream must have a column statement STRING, and perhaps position BIGINT, "
             f"not {control.dtypes}"
         )
-    if "position" in kinds:
-        if kinds["position"] not in _WHOLE_NUMBERS:
-            raise SchemaError(
-                f"the control stream's position must be BIGINT, not {kinds['position'].upper()}"
-            )
-        return control.select("statement", "position")
-    try:  # of files Spark knows where each row is from; whoever reads something else has no such column
-        placed = control.select("statement", "_metadata.file_path", "_metadata.file_block_start")
-        return placed if placed.columns else control
-    except AnalysisException:
-        return control
+    return placed(control, ["statement"], "position" if "position" in kinds else None, "the control stream")
 
 
 def answers_from(packed: DataFrame, job: Job) -> DataFrame:
@@ -259,11 +277,11 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     for number, some in groupby(rows, key=lambda row: row["shard"]):
         if number == Job.ID:
             continue  # a table has no state
-        route, _ = job.route_of(number)
-        shard = SparkShard(job, route)
+        route, bucket = job.route_of(number)
+        shard = SparkShard(job, route, bucket)
         shard.register(route.queries)
         told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
-        for answers in _run_shard(job, shard, some, told):
+        for answers in _run_shard(job, route, shard, some, told):
             told["overflows"] = shard.take_overflows()
             for row in emitted_rows(job, number, answers, [], **told):
                 yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
@@ -271,11 +289,12 @@ def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _run_shard(
-    job: Job, shard: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
+    job: Job, route: Route, shard: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
 ) -> Iterator[dict[str, pa.Table]]:
     """Rows that only tell the time come first, so that the end is known before the beginning."""
     # a query without SLIDE answers once, as of the end: there must be no instant in between
-    goes_on = all(query.slide or query.moves_by_rows for query in shard.parsed_queries.values())
+    queries = map(source_of, shard.parsed_queries.values())
+    goes_on = all(query.slide or query.moves_by_rows for query in queries)
     greatest: int | None = None
     held: list[tuple[str, bytes]] = []
     size = 0
@@ -283,6 +302,11 @@ def _run_shard(
         told["events"] += row["events"]
         if row["kind"] == "counted":
             continue  # no event of a table is late
+        if row["kind"].startswith(LOAD):
+            shard.tables.load(row["kind"].removeprefix(LOAD), read_batch(row["data"]))
+            continue
+        if row["least"] is not None and route.held:
+            shard.begin(row["least"])
         if row["data"] is None:
             seen = row["greatest"]
             greatest = greatest if seen is None else seen if greatest is None else max(greatest, seen)

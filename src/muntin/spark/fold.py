@@ -9,7 +9,7 @@ shard of the key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from muntin.lane import Asked, Lane
 from muntin.shard.bands import fit_lanes
 from muntin.shard.intake import WantedColumns, prepare
 from muntin.shard.lanes import Lanes
-from muntin.spark.job import Fold, folded_demands, read_query
+from muntin.spark.job import Fold, folded_demands, read_query, source_of
 from muntin.spark.shard_of import shard_of_keys
 from muntin.sql import shared_templates
 from muntin.store.needs import Need
@@ -32,18 +32,19 @@ from muntin.store.ring import columns_of
 from muntin.store.saved import pack
 from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
+from muntin.table import Table
 
 
 class FoldPlan:
     """What a route folds, parsed; made once per process."""
 
-    def __init__(self, stream: Stream, fold: Fold):
+    def __init__(self, stream: Stream, fold: Fold, tables: Iterable[Table] = ()):
         self.needs: dict[Expression | None, set[Need]] = {}
         self.lanes: dict[Asked, dict[Lane, int]] = {}
         self.keys: tuple[Expression, ...] = ()
         templates = shared_templates()
         for text in fold.queries:
-            query = read_query(stream, text, templates)
+            query = source_of(read_query(stream, text, templates, tables))
             self.keys = query.key_expressions
             for demand, laned in folded_demands(query):
                 self.needs.setdefault(demand.where, set()).add(demand.need)

@@ -1,13 +1,15 @@
 """A job: what the driver plans once and every task is told, as plain data.
 
 Queries with the same keys form a *route*: their events, or the cells these were folded into, go to the same
-shards. Workers parse the texts again, once per process: nothing executable travels.
+shards. A query that joins tables is of the route of its source. If its GROUP BY merges keys of the source, all of these
+must be in one shard: such queries have a route of their own. Workers parse the texts again, once per process: nothing
+executable travels.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
@@ -26,16 +28,20 @@ from muntin.plan.request import demands_in
 from muntin.plan.synopses import reads_slices
 from muntin.query import Query
 from muntin.spark.answer_table import AnswerTable, table_of
+from muntin.spark.held_rows import By, held_by
 from muntin.spark.shard_of import shard_id
 from muntin.spark.spread import is_spread, share_text
 from muntin.sql import Templates, parse_query, shared_templates
+from muntin.sql.sources import Sources
 from muntin.store.grid import window_step
 from muntin.stream import Stream
+from muntin.table import Table
 from muntin.table_query import TableQuery
 
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
 MOST_SHARDS = 1 << 15  # tasks sort what they send by the number of its shard, in 16 bits
 _SPREAD = "(spread)"  # the name of their route, which no key has
+_MERGED = "(merged) "  # how the names of routes begin whose keys are all in one shard
 NO_LIMIT = 2**62  # bytes of backlog: a runtime hands out windows as soon as they close
 
 
@@ -68,6 +74,7 @@ class Route:
     whole: dict[str, str] = field(
         default_factory=dict
     )  # of spread queries: the texts that shards answer a share of
+    held: dict[str, By] = field(default_factory=dict)  # tables that they join, and which shards hold rows
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
@@ -86,13 +93,25 @@ class Job:
     ID: ClassVar[int] = shard_id(NAME, 0)
     flush: bool = False  # at the end of a table, emit the windows still open
     rewind: int | None = None  # where a run is to start again that went on too far
+    tables: tuple[Table, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str:
         """Equal for equal jobs: under this name a process keeps what it has made of one."""
         schema = self.stream.schema.serialize().to_pybytes()
         told = repr((self.stream.name, self.stream.time, self.stream.delay, self.routes, self.flush))
-        return hashlib.sha256(schema + told.encode()).hexdigest()
+        tables = [
+            (each.name, each.key, [(field.name, field.type) for field in each.schema]) for each in self.tables
+        ]
+        return hashlib.sha256(schema + told.encode() + repr(tables).encode()).hexdigest()
+
+    @property
+    def sources(self) -> Sources:
+        """What a statement may name."""
+        return {self.stream.name: self.stream, **{each.name: each for each in self.tables}}
+
+    def table(self, name: str) -> Table:
+        return next(each for each in self.tables if each.name == name)
 
     @cached_property
     def configured(self) -> str:
@@ -137,7 +156,7 @@ class Job:
             _WHOLE.clear()
         parsed = _WHOLE.setdefault(self.fingerprint, {})
         if name not in parsed:
-            parsed[name] = read_query(self.stream, route.whole[name])
+            parsed[name] = source_of(read_query(self.stream, route.whole[name]))
         return parsed[name], route.shards
 
     def stream_of(self, route: Route, columns: pa.Schema | None = None) -> Stream:
@@ -160,19 +179,22 @@ def plan_job(
     zones: Mapping[str, str | None] | None = None,
     is_controlled: bool = False,
     rewind: int | None = None,
+    tables: Sequence[Table] = (),
+    has_changes: bool = False,
 ) -> Job:
     """Parse and plan queries; an error if any of them cannot run.
 
     `zone` is the time zone of the answers' instants, `zones` those of columns of timestamps.
     `keys` are lists of GROUP BY that queries to come may have, "" for those without: their routes are there
-    from the start. Then nobody knows what will be read, so all events travel whole.
+    from the start. Then nobody knows what will be read, so all events travel whole. `has_changes` says whether some of
+    the `tables` change by rows of a stream, of which the answers may have to tell.
     """
     if not 1 <= shards <= MOST_SHARDS:
         raise MuntinError(f"a keyed query has 1 to {MOST_SHARDS:,} shards, not {shards:,}")
-    parsed: dict[str, dict[str, Query]] = {}
+    parsed: dict[str, dict[str, Query | TableQuery]] = {}
     written: dict[str, str] = {}
     for each in keys:
-        route = key_text(read_query(stream, key_query(stream, each)))
+        route = route_name(read_query(stream, key_query(stream, each)))
         parsed[route], written[route] = {}, each
     is_declared = bool(parsed)
     is_open = is_declared or is_controlled
@@ -183,12 +205,12 @@ def plan_job(
     dealt: dict[str, Query] = {}
     templates = shared_templates()
     for name, sql in queries.items():
-        query = read_query(stream, sql, templates)
-        if spread and shards > 1 and is_spread(query):
+        query = read_query(stream, sql, templates, tables)
+        if spread and shards > 1 and isinstance(query, Query) and is_spread(query):
             dealt[name] = query
             continue
-        route = key_text(query)
-        if is_declared and route not in parsed:
+        route = route_name(query)
+        if is_declared and route not in parsed and not is_merged(route):
             raise MuntinError(
                 f"query '{name}' has GROUP BY {route or 'nothing'}, which is not among keys={list(written.values())}"
             )
@@ -197,26 +219,33 @@ def plan_job(
     if not parsed and not dealt:
         raise MuntinError("there is no query: give at least one, as {name: sql}")
     routes = tuple(
-        _plan_route(name, written[name], some, stream, shards, fold and not is_open, is_open)
+        _plan_route(name, written[name], some, stream, shards, fold and not is_open, is_open, tables)
         for name, some in parsed.items()
     )
+    for table in tables:
+        if not any(table.name in route.held for route in routes):
+            raise MuntinError(
+                f"no query joins {table.label}: leave the table out, or write JOIN {table.name} ON …"
+            )
     if dealt:
         routes += (_plan_spread(dealt, stream, shards),)
     ids = [Job.ID, *(each for route in routes for each in route.ids)]
     if len(set(ids)) < len(ids):
         raise MuntinError("two shards would have the same id: choose another number of shards")
-    answer_table = table_of(
-        {name: query for some in (*parsed.values(), dealt) for name, query in some.items()},
-        zone,
-        zones or {},
-        is_controlled,
-    )
-    return Job(stream, routes, answer_table, flush, rewind)
+    asked = {name: query for some in parsed.values() for name, query in some.items()}
+    answer_table = table_of({**asked, **dealt}, zone, zones or {}, is_controlled or has_changes)
+    return Job(stream, routes, answer_table, flush, rewind, tuple(tables))
 
 
-def key_text(query: Query) -> str:
-    """The name of a query's route."""
-    return ", ".join(map(str, query.key_expressions))
+def route_name(query: Query | TableQuery) -> str:
+    """The name of a query's route: the keys of its source."""
+    merged = _MERGED if isinstance(query, TableQuery) and query.merges else ""
+    return merged + ", ".join(map(str, source_of(query).key_expressions))
+
+
+def is_merged(route: str) -> bool:
+    """Whether the keys of a route are all in one shard, since GROUP BY merges them."""
+    return route.startswith(_MERGED)
 
 
 def key_query(stream: Stream, keys: str) -> str:
@@ -226,25 +255,36 @@ def key_query(stream: Stream, keys: str) -> str:
 
 
 def _plan_route(
-    name: str, keys: str, queries: dict[str, Query], stream: Stream, shards: int, fold: bool, is_open: bool
-) -> Route:
+    name: str, keys: str, queries: Mapping[str, Query | TableQuery], stream: Stream, shards: int, fold: bool,
+    is_open: bool, tables: Sequence[Table] = (),
+) -> Route:  # fmt: skip
     requests = {each: request_of(query, is_by_demand=True) for each, query in queries.items()}
     asked = [demand for request in requests.values() for demand in demands_in(request)]
     return Route(
         name,
         keys,
         {each: query.text for each, query in queries.items()},
-        tuple(stream.schema.names) if is_open else columns_of(stream, queries.values()),
-        shards if name else 1,
+        tuple(stream.schema.names) if is_open else columns_of(stream, map(source_of, queries.values())),
+        shards if name and not is_merged(name) else 1,
         _plan_fold(queries) if fold and all(_can_fold(*each) for each in asked) else None,
+        held=_held(tables, [each for each in queries.values() if isinstance(each, TableQuery)], is_open),
     )
+
+
+def _held(tables: Sequence[Table], queries: Sequence[TableQuery], is_open: bool) -> dict[str, By]:
+    if is_open:
+        return {table.name: None for table in tables}
+    joined = [(table, [query for query in queries if table in query.tables]) for table in tables]
+    return {table.name: held_by(table, some) for table, some in joined if some}
 
 
 def _plan_spread(queries: dict[str, Query], stream: Stream, shards: int) -> Route:
     """The route of queries whose events are dealt out to all shards."""
     texts = {name: share_text(query, shards) for name, query in queries.items()}
     templates = shared_templates()
-    shares = {name: read_query(stream, text, templates) for name, text in texts.items()}
+    shares: dict[str, Query | TableQuery] = {
+        name: read_query(stream, text, templates) for name, text in texts.items()
+    }
     route = _plan_route(_SPREAD, "", shares, stream, shards, fold=False, is_open=False)
     return replace(route, whole={name: query.text for name, query in queries.items()})
 
@@ -270,13 +310,13 @@ def _can_fold(demand: Demand, chosen: Chosen) -> bool:
     return is_number and reads_slices(demand, chosen.synopsis)
 
 
-def _plan_fold(queries: Mapping[str, Query]) -> Fold:
+def _plan_fold(queries: Mapping[str, Query | TableQuery]) -> Fold:
     steps: dict[str, int] = {}
     seen: set[object] = set()
     chosen = []
     for query in queries.values():
         new: set[object] = set()
-        for demand, laned in folded_demands(query):
+        for demand, laned in folded_demands(source_of(query)):
             where = str(demand.where or "")
             steps[where] = gcd(steps.get(where, 0), window_step(demand.window))
             new.add((demand.where, demand.need))
@@ -299,24 +339,28 @@ def folded_demands(query: Query) -> Iterator[tuple[Demand, Laned | None]]:
             yield alone, None
 
 
-# The queries that run on Spark: those over one stream.
+# The queries that run on Spark: those over one stream, perhaps joined with tables.
 
 
-def read_query(stream: Stream, text: str, templates: Templates | None = None) -> Query:
+def read_query(
+    stream: Stream, text: str, templates: Templates | None = None, tables: Iterable[Table] = ()
+) -> Query | TableQuery:
     """The query of a text over a stream; an error if it cannot run on Spark."""
-    return over_one_stream(parse_query(text, {stream.name: stream}, templates))
+    sources: Sources = {stream.name: stream, **{each.name: each for each in tables}}
+    return over_one_stream(parse_query(text, sources, templates))
 
 
-def over_one_stream(query: AnyQuery) -> Query:
-    """The same query, unless it is a join."""
+def over_one_stream(query: AnyQuery) -> Query | TableQuery:
+    """The same query, unless it is a join of streams."""
     if isinstance(query, JoinQuery):
         raise MuntinError(
             "a windowed JOIN runs in the embedded engine only. On Spark, keep a view of it with archive_join; or join "
             "the DataFrames and ask about the result, whose pairs stay as long as its window, not as their events do "
             "(docs/concepts/spark.md, Joins)"
         )
-    if isinstance(query, TableQuery):
-        raise MuntinError(
-            "a join with a table runs in the embedded engine only; on Spark, join the DataFrames"
-        )
     return query
+
+
+def source_of(query: Query | TableQuery) -> Query:
+    """The query over the stream alone."""
+    return query.source if isinstance(query, TableQuery) else query

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.errors import CheckpointError
+from muntin.spark.held_rows import By
 from muntin.spark.job import Job, Route
 from muntin.sql.type_name import type_name
 from muntin.stream import Stream
+from muntin.table import SPAN, Table
 
-FORMAT = 4  # raise it when a ledger can no longer be read by what came before
-_READABLE = (2, 3, 4)  # 2 has no identity, 3 no cells by lanes
+FORMAT = 5  # raise it when a ledger can no longer be read by what came before
+_READABLE = (2, 3, 4, 5)  # 2 has no identity, 3 no cells by lanes, 4 no tables
 _PIECE = 4 << 20  # bytes of a base that are written at once
 _SMALL = 1 << 20  # bytes of log that are not worth a new base
 _FEW = 64  # entries that are not worth a new base …
@@ -57,6 +59,7 @@ class Head:
     stream: str = ""  # the identity of the state (below)
     time: str = ""
     columns: dict[str, str] | None = None  # their types; None in format 2
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # their columns, keys, and who holds rows
     configured: str = ""  # what the job's own queries were, as a hash
     came: dict[str, str] = field(default_factory=dict)  # queries that came by statement, of all routes …
     went: list[str] = field(default_factory=list)  # … and went: see control.py
@@ -130,7 +133,8 @@ def parse_head(text: str) -> Head:
 #
 # | part | why | |---|---| | name of the stream, time column | texts of queries name the stream; windows are
 # of that time | | types of the columns that queries have read | cells and events in the state have these
-# types | | keys of the routes, shards of each | each key belongs to one shard, for good |
+# types | | keys of the routes, shards of each | each key belongs to one shard, for good | | tables, with their columns
+# and primary keys | their rows are in the state |
 #
 # Queries, the delay, `fold`, and columns that no query has read may differ. The identity is in the head of
 # every ledger, and in one more ledger, that of the job: shards of other keys would find no state, and could
@@ -140,7 +144,7 @@ _KINDS = {
     str(kind): kind
     for kind in (
         pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
-        pa.float32(), pa.float64(), pa.string(), pa.date32(),
+        pa.float32(), pa.float64(), pa.string(), pa.date32(), SPAN,
         *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")),
     )
 }  # fmt: skip
@@ -165,6 +169,10 @@ def bind(head: Head, job: Job, route: Route | None) -> None:
     routes = job.routes if route is None else (route,)
     read = typed(job.stream, [name for each in routes for name in each.columns])
     head.stream, head.time, head.columns = job.stream.name, job.stream.time, read | (head.columns or {})
+    for each in routes:
+        head.tables |= {
+            name: {**_declared(job.table(name)), "by": _told(by)} for name, by in each.held.items()
+        }
 
 
 def check_identity(head: Head, job: Job, route: Route | None) -> None:
@@ -197,6 +205,44 @@ def check_identity(head: Head, job: Job, route: Route | None) -> None:
                 f"this checkpoint has column '{name}' as {_shown(kind)}, not as {_shown(now[name])}. "
                 f"CAST the column to {_shown(kind)}, or start from a new checkpoint"
             )
+    given = {each.name: _declared(each) for each in job.tables}
+    for name, declared in head.tables.items():
+        if name not in given:
+            raise CheckpointError(f"this checkpoint has a table '{name}', which is not given. {_GO_ON}")
+        was = {part: declared[part] for part in given[name]}
+        if was != given[name]:
+            raise CheckpointError(
+                f"this checkpoint has table '{name}' as {_table_text(was)}, not as {_table_text(given[name])}. {_GO_ON}"
+            )
+
+
+def check_held(head: Head, route: Route, loaded: Collection[str]) -> None:
+    """An error if shards need other rows of a table than they hold, and the micro-batch does not bring them all: those
+    that are `loaded` come anew."""
+    for name, by in route.held.items():
+        was = head.tables.get(name, {}).get("by", _told(by))
+        if was != _told(by) and name not in loaded:
+            columns = [
+                None if each is None else ", ".join(column for column, _ in each) for each in (was, _told(by))
+            ]
+            before, now = (f"by {each}" if each else "in all shards" for each in columns)
+            raise CheckpointError(
+                f"this checkpoint has the rows of table '{name}' {before}, and these queries need them {now}: join it "
+                f"by the same columns, or start from a new checkpoint; with keys=[…] all shards have all rows"
+            )
+
+
+def _declared(table: Table) -> dict[str, Any]:
+    return {"key": list(table.key), "columns": {field.name: str(field.type) for field in table.schema}}
+
+
+def _told(by: By) -> list[list[str]] | None:
+    return None if by is None else [[column, str(kind)] for column, kind in by]
+
+
+def _table_text(declared: dict[str, Any]) -> str:
+    columns = ", ".join(f"{name} {_shown(kind)}" for name, kind in declared["columns"].items())
+    return f"({columns}, PRIMARY KEY ({', '.join(declared['key'])}))"
 
 
 def check_known(head: Head, route: Route) -> None:

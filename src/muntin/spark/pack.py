@@ -7,6 +7,8 @@
 | `counted` | before all others | how many events were read of each slice: for the number of late ones (fold.py) |
 | `time` | before all others | none: how far time has come, told to every shard by every task |
 | `statement` | before all others | a text that every shard is told (control.py) |
+| `load t`, `changes t` | before all others | rows of table `t` (loaded_tables.py, changes.py) |
+| `refused t` | before all others | why rows of table `t` were left out, for the first shard |
 
 A shard that got no events must still learn that time goes on, or its windows would not close.
 """
@@ -24,7 +26,7 @@ from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.fold import CountedSlices, FoldPlan, TaskFold
-from muntin.spark.job import Job, Route, key_query, read_query
+from muntin.spark.job import Job, Route, key_query, read_query, source_of
 from muntin.spark.shard_of import shard_of_keys
 
 PACKED = pa.schema(
@@ -38,10 +40,11 @@ PACKED = pa.schema(
         ("events", pa.int64()),  # that the task read, in one of its rows
         ("data", pa.binary()),
         ("ahead", pa.int64()),  # events that the task left out, in one of its rows
+        ("least", pa.int64()),  # event time, in rows of kind `time`
     ]
 )
 CLOCK = "muntin clock"  # a column with the clock on the wall, where there is an AHEAD
-PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but `origin`, `turn` and `ahead`
+PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but what rows written together share
 _MOST_CELLS = 1 << 18  # held by a task before they are sent on
 _MOST_EVENTS = 1 << 18
 _AT_ONCE = 1 << 16  # events that are packed together
@@ -56,6 +59,7 @@ def pack_events(
     packers = [(route, _packer(job, route)) for route in job.routes]
     counted = CountedSlices(job.slice_step) if job.slice_step else None
     events, greatest, ahead = 0, LONG_AGO, 0
+    least: int | None = None
     for some in gathered(batches):
         given = to_record_batch(job.reading, some)
         at = to_times(job.reading, given)
@@ -68,6 +72,7 @@ def pack_events(
                 if not len(at):
                     continue
         events, greatest = events + len(at), max(greatest, int(at.max()))
+        least = int(at.min()) if least is None else min(least, int(at.min()))
         if counted is not None:
             counted.insert(at)
         for route, packer in packers:
@@ -79,7 +84,7 @@ def pack_events(
             yield from rows.of(route, packer, greatest)
     if counted is not None and events:
         yield rows.of_counts(job, counted, greatest)
-    yield rows.of_time(job, greatest if events else None, events, ahead)
+    yield rows.of_time(job, greatest if events else None, events, ahead, least)
 
 
 def _clock_of(events: pa.Table) -> int:
@@ -121,25 +126,30 @@ class _Rows:
         ]
         return self._batch(told)
 
-    def of_time(self, job: Job, greatest: int | None, events: int, ahead: int) -> pa.RecordBatch:
+    def of_time(
+        self, job: Job, greatest: int | None, events: int, ahead: int, least: int | None
+    ) -> pa.RecordBatch:
         told: list[PackedRow] = [
             (each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids
         ]
         told.append((job.ID, LONG_AGO, "time", greatest, 0, None))
         told[0] = (*told[0][:4], events, None)
-        return self._batch(told, ahead)
+        return self._batch(told, ahead, least)
 
-    def _batch(self, rows: list[PackedRow], ahead: int = 0) -> pa.RecordBatch:
+    def _batch(self, rows: list[PackedRow], ahead: int = 0, least: int | None = None) -> pa.RecordBatch:
         self._turn += 1
-        return packed_rows(self._origin, self._turn, rows, ahead)
+        return packed_rows(self._origin, self._turn, rows, ahead, least)
 
 
-def packed_rows(origin: int, turn: int, rows: list[PackedRow], ahead: int = 0) -> pa.RecordBatch:
+def packed_rows(
+    origin: int, turn: int, rows: list[PackedRow], ahead: int = 0, least: int | None = None
+) -> pa.RecordBatch:
     """Rows that one task writes together; the first of them tells how many events were `ahead`."""
     shard, start, kind, greatest, events, data = (list(column) for column in zip(*rows, strict=True))
     numbers = [[origin] * len(rows), [turn] * len(rows)]
     left_out = [ahead] + [0] * (len(rows) - 1)
-    return pa.record_batch([shard, start, *numbers, kind, greatest, events, data, left_out], schema=PACKED)
+    columns = [shard, start, *numbers, kind, greatest, events, data, left_out, [least] * len(rows)]
+    return pa.record_batch(columns, schema=PACKED)
 
 
 def _packer(job: Job, route: Route) -> TaskFold | EventSorter:
@@ -154,11 +164,11 @@ def _packer(job: Job, route: Route) -> TaskFold | EventSorter:
 
 def _make_maker(job: Job, route: Route) -> Callable[[], TaskFold | EventSorter]:
     if route.fold is not None:
-        plan = FoldPlan(job.reading, route.fold)
+        plan = FoldPlan(job.reading, route.fold, job.tables)
         return lambda: TaskFold(plan, route.shards)
     # a query of the route says what its keys are: their canonical text leaves a column called "select" unquoted
     text = next(iter(route.queries.values()), None) or key_query(job.reading, route.keys)
-    keys = read_query(job.reading, text).key_expressions
+    keys = source_of(read_query(job.reading, text, tables=job.tables)).key_expressions
     return lambda: EventSorter(keys, route.columns, route.shards)
 
 
@@ -193,7 +203,7 @@ class EventSorter:
         events, at = pa.concat_batches(self._held), np.concatenate(self._times)
         self._held, self._times = [], []
         if self._shards == 1:
-            yield 0, int(at.min()), _to_bytes(events)
+            yield 0, int(at.min()), batch_bytes(events)
             return
         if self._keys is None:
             yield from self._dealt(events, at)
@@ -204,14 +214,14 @@ class EventSorter:
         for each in range(self._shards):
             chosen = order[edges[each] : edges[each + 1]]
             if len(chosen):
-                yield each, int(at[chosen].min()), _to_bytes(events.take(pa.array(chosen)))
+                yield each, int(at[chosen].min()), batch_bytes(events.take(pa.array(chosen)))
 
     def _dealt(self, events: pa.RecordBatch, at: Ints) -> Iterator[tuple[int, int, bytes]]:
         """Without keys it makes no difference who gets which: as many each, side by side."""
         edges = np.arange(self._shards + 1) * len(at) // self._shards
         for each, (lo, hi) in enumerate(itertools.pairwise(edges.tolist())):
             if lo < hi:
-                yield each, int(at[lo:hi].min()), _to_bytes(events.slice(lo, hi - lo))
+                yield each, int(at[lo:hi].min()), batch_bytes(events.slice(lo, hi - lo))
 
     def _bucket_of_event(self, events: pa.RecordBatch) -> np.ndarray:
         assert self._keys is not None
@@ -221,16 +231,17 @@ class EventSorter:
         return shard_of_keys(keys, self._shards).astype(np.int16)[ids]  # so narrow, it is sorted by radix
 
 
-def read_events(packed: bytes) -> pa.RecordBatch:
-    """What `take` wrote."""
+def read_batch(packed: bytes) -> pa.RecordBatch:
+    """What `batch_bytes` wrote."""
     with pa.ipc.open_stream(packed) as reader:
         return reader.read_next_batch()
 
 
-def _to_bytes(events: pa.RecordBatch) -> bytes:
+def batch_bytes(batch: pa.RecordBatch) -> bytes:
+    """Events, or rows of a table, as they travel."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, events.schema) as writer:
-        writer.write_batch(events)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
 

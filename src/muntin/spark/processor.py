@@ -16,10 +16,23 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.described import WHOLE, Absent, Maybe, check_shape
 from muntin.errors import MuntinError
+from muntin.spark.answer_table import Refusal
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
+from muntin.spark.changes import REFUSED
 from muntin.spark.control import Roster, Step, in_order
 from muntin.spark.job import Job, Route
-from muntin.spark.ledger import Head, Ledger, begin_head, bind, check_identity, check_known, columns_in
+from muntin.spark.ledger import (
+    Head,
+    Ledger,
+    begin_head,
+    bind,
+    check_held,
+    check_identity,
+    check_known,
+    columns_in,
+)
+from muntin.spark.loaded_tables import LOAD
+from muntin.spark.pack import read_batch
 from muntin.spark.shard import SparkShard
 from muntin.store.saved import pack, refusing, unpack
 
@@ -73,6 +86,7 @@ _ENTRY = {
     "delay": Absent(WHOLE),
     "kinds": [str],
     "lanes": Absent(bool),  # whether queries could go to lanes; versions before folded each filter by itself
+    "least": Absent(WHOLE),  # event time of the micro-batch, where rows of tables are asked about silence
 }
 
 
@@ -123,6 +137,9 @@ class ShardProcessor:
         given = sorted((row.asDict() for row in rows), key=lambda row: (row["origin"], row["turn"]))
         head = self._ledger.read_head() or begin_head(self._job, route, bucket)
         check_identity(head, self._job, route)
+        check_held(
+            head, route, [row["kind"].removeprefix(LOAD) for row in given if row["kind"].startswith(LOAD)]
+        )
         shard = self._find(head, route)
         before = replace(head)
         description, arrays, refusals = self._entry(head, shard, route, given)
@@ -163,7 +180,8 @@ class ShardProcessor:
         if copy is not None:
             shard, done = copy.shard, copy.entries
         else:
-            shard, done = SparkShard(self._job, route, columns_in(head, self._job, route)), head.base
+            columns = columns_in(head, self._job, route)
+            shard, done = SparkShard(self._job, route, head.bucket, columns), head.base
             if head.pieces:
                 shard.restore(self._ledger.read_base(head))
         replayed = Head(head.route, head.bucket, head.shards, head.routes)
@@ -176,22 +194,26 @@ class ShardProcessor:
 
     def _entry(
         self, head: Head, shard: SparkShard, route: Route, rows: Iterable[dict[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]:
+    ) -> tuple[dict[str, Any], dict[str, Any], list[Refusal]]:
         """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
-        statements that cannot be carried out, with the reason."""
+        statements and rows that were refused."""
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
         data = [row for row in rows if row["data"] is not None]
         steps = self._reconfigure(head, shard, route) + self._rewind(head)
         check_known(head, route)
-        roster, refusals = Roster(head.came, head.went), []
+        roster, refusals = Roster(head.came, head.went), list[Refusal]()
         for text in in_order(row["data"] for row in data if row["kind"] == "statement"):
             try:
-                steps += roster.apply(self._job, route.name, text, self._watermark(head))
+                steps += roster.apply(self._job, route, text, self._watermark(head))
             except MuntinError as error:
-                refusals.append((text, str(error)))
+                refusals.append({"refused": str(error), "statement": text})
         head.came, head.went = roster.came, roster.went
         packed = [(row["kind"], row["data"]) for row in data if row["kind"] != "statement"]
+        for kind, told in packed:
+            if kind.startswith(REFUSED):
+                refusals.append({"refused": told.decode(), "table": kind.removeprefix(REFUSED)})
+        packed = [(kind, each) for kind, each in packed if not kind.startswith(REFUSED)]
         if rewinds := [int(step[1]) for step in steps if step[0] == "rewind"]:
             known = rewinds[-1:]  # how far the stream had come before does not count any more
         description = {
@@ -201,6 +223,9 @@ class ShardProcessor:
             "kinds": [kind for kind, _ in packed],
             "lanes": True,
         }
+        least = [row["least"] for row in rows if row["least"] is not None]
+        if route.held and least:
+            description["least"] = min(least)
         arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
         return description, arrays, refusals
 
@@ -241,6 +266,10 @@ def apply(
     """Do what an entry says; how many events were late, and the answers (none of a replay), portion by portion:
     the entry has been done when all of them have been drawn."""
     shard.has_lanes = description.get("lanes", False)
+    packed = [(kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"])]
+    for kind, data in packed:
+        if kind.startswith(LOAD):
+            shard.tables.load(kind.removeprefix(LOAD), read_batch(data))
     for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
         if (
             word == "register"
@@ -249,10 +278,15 @@ def apply(
         elif word == "rewind":
             for _, to in some:
                 shard.rewind(int(to))
+        elif word == "change":
+            for _, text in some:
+                shard.tables.execute(text)
         else:
             for _, name in some:
                 shard.drop(name)
-    late = shard.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
+    late = shard.insert(each for each in packed if not each[0].startswith(LOAD))
+    if "least" in description:
+        shard.begin(description["least"])
     head.late += late
     greatest = head.greatest = description["greatest"]
     if greatest is None or is_replay:

@@ -12,29 +12,36 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
+from muntin.described import check_shape
 from muntin.query import Query
 from muntin.shard.emit.portion import Answers, flush, portions
 from muntin.shard.shard import Shard
+from muntin.spark.changes import CHANGES
 from muntin.spark.fold import count_late
+from muntin.spark.held_rows import Owner
 from muntin.spark.job import NO_LIMIT, Job, Route, read_query
-from muntin.spark.pack import read_events
+from muntin.spark.pack import read_batch
+from muntin.spark.shard_tables import ShardTables
 from muntin.sql import shared_templates
 from muntin.store.saved import pack, refusing, unpack
+from muntin.table_query import TableQuery
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
 
 
 class SparkShard:
-    """One shard of a route."""
+    """One shard of a route, by its place there."""
 
-    def __init__(self, job: Job, route: Route, columns: pa.Schema | None = None):
+    def __init__(self, job: Job, route: Route, bucket: int, columns: pa.Schema | None = None):
         self._delay = job.stream.delay
         self._stream = job.stream_of(route, columns)
         place = (job.fingerprint, route.name, str(self._stream.schema))
         self._parsed = _PARSED.setdefault(place, Parsed())
+        self.tables = ShardTables(job, route, bucket, lambda table: self._shard.seen_until(table))
         self._shard = Shard(
-            self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS, is_planned_by_demand=True
-        )
+            self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS, is_planned_by_demand=True,
+            tables=self.tables.rows, owns=Owner(bucket, route.shards) if route.shards > 1 else None,
+        )  # fmt: skip
         self._told_overflows = 0
 
     @property
@@ -66,16 +73,32 @@ class SparkShard:
         """Start again at an instant that the stream has passed."""
         self._shard.rewind(to)
 
+    def begin(self, least: int) -> None:
+        """The stream has an event at `least`, wherever it went: rows of a table answer from then on, in silence too.
+        A late event does not count, so nothing is believed that lies before the watermark."""
+        clock = self._shard.clock
+        if least >= clock.promised:
+            clock.first = least if clock.first is None else min(clock.first, least)
+
     def insert(self, packed: Iterable[tuple[str, bytes]]) -> int:
-        """Take in rows of data, in order, as one batch; how many of their events were late."""
+        """Take in rows of data, in order, as one batch; how many of their events were late. Tables change first."""
         late, chunks = 0, []
+        changes: dict[str, list[pa.RecordBatch]] = {}
+        rest = []
         for kind, data in packed:
+            if kind.startswith(CHANGES):
+                changes.setdefault(kind.removeprefix(CHANGES), []).append(read_batch(data))
+            else:
+                rest.append((kind, data))
+        for name, some in changes.items():
+            self.tables.change(name, some)
+        for kind, data in rest:
             if kind == "cells":
                 chunks.append(unpack(data))
             elif kind == "counted":
                 late += count_late(unpack(data), self._shard.clock.promised)
             else:
-                late += self._shard.insert(self._with_all_columns(read_events(data)))
+                late += self._shard.insert(self._with_all_columns(read_batch(data)))
         if chunks:
             self._shard.absorb(chunks)
         return late
@@ -118,17 +141,21 @@ class SparkShard:
         return flush(self._shard, self.parsed_queries, last)
 
     @property
-    def parsed_queries(self) -> dict[str, Query]:
-        return {name: each.query for name, each in self._shard.registrations.items()}
+    def parsed_queries(self) -> dict[str, Query | TableQuery]:
+        return {name: each.asked for name, each in self._shard.registrations.items()}
 
     def snapshot(self) -> pa.Buffer:
         """All state, as bytes."""
-        return pack(*self._shard.snapshot())
+        description, arrays = self._shard.snapshot()
+        return pack(description | {"tables": list(self.tables.rows)}, arrays | self.tables.snapshot())
 
     def restore(self, packed: bytes) -> None:
         """State from a snapshot, into a shard without queries."""
         with refusing("the state in this checkpoint"):
             description, arrays = unpack(packed)
+            tables = description.pop("tables", [])  # there were none before 0.2
+            check_shape(tables, [str], "the names of tables")
+            self.tables.restore(tables, arrays)
             queries = {name: self._parse(each["text"]) for name, each in description["registrations"].items()}
             owned = {
                 name: array.copy() if isinstance(array, np.ndarray) else array
@@ -137,20 +164,22 @@ class SparkShard:
             self._shard.restore(description, owned, queries)
 
     def nbytes(self) -> int:
-        return self._shard.nbytes()
+        return self._shard.nbytes() + self.tables.nbytes()
 
     def check(self) -> None:
         """Assert every invariant of the state."""
         self._shard.check()
+        self.tables.check()
 
-    def _parse(self, text: str) -> Query:
+    def _parse(self, text: str) -> Query | TableQuery:
         """Parsed once per process, whatever the number of shards."""
         if text not in self._parsed:
-            self._parsed[text] = read_query(self._stream, text, self._parsed.templates)
+            tables = [each.table for each in self.tables.rows.values()]
+            self._parsed[text] = read_query(self._stream, text, self._parsed.templates, tables)
         return self._parsed[text]
 
 
-class Parsed(dict[str, Query]):
+class Parsed(dict[str, Query | TableQuery]):
     """Queries by text that the shards of a route in one process share; gone with the last of these shards."""
 
     def __init__(self) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import types as spark
 
 from muntin.errors import SchemaError, nearest
 from muntin.stream import Stream
+from muntin.table import SPAN
 
 _TYPES: dict[type[spark.DataType], pa.DataType] = {
     spark.BooleanType: pa.bool_(), spark.ByteType: pa.int8(), spark.ShortType: pa.int16(),
@@ -93,10 +94,17 @@ def zones_of(df: DataFrame) -> dict[str, str | None]:
     }
 
 
+def to_arrow_type(kind: spark.DataType) -> pa.DataType | None:
+    """The type of a column of a table; None if there is none."""
+    return SPAN if isinstance(kind, spark.DayTimeIntervalType) else _TYPES.get(type(kind))
+
+
 def to_spark_type(kind: pa.DataType) -> spark.DataType:
     """The type of a column of answers."""
     if pa.types.is_timestamp(kind):
         return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
+    if kind == SPAN:
+        return spark.DayTimeIntervalType()
     if pa.types.is_list(kind):
         return spark.ArrayType(to_spark_type(kind.value_type))
     if pa.types.is_struct(kind):

@@ -1,5 +1,6 @@
 """From text to `Query`: the query language, with errors that point at the word."""
 
+from muntin.sql.dialect import statement_texts
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.statement import (
     AlterView,
@@ -27,6 +28,7 @@ from muntin.sql.statement import (
     parse_statements,
     parse_view,
     shared_templates,
+    tables_joined,
 )
 from muntin.sql.template import Templates
 
@@ -35,4 +37,5 @@ __all__ = [
     "DropView", "Explain", "ExplainView", "InsertRows", "RegisterQuery", "RewindStream", "Scope", "Select",
     "SelectTable", "SelectView", "Statement", "TableStatement", "Templates", "ViewStatement", "compile_expression",
     "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
+    "statement_texts", "tables_joined",
 ]  # fmt: skip

@@ -37,6 +37,14 @@ def joins_table(select: SelectSyntax, sources: Sources) -> bool:
     return any(isinstance(find_source(each.stream, sources), Table) for each in inputs_of(select))
 
 
+def on_columns(select: SelectSyntax, sources: Sources) -> list[tuple[str, tuple[str, ...]]]:
+    """The tables of a SELECT, each with its columns that ON compares with the stream."""
+    inputs = Inputs(select, sources)
+    for side in inputs.sides:
+        inputs.bind_on(side)
+    return [(side.table.name, tuple(dict.fromkeys(column for _, column in side.on))) for side in inputs.sides]
+
+
 def refuse_spans(select: SelectSyntax) -> None:
     """A fault if a SELECT that joins no table has a window whose length is a column of one."""
     for each in inputs_of(select):

@@ -117,3 +117,14 @@ def _unclosed(text: str) -> Misfit:
                           (at, len(text)))  # fmt: skip
         at = len(text) if end < 0 else end + len(closing[opening])
     return Misfit("the text cannot be read as SQL", (0, len(text)))
+
+
+def statement_texts(text: str) -> list[str]:
+    """The text of each statement, without the semicolons between them."""
+    statements: list[list[Token]] = [[]]
+    for token in Muntin().tokenize(text):
+        if token.token_type == TokenType.SEMICOLON:
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    return [text[tokens[0].start : tokens[-1].end + 1] for tokens in statements if tokens]

@@ -23,7 +23,7 @@ from muntin.sql.bind_table import (
     find_column,
     refuse_star,
 )
-from muntin.sql.bind_table_join import bind_table_join, joins_table, refuse_spans
+from muntin.sql.bind_table_join import bind_table_join, joins_table, on_columns, refuse_spans
 from muntin.sql.bind_view import bind_view, bind_view_select, find_view
 from muntin.sql.dialect import read_expression, read_script
 from muntin.sql.expressions import Scope, compile_expression
@@ -199,6 +199,14 @@ def parse_query(text: str, streams: Sources, templates: Templates | None = None)
         if templates is None:
             return _query(_read_select(text), streams)
         return templates.query(text, streams)
+
+
+def tables_joined(text: str, sources: Sources) -> list[tuple[str, tuple[str, ...]]]:
+    """The tables that a SELECT joins with a stream, each with its columns that ON compares with the stream: before it
+    is known which of them are the primary key."""
+    with pointing_into(text):
+        select = _read_select(text)
+        return on_columns(select, sources) if select.join is not None and joins_table(select, sources) else []
 
 
 _SHARED: WeakSet[Templates] = WeakSet()  # one at most; its owners are those who asked for it

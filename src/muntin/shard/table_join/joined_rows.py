@@ -8,7 +8,7 @@ They stand in the order of answers: by the first appearance of keys, then by row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +39,16 @@ class JoinedRows(NamedTuple):
         return JoinedRows(np.append(self.key, -1), tuple(np.append(each, -1) for each in self.slots))
 
 
+Owns = Callable[[Sequence[pa.Array]], Bools]  # of keys, column by column
+
+
 class Sources(NamedTuple):
     """What is joined: the keys of the source, by id, and the rows of each side."""
 
     query: TableQuery
     keys: KeyDictionary
     rows: tuple[TableRows, ...]
+    owns: Owns | None = None  # which keys belong to this shard; None: all
 
     def join(self) -> JoinedRows:
         """All that meet; O(keys and rows)."""
@@ -89,18 +93,15 @@ class Sources(NamedTuple):
     def _by_rows(self) -> JoinedRows:
         (side,), (rows,) = self.query.sides, self.rows
         slots = passing(side, rows, rows.slots)
+        if self.owns is not None:  # a row that other shards hold, too, answers in one of them
+            slots = slots[self.owns([first for first, *_ in self._values_of(slots)])]
         return JoinedRows(self.keys_of(slots), (slots,))
 
     def keys_of(self, slots: Ints) -> Ints:
         """The keys that rows of the one table meet, if ON compares all keys of the source; -1 of one that no event has
         had."""
-        (side,), (rows,) = self.query.sides, self.rows
-        values = rows.read(slots, [column for _, column in side.on])
         columns, same = [], np.ones(len(slots), np.bool_)
-        for number, key in enumerate(self.query.source.keys):
-            first, *others = (
-                fitted(values[column], key.expression.type) for on, column in side.on if on == number
-            )
+        for first, *others in self._values_of(slots):
             columns.append(first)
             for other in others:
                 same &= _is_true(pc.equal(first, other))
@@ -108,6 +109,15 @@ class Sources(NamedTuple):
             same &= np.asarray(column.is_valid())
         found: Ints = np.where(same, self.keys.find(columns), -1)
         return found
+
+    def _values_of(self, slots: Ints) -> list[list[pa.Array]]:
+        """For each key of the source the columns of the one table that ON compares with it."""
+        (side,), (rows,) = self.query.sides, self.rows
+        values = rows.read(slots, [column for _, column in side.on])
+        return [
+            [fitted(values[column], key.expression.type) for on, column in side.on if on == number]
+            for number, key in enumerate(self.query.source.keys)
+        ]
 
 
 def _one_row(side: TableSide, rows: TableRows, columns: Sequence[pa.Array]) -> Ints:

@@ -48,7 +48,7 @@ class TableJoin:
     def sources(self, state: State) -> Sources:
         """The keys and rows as they are."""
         rows = tuple(state.tables[side.table.name] for side in self.query.sides)
-        return Sources(self.query, state.keys[self.query.source.key_expressions], rows)
+        return Sources(self.query, state.keys[self.query.source.key_expressions], rows, state.owns)
 
     def groups(self, state: State, sources: Sources) -> Groups:
         """All joined rows by answer; O(keys and rows) if any has come or gone."""
