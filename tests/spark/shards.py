@@ -15,14 +15,18 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from muntin.arrays import LONG_AGO
+from muntin.shard.record_batch import to_record_batch
 from muntin.spark.answers import EMITTED_SCHEMA, unpack_answers
+from muntin.spark.changes import pack_changes
 from muntin.spark.control import pack_statements
 from muntin.spark.job import Job, plan_job
 from muntin.spark.ledger import Head, parse_head
+from muntin.spark.loaded_tables import pack_loads
 from muntin.spark.pack import PACKED, pack_events
 from muntin.spark.processor import CACHE, stateful_step
 from muntin.spark.shard import SparkShard
 from muntin.stream import Stream
+from muntin.tables.keyed_rows import keyed_rows
 
 
 class Shards:
@@ -51,10 +55,15 @@ class Shards:
 
     def send(self, tasks: Sequence[Iterable[pa.RecordBatch]], wall: int | None = None) -> dict[str, pa.Table]:
         """One micro-batch, read by several tasks; the answers by query."""
-        packed = [
+        return self.deliver(self.packed(tasks, wall))
+
+    def packed(
+        self, tasks: Sequence[Iterable[pa.RecordBatch]], wall: int | None = None
+    ) -> list[pa.RecordBatch]:
+        """What tasks make of events, for `deliver`."""
+        return [
             batch for origin, some in enumerate(tasks) for batch in pack_events(self.job, some, origin, wall)
         ]
-        return self.deliver(packed)
 
     def tell(self, *statements: str) -> dict[str, pa.Table]:
         """A micro-batch of statements alone; refusals are kept in `refused`."""
@@ -62,10 +71,31 @@ class Shards:
 
     def tell_in_tasks(self, tasks: Sequence[pa.RecordBatch]) -> dict[str, pa.Table]:
         """The same, read by several tasks; columns after the first tell the place of each statement."""
-        packed = [
+        return self.deliver(self.packed_statements(tasks))
+
+    def packed_statements(self, tasks: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """What tasks make of statements, for `deliver`."""
+        return [
             each for origin, batch in enumerate(tasks) for each in pack_statements(self.job, [batch], origin)
         ]
-        return self.deliver(packed)
+
+    def load(self, loaded: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """A micro-batch with all rows of tables."""
+        rows = {
+            name: keyed_rows(self.job.table(name), to_record_batch(self.job.table(name), table))
+            for name, table in loaded.items()
+        }
+        return self.deliver(list(pack_loads(self.job, rows)))
+
+    def change(
+        self, name: str, tasks: Sequence[pa.RecordBatch], has_deleted: bool = True
+    ) -> list[pa.RecordBatch]:
+        """Changes of a table as tasks pack them, for `deliver`; columns after the last tell whether a row goes, and its
+        place."""
+        packed = (
+            pack_changes(name, has_deleted, self.job, [batch], origin) for origin, batch in enumerate(tasks)
+        )
+        return [batch for some in packed for batch in some]
 
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""
@@ -96,15 +126,19 @@ class Shards:
 
     def lose_attempt(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> None:
         """A micro-batch whose state and answers are thrown away, though workers have seen it."""
-        handle, late = self.tester.handle, self.late
+        self.lose(self.packed(tasks))
+
+    def lose(self, packed: Sequence[pa.RecordBatch]) -> None:
+        """The same, of rows that are packed."""
+        handle, late, refused = self.tester.handle, self.late, list(self.refused)
         kept = [
             {name: copy.deepcopy(each.state) for name, each in states.items()} for states in _states(handle)
         ]
-        self.send(tasks)
+        self.deliver(packed)
         for states, before in zip(_states(handle), kept, strict=True):
             for name, each in states.items():
                 each.state = before.get(name, {})
-        self.late = late
+        self.late, self.refused = late, refused
 
     def head(self, shard: int) -> Head | None:
         found = self.tester.peekValueState("head", shard)

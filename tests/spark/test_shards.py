@@ -139,7 +139,8 @@ def same(expected: Mapping[str, pa.Table], got: Mapping[str, pa.Table]) -> None:
 
 def _place(row: dict[str, Any]) -> str:
     # -0.0 and 0.0 are one key: either may stand for it
-    keys = [row[name] + 0.0 if name == "j" else row[name] for name in ("j", "k") if name in row]
+    keys = [row[name] + 0.0 for name in row if name == "j"]
+    keys += [value for value in row.values() if not isinstance(value, float)]
     return str([row["window_end"], row["window_start"], *keys])
 
 

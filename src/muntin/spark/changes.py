@@ -102,8 +102,8 @@ def in_order(table: Table, packed: Sequence[pa.RecordBatch]) -> Ordered:
     changes = pa.Table.from_batches(packed).combine_chunks()
     width = len(table.schema)
     if places := changes.column_names[width + 1 :]:
-        ways = [(name, "ascending") for name in places]
-        changes = changes.take(pc.sort_indices(changes, sort_keys=ways, null_placement="at_end"))
+        ways = [(name, "ascending") for name in places]  # NULL is last
+        changes = changes.take(pc.sort_indices(changes, sort_keys=ways))
     rows = pa.RecordBatch.from_arrays([_array(each) for each in changes.columns[:width]], schema=table.schema)
     goes = np.asarray(_array(changes.column(width)))
     key = [rows.column(name) for name in table.key]

@@ -20,7 +20,7 @@ from muntin.arrays import LONG_AGO
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.instant import to_microseconds
 from muntin.plan import request_of
-from muntin.spark.job import Job, Route, is_merged, over_one_stream, route_name
+from muntin.spark.job import Job, Route, is_together, over_one_stream, route_name
 from muntin.spark.pack import packed_rows
 from muntin.sql import (
     DeleteRows,
@@ -106,11 +106,11 @@ class Roster:
 
 
 def _no_route(job: Job, name: str, keys: str) -> str:
-    known = [each.keys for each in job.routes if not is_merged(each.name)]
-    if is_merged(keys):
+    known = [each.keys for each in job.routes if not is_together(each.name)]
+    if is_together(keys):
         return (
-            f"query '{name}' merges what is kept by '{keys.partition(' ')[2]}', all of which must be in one shard from "
-            "the start: give such a query to shared_windows, or add the stream's columns of ON to GROUP BY"
+            f"query '{name}' needs what is kept by '{keys.partition(' ')[2]}' in one shard, from the start: give such "
+            "a query to shared_windows, or add the stream's columns of ON to GROUP BY"
         )
     return f"query '{name}' is by '{keys}', which is not among keys={known}"
 

@@ -23,6 +23,19 @@ from muntin.table_query import TableQuery
 By = tuple[tuple[str, pa.DataType], ...] | None
 
 
+def is_in_one_shard(query: TableQuery) -> bool:
+    """Whether a query needs all keys of its source in one shard: because GROUP BY merges some of them; or because it
+    emits changes, and a change of a row may give an answer to another key. With `ON p.k = r.k GROUP BY r.id`, say, the
+    `k` of a row becomes another one: only who has both keys can tell that the answer neither left nor entered."""
+    if query.merges:
+        return True
+    grouped = {each.expression.columns[0] for each in query.keys if each.expression.is_column}
+    fixed = {number for number, key in enumerate(query.source.keys) if key.name in grouped}
+    for side in query.sides:
+        fixed |= {number for number, column in side.on if f"{side.name}.{column}" in grouped}
+    return query.emits_changes and len(fixed) < len(query.source.keys)
+
+
 def held_by(table: Table, queries: Iterable[TableQuery]) -> By:
     """How the rows of a table are held for queries of one route."""
     (one, *others) = {

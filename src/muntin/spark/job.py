@@ -1,8 +1,8 @@
 """A job: what the driver plans once and every task is told, as plain data.
 
 Queries with the same keys form a *route*: their events, or the cells these were folded into, go to the same
-shards. A query that joins tables is of the route of its source. If its GROUP BY merges keys of the source, all of these
-must be in one shard: such queries have a route of their own. Workers parse the texts again, once per process: nothing
+shards. A query that joins tables is of the route of its source, unless it needs all keys in one shard
+(`is_in_one_shard`): such queries have a route of their own. Workers parse the texts again, once per process: nothing
 executable travels.
 """
 
@@ -28,7 +28,7 @@ from muntin.plan.request import demands_in
 from muntin.plan.synopses import reads_slices
 from muntin.query import Query
 from muntin.spark.answer_table import AnswerTable, table_of
-from muntin.spark.held_rows import By, held_by
+from muntin.spark.held_rows import By, held_by, is_in_one_shard
 from muntin.spark.shard_of import shard_id
 from muntin.spark.spread import is_spread, share_text
 from muntin.sql import Templates, parse_query, shared_templates
@@ -41,7 +41,7 @@ from muntin.table_query import TableQuery
 ANY_DELAY = 2**60  # microseconds: a shard's own clock calls no event late, its runtime tells it the time
 MOST_SHARDS = 1 << 15  # tasks sort what they send by the number of its shard, in 16 bits
 _SPREAD = "(spread)"  # the name of their route, which no key has
-_MERGED = "(merged) "  # how the names of routes begin whose keys are all in one shard
+_TOGETHER = "(together) "  # how the names of routes begin whose keys are all in one shard
 NO_LIMIT = 2**62  # bytes of backlog: a runtime hands out windows as soon as they close
 
 
@@ -210,7 +210,7 @@ def plan_job(
             dealt[name] = query
             continue
         route = route_name(query)
-        if is_declared and route not in parsed and not is_merged(route):
+        if is_declared and route not in parsed and not is_together(route):
             raise MuntinError(
                 f"query '{name}' has GROUP BY {route or 'nothing'}, which is not among keys={list(written.values())}"
             )
@@ -239,13 +239,13 @@ def plan_job(
 
 def route_name(query: Query | TableQuery) -> str:
     """The name of a query's route: the keys of its source."""
-    merged = _MERGED if isinstance(query, TableQuery) and query.merges else ""
-    return merged + ", ".join(map(str, source_of(query).key_expressions))
+    together = _TOGETHER if isinstance(query, TableQuery) and is_in_one_shard(query) else ""
+    return together + ", ".join(map(str, source_of(query).key_expressions))
 
 
-def is_merged(route: str) -> bool:
-    """Whether the keys of a route are all in one shard, since GROUP BY merges them."""
-    return route.startswith(_MERGED)
+def is_together(route: str) -> bool:
+    """Whether the keys of a route are all in one shard."""
+    return route.startswith(_TOGETHER)
 
 
 def key_query(stream: Stream, keys: str) -> str:
@@ -265,7 +265,7 @@ def _plan_route(
         keys,
         {each: query.text for each, query in queries.items()},
         tuple(stream.schema.names) if is_open else columns_of(stream, map(source_of, queries.values())),
-        shards if name and not is_merged(name) else 1,
+        shards if name and not is_together(name) else 1,
         _plan_fold(queries) if fold and all(_can_fold(*each) for each in asked) else None,
         held=_held(tables, [each for each in queries.values() if isinstance(each, TableQuery)], is_open),
     )

@@ -76,6 +76,7 @@ def shard_of_keys(columns: Sequence[pa.Array], shards: int) -> Ints:
 
 def _texts(column: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     valid = np.asarray(column.is_valid()) if column.null_count else ALL_VALID
-    _, offsets, data = column.cast(pa.large_binary()).buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    wide = column.cast(pa.large_binary())  # whose buffers may begin elsewhere
+    _, offsets, data = wide.buffers()
+    ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
     return ends, np.frombuffer(data or b"", np.uint8), valid
