@@ -136,14 +136,12 @@ def run(
 
         progress = open_progress(sys.stderr)
         if engine is Runtime.spark:
-            from muntin.errors import MuntinError
             from muntin.run.on_spark import run_on_spark
 
-            if table:
-                raise MuntinError("on Spark a run takes no tables; leave out --table, or --engine spark")
             report = run_on_spark(
-                script, input, out, stream=stream, flush=flush, format=format.value, progress=progress
-            )
+                script, input, out, stream=stream, flush=flush, format=format.value, progress=progress,
+                tables=table or (),
+            )  # fmt: skip
         else:
             report = run_file(
                 script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,

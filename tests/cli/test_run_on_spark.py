@@ -23,6 +23,11 @@ REGISTER QUERY busy AS
   SELECT symbol, SUM(shares) AS volume, MAX(price) AS high FROM trades [RANGE 10 SECONDS SLIDE 5 SECONDS]
   GROUP BY symbol HAVING SUM(shares) > 2000;
 SELECT COUNT(*) AS trades FROM trades [RANGE 4 SECONDS SLIDE 2 SECONDS];
+CREATE TABLE limits (symbol VARCHAR, most BIGINT, PRIMARY KEY (symbol));
+INSERT INTO limits VALUES ('none', 0);
+REGISTER QUERY over AS
+  SELECT t.symbol, SUM(shares) AS volume, l.most FROM trades [RANGE 10 SECONDS SLIDE 5 SECONDS] AS t
+  JOIN limits AS l ON t.symbol = l.symbol GROUP BY t.symbol HAVING SUM(shares) > l.most;
 """
 
 
@@ -31,11 +36,16 @@ SELECT COUNT(*) AS trades FROM trades [RANGE 4 SECONDS SLIDE 2 SECONDS];
 @pytest.mark.usefixtures("quick_java")
 def test_both_engines_write_the_same(tmp_path: Path) -> None:
     (tmp_path / "queries.sql").write_text(SCRIPT)
-    pq.write_table(STREAM.table(10_000), tmp_path / "trades.parquet")
+    trades = STREAM.table(10_000)
+    pq.write_table(trades, tmp_path / "trades.parquet")
+    limits = [
+        f"{symbol},{1000 * place}" for place, symbol in enumerate(trades["symbol"].unique().to_pylist()[:9])
+    ]
+    (tmp_path / "limits.csv").write_text("\n".join(["symbol,most", *limits]))
     for engine in ("embedded", "spark"):
         command = [
             "run", tmp_path / "queries.sql", "--input", tmp_path / "trades.parquet", "--out", tmp_path / engine,
-            "--engine", engine,
+            "--engine", engine, "--table", f"limits={tmp_path / 'limits.csv'}",
         ]  # fmt: skip
         code = "from muntin.cli import main; main()"
         done = subprocess.run(
@@ -43,11 +53,12 @@ def test_both_engines_write_the_same(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr[-2_000:]
         assert "10,000 events" in done.stderr
-    for name in ("busy", "query_1"):
+    for name in ("busy", "query_1", "over"):
         one, other = (
             pq.read_table(tmp_path / engine / f"{name}.parquet") for engine in ("embedded", "spark")
         )
         assert one.schema == other.schema
+        assert one.num_rows
         assert ordered(one) == ordered(other)
 
 

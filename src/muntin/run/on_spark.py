@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.engine import Engine
 from muntin.engine.event_file import format_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.run.outputs import open_outputs
-from muntin.run.pipeline import Report, RunProgress
-from muntin.run.script import read_script
+from muntin.run.pipeline import Report, RunProgress, table_files
+from muntin.run.script import Script, read_script
 from muntin.stream import Stream
+from muntin.table_query import TableQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,12 +35,14 @@ def run_on_spark(
     flush: bool,
     format: str,
     progress: RunProgress,
+    tables: Sequence[str] = (),
 ) -> Report:
-    """Answer the queries of a script over one file, or a folder of Parquet files, on all cores.
+    """Answer the queries of a script over one file, or a folder of Parquet files, on all cores. `tables` are given as
+    TABLE=FILE.
 
     A table has no order of arrival, so no event of it is late.
     """
-    from muntin.spark import answers_of, local_session, shared_windows
+    from muntin.spark import TableFrame, answers_of, local_session, shared_windows
 
     started = time.perf_counter()
     cores = os.cpu_count() or 1
@@ -59,6 +63,10 @@ def run_on_spark(
         )
     if not input.exists():
         raise NotFound(f"there is no input '{input}'")
+    rows = _rows_of(read, table_files(read, tables))
+    joined = {
+        table.name for query in queries.values() if isinstance(query, TableQuery) for table in query.tables
+    }
     progress.note(f"starting Spark on {cores} cores")
     session = local_session(cores)
     try:
@@ -69,6 +77,9 @@ def run_on_spark(
                 df, {name: query.text for name, query in queries.items()}, stream=target.name, time=target.time,
                 delay=timedelta(microseconds=target.delay), shards=cores, flush=flush,
                 ahead=None if target.ahead is None else timedelta(microseconds=target.ahead),
+                tables={
+                    name: TableFrame(session.createDataFrame(rows[name]), key=read.tables[name].key) for name in joined
+                },
             ).cache()  # fmt: skip
             for name, query in queries.items():
                 found = answers_of(answers, name).toArrow()
@@ -78,6 +89,17 @@ def run_on_spark(
         progress.close()
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _rows_of(script: Script, files: Mapping[str, Path]) -> dict[str, pa.Table]:
+    """The rows of the tables of a script: those that it inserts, and those of files."""
+    engine = Engine()
+    for create in script.creates:
+        engine.execute(create)
+    for name, file in files.items():
+        engine.load(name, file)
+    names = {name: '"' + name.replace('"', '""') + '"' for name in script.tables}
+    return {name: engine.execute(f"SELECT * FROM {quoted}") for name, quoted in names.items()}
 
 
 def _table_of(session: SparkSession, input: Path, stream: Stream) -> DataFrame:

@@ -64,6 +64,8 @@ class Roster:
                         raise NameTaken(
                             f"there is a query '{name}' already; drop it first or choose another name"
                         )
+                    if any(name == table.name for table in job.tables):
+                        raise NameTaken(f"there is a table '{name}' already; choose another name")
                     read = over_one_stream(query)
                     request_of(read)
                     keys = route_name(read)

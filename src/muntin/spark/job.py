@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import is_text
-from muntin.errors import MuntinError
+from muntin.errors import MuntinError, NameTaken
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.lane import Laned
 from muntin.plan import Chosen, Demand, demands_of, request_of
@@ -223,6 +223,10 @@ def plan_job(
         for name, some in parsed.items()
     )
     for table in tables:
+        if table.name in queries:
+            raise NameTaken(
+                f"a query and a table are both called '{table.name}'; choose another name for one"
+            )
         if not any(table.name in route.held for route in routes):
             raise MuntinError(
                 f"no query joins {table.label}: leave the table out, or write JOIN {table.name} ON …"
