@@ -7,6 +7,7 @@ are taken in, and what no window needs any more is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -381,14 +382,9 @@ class State:
 
     def check(self) -> None:
         """Assert every invariant of everything kept."""
-        for store in self.stores.values():
-            store.check()
-        for synopsis in self.synopses.values():
-            synopsis.check()
-        for keys in self.keys.values():
-            keys.check()
-        for text in self.texts.values():
-            text.check()
+        kept: list[Any] = [self.stores, self.synopses, self.keys, self.texts]
+        for each in chain.from_iterable(some.values() for some in kept):
+            each.check()
         self.manager.check()
         check_lanes(self.lanes, self.manager.lanes.read)
         # there is a synopsis for each group, and a store for each that one reads
