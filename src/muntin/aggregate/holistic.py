@@ -8,6 +8,7 @@ functions below do it from the values of each slot, sorted and laid end to end: 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -58,6 +59,7 @@ class CountDistinct(Aggregate):
         return Lowered(count, np.ones(len(count), np.bool_))
 
 
+@lru_cache(maxsize=1024)
 def as_written(phi: float | Fraction) -> Fraction:
     """The decimal that phi was written as, not the nearest binary number.
 

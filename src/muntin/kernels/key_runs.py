@@ -132,15 +132,15 @@ def locate_spans(ids, begins, ends, start, count, at, lo, hi):
     """The entries of keys that lie in [begins[r], ends[r]), counted from the first of their run: slot
     `r * len(ids) + j` is key `ids[j]`. Most windows end after the last entry, which is seen without a search."""
     width = len(ids)
-    for r in range(len(begins)):
-        for j in range(width):
-            k = ids[j]
+    for j in range(width):  # the times of a key are near while its windows are located
+        k = ids[j]
+        first = start[k]
+        last = first + count[k]
+        for r in range(len(begins)):
             slot = r * width + j
-            if count[k] == 0:
+            if first == last:
                 lo[slot], hi[slot] = 0, 0
                 continue
-            first = start[k]
-            last = first + count[k]
             low = first
             if at[first] < begins[r]:
                 low = first_not_below(at, first + 1, last, begins[r])

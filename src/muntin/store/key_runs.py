@@ -7,7 +7,8 @@ Runs are fed from the ring, in batches, when a look-up wants them: whoever only 
 appended behind the others of its key. Events out of order make the ring change from some event on; the entries after
 that time are taken back and fed again.
 
-What can be merged has a tree of partials per run, made when it is first read (`kernels/key_runs.py`).
+What can be merged has a tree of partials per run (`kernels/key_runs.py`), quantiles the order of its values
+(`value_order.py`), different values the gaps between equal ones (`repeats.py`); each made when it is first read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from muntin.kernels.key_runs import (
 )
 from muntin.query import Input
 from muntin.store.needs import Need, dtype_of
+from muntin.store.repeats import Repeats
 from muntin.store.ring import EventRing, key_column
+from muntin.store.value_order import Pool, Ranks, ValueOrder
 
 _SMALLEST = 1024  # entries of an empty pool
 _TOO_LARGE = 8  # times the events of the ring, from which on the pool is made anew
@@ -81,12 +84,14 @@ class KeyRuns:
         self._end = 0  # of the pool in use
         self._fed = self._ring.dropped  # number of the first event of the ring that is not here
         self._wrong_after = FOREVER  # entries later than this have to be taken back
-        self._gaps: set[Input] = set()  # inputs of which an entry is not valid, or has been
+        self._partial: set[Input] = set()  # inputs of which an entry is not valid, or has been
+        self._orders: dict[Input, ValueOrder] = {}
+        self._repeats: dict[Input, Repeats] = {}
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
         """A pool of that capacity, without entries; trees are to be made anew."""
-        self._capacity = capacity
+        self.capacity = capacity
         self._at = np.empty(capacity, np.int64)
         self._value = {
             each.argument: np.empty(capacity, self._ring[f"value {each.argument.sql}"].dtype)
@@ -94,6 +99,8 @@ class KeyRuns:
             if each.argument is not None
         }
         self._valid = {each: np.empty(capacity, np.bool_) for each in self._inputs}
+        for repeats in self._repeats.values():
+            repeats.gap = np.empty(capacity, np.int32)
         self._forget_trees()
 
     def _forget_trees(self) -> None:
@@ -114,6 +121,16 @@ class KeyRuns:
         arguments = {each.argument for each in inputs}
         self._value = {each: values for each, values in self._value.items() if each in arguments}
         self._valid = {each: valid for each, valid in self._valid.items() if each in inputs}
+        self._orders = {
+            each.input: self._orders[each.input]
+            for each in needs
+            if each.input in self._orders and each.component == "quantile"
+        }
+        self._repeats = {
+            each.input: self._repeats[each.input]
+            for each in needs
+            if each.input in self._repeats and each.component == "distinct"
+        }
         self._forget_trees()
 
     @property
@@ -139,9 +156,7 @@ class KeyRuns:
         begin = max(self._fed, ring.dropped) - ring.dropped
         key: Ints = ring[self._key][begin:]
         if self._wrong_after < FOREVER:
-            known = key[(key >= 0) & (key < len(self._start))]
-            take_back(known, self._wrong_after, self._at, self._start, self._count, self._built)
-            self._wrong_after = FOREVER
+            self._take_back(key[(key >= 0) & (key < len(self._start))])
         self._fed = ring.dropped + len(ring)
         kept = key >= 0
         if self._where is not None:
@@ -153,13 +168,23 @@ class KeyRuns:
         if len(key):
             self._append(key, part, floor, spare)
 
+    def _take_back(self, key: Ints) -> None:
+        """Take back the entries of some keys that are wrong; O(keys, and these entries)."""
+        keys = np.flatnonzero(np.bincount(key))
+        for input, repeats in self._repeats.items():
+            repeats.take_back(self._pool(input), keys, self._wrong_after)
+        take_back(keys, self._wrong_after, self._at, self._start, self._count, self._built)
+        for order in self._orders.values():
+            order.take_back(keys, self._left, self._count)
+        self._wrong_after = FOREVER
+
     def _append(self, key: Ints, part: slice | Ints, floor: int, spare: int) -> None:
         self._know_keys(int(key.max()) + 1)
         tally_keys(key, self._came)
         moved = np.empty((3, min(len(key), len(self._start))), np.int64)
         headers = (self._start, self._room, self._count, self._left, self._built)
         moves, self._end, has_room = make_room(
-            key, self._came, *headers, self._at, self._end, self._capacity, floor, spare, *moved
+            key, self._came, *headers, self._at, self._end, self.capacity, floor, spare, *moved
         )
         for column in self._columns():
             move_entries(column, column, *moved[:, :moves])
@@ -174,7 +199,9 @@ class KeyRuns:
             given = self._ring.column(input, None, part)[1]
             valid[place] = given
             if not given.all():
-                self._gaps.add(input)
+                self._partial.add(input)
+        for input, repeats in self._repeats.items():
+            repeats.append(self._pool(input), key, place)
 
     def _arrange(self, floor: int, spare: int) -> None:
         """Make the pool anew, with room for the events that come."""
@@ -185,9 +212,12 @@ class KeyRuns:
         self._allocate(max(_SMALLEST, self._end + self._end // 2))
         for old, new in zip(before, self._columns(), strict=True):
             move_entries(old, new, *moved)
+        for order in self._orders.values():
+            order.arrange(self.capacity, self._start, self._left)
 
     def _columns(self) -> Iterable[Array]:
-        return self._at, *self._value.values(), *self._valid.values()
+        gaps = (repeats.gap for repeats in self._repeats.values())
+        return self._at, *self._value.values(), *self._valid.values(), *gaps
 
     def _know_keys(self, width: int) -> None:
         """Have runs, perhaps empty ones, for the ids below `width`; O(1) amortised."""
@@ -202,7 +232,7 @@ class KeyRuns:
 
     def shed(self, left: Ints = _NO_IDS) -> None:
         """The ring has forgotten events: if they were most of all, the pool goes, too. O(1)."""
-        if self._capacity > max(_SMALLEST, _TOO_LARGE * len(self._ring)):
+        if self.capacity > max(_SMALLEST, _TOO_LARGE * len(self._ring)):
             self.begin_again(left)
 
     def renumber(self, new_id: Ints) -> None:
@@ -217,6 +247,7 @@ class KeyRuns:
         built = np.zeros((len(self._built), width), np.int64)
         built[:, new] = self._built[:, old]
         self._built, self._came = built, np.zeros(width, np.int64)
+        self._orders, self._repeats = {}, {}
 
     # -- what is read ------------------------------------------------------------------------------
 
@@ -246,9 +277,25 @@ class KeyRuns:
         read_runs(component.kind(dtype))(*spans, *self.entries_of(need), *into)
         return into
 
+    def pick(self, input: Input, ids: Ints, spans: Spans, ranks: Ranks) -> list[list[Partial]]:
+        """Partials of quantiles: of each window, which has a slot for each of the ids, those of each phi."""
+        if input not in self._orders:
+            self._orders[input] = ValueOrder(self.capacity)
+        return self._orders[input].pick(self._pool(input), ids, spans.lo, spans.hi, ranks)
+
+    def count_different(self, input: Input, spans: Spans) -> Partial:
+        """Partials of the number of different values."""
+        if input not in self._repeats:
+            self._repeats[input] = Repeats(self._pool(input))
+        return (self._repeats[input].count(self._pool(input), *spans),)
+
+    def _pool(self, input: Input) -> Pool:
+        headers = (self._start, self._count, self._left)
+        return Pool(*headers, self._at, self._values_of(input), self._valid[input])
+
     def counts_entries(self, need: Need) -> bool:
         """Whether a need is nothing but the number of entries."""
-        return need.component == "count" and (need == EVERY_EVENT or need.input not in self._gaps)
+        return need.component == "count" and (need == EVERY_EVENT or need.input not in self._partial)
 
     def entries_of(self, need: Need) -> tuple[Array, ...]:
         """Where the entries of all keys are, what they hold, and the nodes over them, as kernels take them."""
@@ -281,19 +328,23 @@ class KeyRuns:
     def _plant(self, need: Need) -> _Tree:
         component, dtype = COMPONENTS[need.component], dtype_of(need)
         # what is inexact must not depend on how a run is split: it has no nodes, and is folded as by a scan
-        many = 0 if need.component in INEXACT else 2 * (self._capacity // BLOCK)
+        many = 0 if need.component in INEXACT else 2 * (self.capacity // BLOCK)
         tree = self._trees[need] = _Tree(len(self._trees), component.start(dtype, many + 1))
         return tree
 
     def nbytes(self) -> int:
         headers = (self._start, self._room, self._count, self._left, self._came, self._built)
         nodes = (array for tree in self._trees.values() for array in tree.nodes)
-        return sum(array.nbytes for array in (*headers, *self._columns(), *nodes))
+        arrays = (*headers, self._at, *self._value.values(), *self._valid.values(), *nodes)
+        made = (*self._orders.values(), *self._repeats.values())
+        return sum(each.nbytes for each in arrays) + sum(each.nbytes() for each in made)
 
     def check(self) -> None:
         """Assert that the runs have the events of the ring that were fed, and that nodes are those of the entries."""
         self._check_pool()
         self._check_trees()
+        for input, made in (*self._orders.items(), *self._repeats.items()):
+            made.check(self._pool(input))
         if self._wrong_after == FOREVER:
             self._check_entries()
 
@@ -303,7 +354,7 @@ class KeyRuns:
         # runs lie one beside the other in the pool, with their entries inside
         order = np.argsort(start)
         assert bool(np.all((start + room)[order][:-1] <= start[order][1:]))
-        assert not len(used) or int((start + room).max()) <= self._end <= self._capacity
+        assert not len(used) or int((start + room).max()) <= self._end <= self.capacity
         assert bool(np.all(count <= room))
         assert not self._count[self._room == 0].any()
         assert bool(np.all(start[room >= BLOCK] % BLOCK == 0))

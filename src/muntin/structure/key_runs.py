@@ -19,21 +19,27 @@ a scan stays the better way for all keys together.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from muntin.aggregate.component import COMPARING, HOLISTIC
 from muntin.aggregate.contract import Partial, is_text
+from muntin.aggregate.holistic import as_written
 from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, KeyBand
+from muntin.query import Input
 from muntin.store.key_runs import KeyRuns, Spans
 from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing
 from muntin.store.run_window import RunWindow
+from muntin.store.sequence import Located
+from muntin.store.value_order import Ranks
 from muntin.structure.rescan import Rescan, RingSynopsis
-from muntin.structure.synopsis import Found, TextOrder
+from muntin.structure.synopsis import Asked, Found, TextOrder
 from muntin.window import Window
 
 # What things cost, in events that could be scanned meanwhile:
@@ -44,17 +50,71 @@ _PASS = 0.5  # to pass over an event of a key that is not asked for
 _DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
 
 
+class Wanted(NamedTuple):
+    """What is wanted of a window, which has a row of slots, by key, for each of so many instants."""
+
+    needs: Sequence[Need]
+    rows: int
+
+
+class Order(NamedTuple):
+    """In which order the rows of all windows are read for what is kept from one to the next."""
+
+    sequence: Ints
+    oldest: Ints  # of each row: when it, or one that comes later, may begin
+    entries: int = 0  # or how many entries of a key it may have
+
+    @classmethod
+    def by_time(cls, begins: Ints, ends: Ints, reach: int) -> Order:
+        """By their ends, the longest first; no window goes back further than `reach`."""
+        return cls(np.lexsort((begins, ends)), ends - reach)
+
+
 class ReadsRuns(RingSynopsis):
     """A synopsis that reads single events, by key."""
 
     _runs: KeyRuns
 
+    def _read_all(
+        self, wanted: Sequence[Wanted], ids: Ints, spans: Spans, order: Order
+    ) -> list[dict[Need, Partial]]:
+        """The partials of each window; slots lie window by window, row by row. Quantiles of one input are read
+        together."""
+        found: list[dict[Need, Partial]] = []
+        picked: dict[Input, list[list[Need]]] = {}
+        first = 0
+        for each, (needs, rows) in enumerate(wanted):
+            mine = Spans(*(column[first : first + rows * len(ids)] for column in spans))
+            first += rows * len(ids)
+            found.append({need: self._read(need, mine) for need in needs if not self._picks(need)})
+            for need in filter(self._picks, needs):
+                picked.setdefault(need.input, [[] for _ in wanted])[each].append(need)
+        many = [rows for _, rows in wanted]
+        for input, windows in picked.items():
+            for needs in windows:
+                needs.sort(key=_phi_of)
+            ranks = Ranks(many, [[_phi_of(need) for need in needs] for needs in windows], *order)
+            for mine, needs, partials in zip(
+                found, windows, self._runs.pick(input, ids, spans, ranks), strict=True
+            ):
+                mine.update(zip(needs, partials, strict=True))
+        return found
+
     def _read(self, need: Need, spans: Spans) -> Partial:
         """The partial of one component over entries of runs."""
         if _merges(need):
             return self._runs.read(need, spans)
+        if need.component == "distinct":
+            return self._runs.count_different(need.input, spans)
         lo, hi, at, value, valid = self._runs.gather(need.input, spans)
         return self._fold(need, lo, hi, 1, None, at, value, valid)
+
+    def _picks(self, need: Need) -> bool:
+        """Whether a need is a quantile whose rank is found in 64 bits; phi may have more digits."""
+        if need.component != "quantile":
+            return False
+        numerator, denominator = _phi_of(need).as_integer_ratio()
+        return numerator * self._runs.capacity + denominator < 2**63
 
     def key_reader(self, window: Window, needs: Sequence[Need]) -> RunWindow | None:
         return RunWindow(self._runs, window, needs, self._is_ready) if all(map(_merges, needs)) else None
@@ -62,6 +122,10 @@ class ReadsRuns(RingSynopsis):
     @abstractmethod
     def _is_ready(self, window: Window, settled: int) -> bool:
         """Have the runs fed for a window of one key, looked up at an instant; False if it may be missing something."""
+
+
+def _phi_of(need: Need) -> Fraction:
+    return as_written(need.parameters[0])
 
 
 def _merges(need: Need) -> bool:
@@ -116,22 +180,44 @@ class ByKeyRuns(Rescan, ReadsRuns):
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
-        located = self.locate(instants - window.size, instants - window.to, instants)
-        events = int((located.hi - located.lo).sum())
-        if ids is None:
-            by_scan = events * sum(_SORT if need.component in HOLISTIC else 1.0 for need in wanted)
-        else:
-            by_scan = events * _PASS + (_DETOUR if len(ids) == 1 else 0.0)
-        saved = by_scan - _READ * len(wanted) * len(instants) * width
+        return self._look_up({window: Asked(instants, wanted)}, ids, width)[window]
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        return self._look_up(asked, None, width)
+
+    def _look_up(self, asked: Mapping[Window, Asked], ids: Ints | None, width: int) -> dict[Window, Found]:
+        located, saved, events = {}, 0.0, 0
+        for window, (instants, wanted) in asked.items():
+            here = located[window] = self.locate(instants - window.size, instants - window.to, instants)
+            many = int((here.hi - here.lo).sum())
+            events += many
+            if ids is None:
+                saved += many * sum(_SORT if need.component in HOLISTIC else 1.0 for need in wanted)
+            else:
+                saved += many * _PASS + (_DETOUR if len(ids) == 1 else 0.0)
+            saved -= _READ * len(wanted) * len(instants) * width
         if not events or not self._pays(saved):
             self._wasted += max(saved, 0.0)
-            return super().lookup(window, instants, wanted, ids, width)
+            return {
+                window: super(ByKeyRuns, self).lookup(window, each.instants, each.needs, ids, width)
+                for window, each in asked.items()
+            }
+        return self._read_located(located, asked, np.arange(width) if ids is None else ids)
+
+    def _read_located(
+        self, located: Mapping[Window, Located], asked: Mapping[Window, Asked], ids: Ints
+    ) -> dict[Window, Found]:
         oldest = int(self.store.at[0])
         self._runs.catch_up(oldest)
-        spans = self._runs.locate(
-            np.arange(width) if ids is None else ids, np.maximum(located.start, oldest), located.end
-        )
-        return self.found(window, located, {need: self._read(need, spans) for need in wanted}, width)
+        begins = np.maximum(np.concatenate([each.start for each in located.values()]), oldest)
+        ends = np.concatenate([each.end for each in located.values()])
+        spans = self._runs.locate(ids, begins, ends)
+        wanted = [Wanted(each.needs, len(each.instants)) for each in asked.values()]
+        read = self._read_all(wanted, ids, spans, Order.by_time(begins, ends, self.needs.reach("time")))
+        return {
+            window: self.found(window, here, partials, len(ids))
+            for (window, here), partials in zip(located.items(), read, strict=True)
+        }
 
     def _is_ready(self, window: Window, settled: int) -> bool:
         start = settled - window.size

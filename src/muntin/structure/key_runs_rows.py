@@ -28,7 +28,7 @@ from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, key_column
 from muntin.store.saved import COUNTS, Saved
 from muntin.store.sequence import Located
-from muntin.structure.key_runs import ReadsRuns
+from muntin.structure.key_runs import Order, ReadsRuns, Wanted
 from muntin.structure.synopsis import Found, Moves, TextOrder
 from muntin.window import Window
 
@@ -128,7 +128,8 @@ class RowsByKeyRuns(ReadsRuns):
         start, end = np.zeros((2, len(keys)), np.int64)
         start[held] = self._runs.times(keys[held], spans.lo[held])
         end[held] = self._runs.times(keys[held], spans.hi[held] - 1) + 1
-        partials = {need: self._read(need, spans) for need in wanted}
+        order = Order(np.zeros(1, np.int64), np.full(1, LONG_AGO), self.needs.reach("rows"))
+        (partials,) = self._read_all([Wanted(wanted, 1)], keys, spans, order)
         found = self.found(window, Located(lo, hi, start, end, is_whole), partials, 1)
         return found._replace(is_full=count - window.size >= left)
 
