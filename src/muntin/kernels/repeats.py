@@ -100,7 +100,8 @@ def count_different(keys, lo, hi, start, gap, into):
     """How many different values there are among the entries `lo[s] .. hi[s] - 1` of key `keys[s]`."""
     for s in range(len(keys)):
         if lo[s] < hi[s]:
-            first, different = start[keys[s]] + lo[s], 0
-            for i in range(hi[s] - lo[s]):
-                different += gap[first + i] > i
+            first, different = start[keys[s]], np.int32(0)
+            part = gap[first + lo[s] : first + hi[s]]
+            for i in range(len(part)):
+                different = np.int32(different + (part[i] > np.int32(i)))
             into[s] = different

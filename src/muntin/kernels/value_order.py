@@ -1,15 +1,15 @@
 """Value order: the entries of each key's run sorted by value, moved on as windows do, so that ranks are counted.
 
 Entries of a run are numbered from the first that its key ever had: `left[k]` of them are gone, and number `n` has the
-place `start[k] + n - left[k]` in the pool. `order` is as long as the pool. Row `k` of `held` says which numbers of
-key `k` are in order, and where:
+place `start[k] + n - left[k]` in the pool. `order` has numbers and `ascending` their values, both as long as the pool.
+Row `k` of `held` says which entries of key `k` are there, and where:
 
-    HOME    the place in `order` of the least         FIRST, LAST   the numbers in [FIRST, LAST) are there, but for
-    SIZE    how many there are                                      those that do not count (NULL, NaN, filtered out)
-    ORIGIN  numbers are kept less this, in 32 bits    LIMIT         so many may be in order before the oldest go
+    HOME    the place of the least                    FIRST, LAST   numbers in [FIRST, LAST) are there, but for those
+    SIZE    how many there are                                      that do not count (NULL, NaN, filtered out)
+    ORIGIN  numbers are kept less this, in 32 bits    LIMIT         so many may be there before the oldest go
 
-Equal values are in order of number. A window is a range of numbers, as long or short as it may be: those of its
-entries that are less than a value are found in one pass, eight at a time, without a look at the values.
+Equal values are in order of number. A window is a range of numbers, as long or short as it may be: how many of the
+least entries are in it is counted eight at a time, without a look at the values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from muntin.kernels.jit import inner, kernel
 from muntin.kernels.sorted_runs import first_not_below
 
 HOME, SIZE, ORIGIN, FIRST, LAST, LIMIT = range(6)
-_CHUNK = 32  # entries that are counted together
+_CHUNK = (
+    64  # entries that are counted together: fewer, and the loop over them is not made of wide instructions
+)
 _FEW = 24  # are sorted one by one
 _SLACK = 32
 
@@ -55,20 +57,21 @@ def _sort_pairs(value, number, many):
 
 
 @inner
-def _keep(order, held, k, to_order, home, first, last):
+def _keep(order, ascending, held, k, to_order, to_ascending, home, first, last):
     """Keep the numbers in [first, last) of a key, in a place that may be another."""
     begin, origin, size = held[k, HOME], held[k, ORIGIN], 0
     for i in range(begin, begin + held[k, SIZE]):
         n = order[i] + origin
         if first <= n < last:
             to_order[home + size] = n - first
+            to_ascending[home + size] = ascending[i]
             size += 1
     held[k, HOME], held[k, SIZE], held[k, ORIGIN] = home, size, first
     held[k, FIRST], held[k, LAST] = first, max(first, last)
 
 
 @inner
-def _insert(order, held, k, first, last, shift, value, valid, some_value, some_number):
+def _insert(order, ascending, held, k, first, last, shift, value, valid, some_value, some_number):
     """Put the numbers in [first, last), all of them older or all younger than those that are there, in their order.
     Number `n` has the place `n + shift` in the pool."""
     many = 0
@@ -80,46 +83,81 @@ def _insert(order, held, k, first, last, shift, value, valid, some_value, some_n
     row = _sort_pairs(some_value, some_number, many)
     begin, origin = held[k, HOME], held[k, ORIGIN]
     is_younger = first >= held[k, LAST]
-    end = held[k, SIZE]
+    # from the greatest on; to search for each place, and then to move what is behind it, takes twice as long
+    i = begin + held[k, SIZE] - 1
     for j in range(many - 1, -1, -1):
         v = some_value[row, j]
-        low, left = 0, end
-        while left > 0:  # the place after all that are less, and after those that are equal if it is younger
-            half = (left + 1) >> 1
-            other = value[order[begin + low + half - 1] + origin + shift]
-            is_before = other <= v if is_younger else other < v
-            low = low + half if is_before else low
-            left -= half
-        for i in range(begin + end - 1, begin + low - 1, -1):
-            order[i + j + 1] = order[i]
-        order[begin + low + j] = some_number[row, j] - origin
-        end = low
+        while i >= begin and (ascending[i] > v or (ascending[i] == v and not is_younger)):
+            order[i + j + 1], ascending[i + j + 1] = order[i], ascending[i]
+            i -= 1
+        order[i + j + 1], ascending[i + j + 1] = some_number[row, j] - origin, v
     held[k, SIZE] += many
     held[k, FIRST], held[k, LAST] = min(held[k, FIRST], first), max(held[k, LAST], last)
 
 
 @kernel
-def arrange_order(old, new, held, start, left):
-    """Move what is in order of all keys to another array, where the runs have been arranged anew."""
+def arrange_order(order, ascending, to_order, to_ascending, held, start, left):
+    """Move what is in order of all keys to other arrays, where the runs have been arranged anew."""
     for k in range(len(held)):
-        if held[k, SIZE]:
-            _keep(old, held, k, new, start[k], max(held[k, FIRST], left[k]), held[k, LAST])
-        held[k, HOME] = start[k]
+        first = max(held[k, FIRST], left[k])
+        _keep(order, ascending, held, k, to_order, to_ascending, start[k], first, held[k, LAST])
 
 
 @kernel
-def take_back_order(keys, order, held, left, count):
+def take_back_order(keys, order, ascending, held, left, count):
     """Entries of some keys have been taken back: they are not in order any more."""
     for i in range(len(keys)):
         k = keys[i]
         if k < len(held) and held[k, LAST] > left[k] + count[k]:
-            _keep(order, held, k, order, held[k, HOME], held[k, FIRST], left[k] + count[k])
+            home, first, last = held[k, HOME], held[k, FIRST], left[k] + count[k]
+            _keep(order, ascending, held, k, order, ascending, home, first, last)
+
+
+@inner
+def _hold(
+    order,
+    ascending,
+    held,
+    k,
+    low,
+    high,
+    start,
+    left,
+    at,
+    value,
+    valid,
+    some_value,
+    some_number,
+    oldest,
+    entries,
+):
+    """Have the entries [low, high) of a key in order; those before `oldest`, or before the last `entries`, may go."""
+    shift = start[k] - left[k]
+    if held[k, HOME] != start[k] or held[k, FIRST] < left[k]:
+        first = max(held[k, FIRST], left[k])
+        _keep(order, ascending, held, k, order, ascending, start[k], first, held[k, LAST])
+    if low > held[k, LAST] or high < held[k, FIRST]:
+        _keep(order, ascending, held, k, order, ascending, start[k], low, low)
+    if low < held[k, FIRST]:
+        last = held[k, FIRST]
+        _insert(order, ascending, held, k, low, last, shift, value, valid, some_value, some_number)
+    if high > held[k, LAST]:
+        if high - held[k, FIRST] > held[k, LIMIT]:
+            floor = max(left[k], high - entries)
+            if entries == 0:
+                floor = first_not_below(at, start[k], low + shift, oldest) - shift
+            floor = min(floor, low)
+            if floor > held[k, FIRST]:
+                _keep(order, ascending, held, k, order, ascending, start[k], floor, held[k, LAST])
+            held[k, LIMIT] = 3 * (high - floor) // 2 + _SLACK
+        first = held[k, LAST]
+        _insert(order, ascending, held, k, first, high, shift, value, valid, some_value, some_number)
 
 
 @kernel
 def pick_ranks(
-    ids, lo, hi, sequence, oldest, entries, start, count, left, at, value, valid, order, held, some_value, some_number,
-    offset, numerator, denominator, picked, counted
+    ids, lo, hi, sequence, oldest, entries, start, count, left, at, value, valid, order, ascending, held, some_value,
+    some_number, offset, numerator, denominator, picked, counted
 ):  # fmt: skip
     """The values of some ranks among the entries `lo[s] .. hi[s] - 1` of key `ids[j]`, slot `s = r * len(ids) + j`.
 
@@ -132,43 +170,39 @@ def pick_ranks(
     in_chunk = np.empty(some_value.shape[1] // _CHUNK + 1, np.int64)
     for j in range(width):
         k = ids[j]
-        shift = start[k] - left[k]
         for q in range(len(sequence)):
             r = sequence[q]
             s = r * width + j
             if lo[s] >= hi[s]:
                 continue
             low, high = left[k] + lo[s], left[k] + hi[s]
-            # have all of the window in order
-            if held[k, HOME] != start[k] or held[k, FIRST] < left[k]:
-                _keep(order, held, k, order, start[k], max(held[k, FIRST], left[k]), held[k, LAST])
-            if held[k, SIZE] == 0 or low > held[k, LAST] or high < held[k, FIRST]:
-                _keep(order, held, k, order, start[k], low, low)
-            if low < held[k, FIRST]:
-                _insert(order, held, k, low, held[k, FIRST], shift, value, valid, some_value, some_number)
-            if high > held[k, LAST]:
-                if high - held[k, FIRST] > held[k, LIMIT]:
-                    floor = max(left[k], high - entries)
-                    if entries == 0:
-                        floor = first_not_below(at, start[k], start[k] + lo[s], oldest[r]) - shift
-                    floor = min(floor, low)
-                    if floor > held[k, FIRST]:
-                        _keep(order, held, k, order, start[k], floor, held[k, LAST])
-                    held[k, LIMIT] = 3 * (high - floor) // 2 + _SLACK
-                _insert(order, held, k, held[k, LAST], high, shift, value, valid, some_value, some_number)
-            # count what the window has of each chunk, then find each rank
-            begin, size, origin = held[k, HOME], held[k, SIZE], held[k, ORIGIN]
-            least, most = np.int32(low - origin), np.int32(high - origin - 1)
-            chunks, total = size // _CHUNK, 0
+            if (
+                low < held[k, FIRST]
+                or high > held[k, LAST]
+                or held[k, HOME] != start[k]
+                or held[k, FIRST] < left[k]
+            ):
+                _hold(
+                    order, ascending, held, k, low, high, start, left, at, value, valid, some_value, some_number,
+                    oldest[r], entries
+                )  # fmt: skip
+            # count what the row has of each chunk, then find each rank
+            begin = held[k, HOME]
+            end = begin + held[k, SIZE]
+            least, most = np.int32(low - held[k, ORIGIN]), np.int32(high - held[k, ORIGIN] - 1)
+            chunks, total = held[k, SIZE] // _CHUNK, 0
             for c in range(chunks):
-                some = 0
+                some = np.int32(0)
+                part = order[begin + c * _CHUNK : begin + (c + 1) * _CHUNK]
                 for i in range(_CHUNK):
-                    n = order[begin + c * _CHUNK + i]
-                    some += (n >= least) & (n <= most)
+                    some = np.int32(some + ((part[i] >= least) & (part[i] <= most)))
                 in_chunk[c] = some
                 total += some
-            for i in range(begin + chunks * _CHUNK, begin + size):
-                total += (order[i] >= least) & (order[i] <= most)
+            some = np.int32(0)
+            part = order[begin + chunks * _CHUNK : end]
+            for i in range(len(part)):
+                some = np.int32(some + ((part[i] >= least) & (part[i] <= most)))
+            total += some
             if total == 0:
                 continue
             c, before = 0, 0
@@ -177,12 +211,9 @@ def pick_ranks(
                 while c < chunks and before + in_chunk[c] < rank:
                     before += in_chunk[c]
                     c += 1
-                i, found = begin + c * _CHUNK, before
-                while True:
-                    n = order[i]
-                    found += (n >= least) & (n <= most)
-                    if found >= rank:
-                        break
+                i, found = begin + c * _CHUNK - 1, before
+                while found < rank:
                     i += 1
-                picked[each * width + j] = value[order[i] + origin + shift]
+                    found += (order[i] >= least) & (order[i] <= most)
+                picked[each * width + j] = ascending[i]
                 counted[each * width + j] = total

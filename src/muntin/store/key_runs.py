@@ -280,7 +280,7 @@ class KeyRuns:
     def pick(self, input: Input, ids: Ints, spans: Spans, ranks: Ranks) -> list[list[Partial]]:
         """Partials of quantiles: of each window, which has a slot for each of the ids, those of each phi."""
         if input not in self._orders:
-            self._orders[input] = ValueOrder(self.capacity)
+            self._orders[input] = ValueOrder(self.capacity, self._values_of(input).dtype)
         return self._orders[input].pick(self._pool(input), ids, spans.lo, spans.hi, ranks)
 
     def count_different(self, input: Input, spans: Spans) -> Partial:

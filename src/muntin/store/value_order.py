@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,19 +54,20 @@ class Ranks(NamedTuple):
 class ValueOrder:
     """The order of one input. It belongs to the runs of a pool, which say when entries move or go."""
 
-    def __init__(self, capacity: int):
+    def __init__(self, capacity: int, dtype: np.dtype[Any]):
         self._order = np.empty(capacity, np.int32)
+        self._ascending = np.empty(capacity, dtype)
         self._held = np.zeros((0, 6), np.int64)
 
     def arrange(self, capacity: int, start: Ints, left: Ints) -> None:
         """The runs lie in another pool; O(entries in order)."""
-        new = np.empty(capacity, np.int32)
-        arrange_order(self._order, new, self._held, start, left)
-        self._order = new
+        order, ascending = np.empty(capacity, np.int32), np.empty(capacity, self._ascending.dtype)
+        arrange_order(self._order, self._ascending, order, ascending, self._held, start, left)
+        self._order, self._ascending = order, ascending
 
     def take_back(self, keys: Ints, left: Ints, count: Ints) -> None:
         """Some keys have fewer entries than before; O(entries of those)."""
-        take_back_order(keys, self._order, self._held, left, count)
+        take_back_order(keys, self._order, self._ascending, self._held, left, count)
 
     def pick(self, pool: Pool, ids: Ints, lo: Ints, hi: Ints, ranks: Ranks) -> list[list[Partial]]:
         """For each window and each of its phi the partial of all rows: values, and among how many each was picked.
@@ -89,8 +90,8 @@ class ValueOrder:
         most = int(pool.count[ids].max(initial=0))
         some_value, some_number = np.empty((2, most), pool.value.dtype), np.empty((2, most), np.int64)
         pick_ranks(
-            ids, lo, hi, ranks.sequence, ranks.oldest, ranks.entries, *pool, self._order, self._held, some_value,
-            some_number, offset, numerator, denominator, picked.ravel(), counted.ravel(),
+            ids, lo, hi, ranks.sequence, ranks.oldest, ranks.entries, *pool, self._order, self._ascending, self._held,
+            some_value, some_number, offset, numerator, denominator, picked.ravel(), counted.ravel(),
         )  # fmt: skip
         found: list[list[Partial]] = []
         first = 0
@@ -102,18 +103,21 @@ class ValueOrder:
         return found
 
     def nbytes(self) -> int:
-        return self._order.nbytes + self._held.nbytes
+        return self._order.nbytes + self._ascending.nbytes + self._held.nbytes
 
     def check(self, pool: Pool) -> None:
         """Assert that what is said to be in order is."""
         for k, row in enumerate(self._held.tolist()):
             place = slice(row[HOME], row[HOME] + row[SIZE])
             number = self._order[place].astype(np.int64) + row[ORIGIN]
-            number = number[number >= pool.left[k]]  # the others go when they are next looked at
+            is_here = number >= pool.left[k]  # the others go when they are next looked at
+            number = number[is_here]
             first = max(row[FIRST], int(pool.left[k]))
             assert not len(number) or row[LAST] <= pool.left[k] + pool.count[k]
             known = np.arange(first, row[LAST]) if row[SIZE] else np.zeros(0, np.int64)
             at = known + pool.start[k] - pool.left[k]
             value = pool.value[at]
             counts = pool.valid[at] & (value == value)
-            assert np.array_equal(number, known[counts][np.argsort(value[counts], kind="stable")])
+            by_value = np.argsort(value[counts], kind="stable")
+            assert np.array_equal(number, known[counts][by_value])
+            assert self._ascending[place][is_here].tobytes() == value[counts][by_value].tobytes()
