@@ -14,6 +14,7 @@ from muntin.kernels.sorted_runs import first_not_below
 
 BLOCK = 16  # entries that are folded one by one; a run with room for so many begins at a multiple of it
 _SMALLEST = 2
+_NEAR = 16  # entries that are looked at one by one before a search
 
 
 @inner
@@ -127,27 +128,37 @@ def take_back(key, instant, at, start, count, built):
                 built[n, k] = min(built[n, k], entries // BLOCK * BLOCK)
 
 
+@inner
+def _first_from(at, low, last, instant):
+    """The first entry from `low` on that is not before an instant: near in most cases."""
+    near = min(last, low + _NEAR)
+    while low < near and at[low] < instant:
+        low += 1
+    if low == near and low < last:
+        return first_not_below(at, low, last, instant)
+    return low
+
+
 @kernel
-def locate_spans(ids, begins, ends, start, count, at, lo, hi):
+def locate_spans(ids, begins, by_begin, ends, by_end, start, count, at, lo, hi):
     """The entries of keys that lie in [begins[r], ends[r]), counted from the first of their run: slot
-    `r * len(ids) + j` is key `ids[j]`. Most windows end after the last entry, which is seen without a search."""
+    `r * len(ids) + j` is key `ids[j]`. Each edge is looked for behind the one before it. Most windows end after the
+    last entry, which is seen without a search."""
     width = len(ids)
-    for j in range(width):  # the times of a key are near while its windows are located
-        k = ids[j]
-        first = start[k]
-        last = first + count[k]
-        for r in range(len(begins)):
-            slot = r * width + j
-            if first == last:
-                lo[slot], hi[slot] = 0, 0
-                continue
-            low = first
-            if at[first] < begins[r]:
-                low = first_not_below(at, first + 1, last, begins[r])
-            high = last
-            if at[last - 1] >= ends[r]:
-                high = max(low, first_not_below(at, low, last, ends[r]))
-            lo[slot], hi[slot] = low - first, high - first
+    for j in range(width):
+        first = start[ids[j]]
+        last = first + count[ids[j]]
+        low = first
+        for q in range(len(begins)):
+            r = by_begin[q]
+            low = _first_from(at, low, last, begins[r])
+            lo[r * width + j] = low - first
+        high = first
+        for q in range(len(ends)):
+            r = by_end[q]
+            if high < last:
+                high = last if at[last - 1] < ends[r] else _first_from(at, high, last, ends[r])
+            hi[r * width + j] = max(high - first, lo[r * width + j])
 
 
 @kernel

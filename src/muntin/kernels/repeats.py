@@ -1,9 +1,10 @@
-"""Repeats: for each entry of a key's run, how many entries ago its key had the same value.
+"""Repeats: for each entry of a key's run, how far the entries with the same value before and after it are.
 
-Entries are numbered as in `value_order.py`. The gap of an entry is its number less that of the entry before it with
-the same value, `FIRST_TIME` if there is none, and 0 if it does not count (NULL, filtered out). So of the entries from
-`lo` on, `i` is the first of its value if its gap is greater than `i - lo`; the number of those is that of different
-values, wherever the window ends.
+Entries are numbered as in `value_order.py`. `back` of an entry is its number less that of the entry before it with the
+same value, `ahead` that of the entry after it less its own; both are `NEVER` if there is none. An entry that does not
+count (NULL, filtered out) has 0 in both. Of a window that ends before number `hi`, entry `i` is the last of its value
+if its `ahead` is at least `hi - i`; there are as many of those as different values, and most are known when the window
+inside this one has been counted.
 
 The latest entry of each value of each key is in a hash table of rows (key, code of the value, number), with key -1
 where a place is free; collisions go to the next place. What has left its run stays until the table is made anew.
@@ -15,7 +16,7 @@ import numpy as np
 
 from muntin.kernels.jit import inner, kernel
 
-FIRST_TIME = np.int32(2**31 - 1)
+NEVER = np.int32(2**31 - 1)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xC2B2AE3D27D4EB4F)
 _FOLD = np.uint64(32)
@@ -44,64 +45,78 @@ def _place_of(table, k, code):
 
 
 @inner
-def _link(table, k, code, number):
-    """An entry comes: its gap, and 1 if its value is new."""
+def _link(k, p, start, left, value, bits, valid, back, ahead, table):
+    """The entry at a place of the pool comes, the youngest of its key; 1 if its value is new to the table."""
+    if not valid[p]:
+        back[p], ahead[p] = 0, 0
+        return 0
+    number = left[k] + p - start[k]
+    code = _code_of(value, bits, p)
     at = _place_of(table, k, code)
-    if table[at, 0] < 0:
-        table[at, 0], table[at, 1], table[at, 2] = k, code, number
-        return FIRST_TIME, 1
-    gap = np.int32(min(number - table[at, 2], np.int64(FIRST_TIME)))
-    table[at, 2] = number
-    return gap, 0
+    is_new = table[at, 0] < 0
+    ahead[p], back[p] = NEVER, NEVER
+    if not is_new and number - table[at, 2] < NEVER:
+        gap = number - table[at, 2]
+        back[p] = gap
+        if p - gap >= start[k]:
+            ahead[p - gap] = gap
+    table[at, 0], table[at, 1], table[at, 2] = k, code, number
+    return 1 if is_new else 0
 
 
 @kernel
-def link_entries(key, place, start, left, value, bits, valid, gap, table):
-    """Gaps of entries that have come, in the places of the pool; returns how many values are new to the table."""
+def link_entries(key, place, start, left, value, bits, valid, back, ahead, table):
+    """Entries have come, in the places of the pool; returns how many values are new to the table."""
     new = 0
     for i in range(len(key)):
-        p = place[i]
-        gap[p] = 0
-        if valid[p]:
-            k = key[i]
-            gap[p], is_new = _link(table, k, _code_of(value, bits, p), left[k] + p - start[k])
-            new += is_new
+        new += _link(key[i], place[i], start, left, value, bits, valid, back, ahead, table)
     return new
 
 
 @kernel
-def link_runs(start, count, left, value, bits, valid, gap, table):
-    """Gaps of all entries of all keys, for an empty table; returns how many values are in the table."""
+def link_runs(start, count, left, value, bits, valid, back, ahead, table):
+    """Link all entries of all keys, for an empty table; returns how many values are in the table."""
     new = 0
     for k in range(len(start)):
         for p in range(start[k], start[k] + count[k]):
-            gap[p] = 0
-            if valid[p]:
-                gap[p], is_new = _link(table, k, _code_of(value, bits, p), left[k] + p - start[k])
-                new += is_new
+            new += _link(k, p, start, left, value, bits, valid, back, ahead, table)
     return new
 
 
 @kernel
-def unlink_entries(keys, instant, at, start, count, left, value, bits, valid, gap, table):
+def unlink_entries(keys, instant, at, start, count, left, value, bits, valid, back, ahead, table):
     """The entries of some keys that are later than an instant go: the ones before them are the latest again."""
     for i in range(len(keys)):
         k = keys[i]
         p = start[k] + count[k] - 1
         while p >= start[k] and at[p] > instant:
             if valid[p]:
-                place = _place_of(table, k, _code_of(value, bits, p))
-                table[place, 2] = left[k] + p - start[k] - gap[p] if gap[p] < FIRST_TIME else -FIRST_TIME
+                gap = np.int64(back[p])
+                table[_place_of(table, k, _code_of(value, bits, p)), 2] = left[k] + p - start[k] - gap
+                if p - gap >= start[k]:
+                    ahead[p - gap] = NEVER
             p -= 1
 
 
 @kernel
-def count_different(keys, lo, hi, start, gap, into):
-    """How many different values there are among the entries `lo[s] .. hi[s] - 1` of key `keys[s]`."""
-    for s in range(len(keys)):
-        if lo[s] < hi[s]:
-            first, different = start[keys[s]], np.int32(0)
-            part = gap[first + lo[s] : first + hi[s]]
+def count_different(ids, lo, hi, sequence, start, ahead, into):
+    """How many different values there are among the entries `lo[s] .. hi[s] - 1` of key `ids[j]`, slot
+    `s = r * len(ids) + j`. Of the rows in `sequence`, those that end together follow each other, the longest first."""
+    width = len(ids)
+    for j in range(width):
+        first = start[ids[j]]
+        counted_to, end, different = 0, -1, 0
+        for q in range(len(sequence) - 1, -1, -1):
+            s = sequence[q] * width + j
+            if lo[s] >= hi[s]:
+                continue
+            if hi[s] != end:
+                counted_to, end, different = hi[s], hi[s], 0
+            part = ahead[first + lo[s] : first + counted_to]
+            distance = np.int32(end - lo[s])
+            some = np.int32(0)
             for i in range(len(part)):
-                different = np.int32(different + (part[i] > np.int32(i)))
+                some = np.int32(some + (part[i] >= np.int32(distance - i)))
+            different += some
+            counted_to = lo[s]
             into[s] = different

@@ -173,7 +173,7 @@ def pick_ranks(
         for q in range(len(sequence)):
             r = sequence[q]
             s = r * width + j
-            if lo[s] >= hi[s]:
+            if lo[s] >= hi[s] or offset[r] == offset[r + 1]:
                 continue
             low, high = left[k] + lo[s], left[k] + hi[s]
             if (

@@ -100,7 +100,7 @@ class KeyRuns:
         }
         self._valid = {each: np.empty(capacity, np.bool_) for each in self._inputs}
         for repeats in self._repeats.values():
-            repeats.gap = np.empty(capacity, np.int32)
+            repeats.allocate(capacity)
         self._forget_trees()
 
     def _forget_trees(self) -> None:
@@ -216,8 +216,8 @@ class KeyRuns:
             order.arrange(self.capacity, self._start, self._left)
 
     def _columns(self) -> Iterable[Array]:
-        gaps = (repeats.gap for repeats in self._repeats.values())
-        return self._at, *self._value.values(), *self._valid.values(), *gaps
+        repeats = (column for each in self._repeats.values() for column in (each.back, each.ahead))
+        return self._at, *self._value.values(), *self._valid.values(), *repeats
 
     def _know_keys(self, width: int) -> None:
         """Have runs, perhaps empty ones, for the ids below `width`; O(1) amortised."""
@@ -260,7 +260,8 @@ class KeyRuns:
         """The entries of keys in each [begin, end) of time, key by key within each; O(log entries) a slot."""
         self._know_keys(int(ids.max(initial=-1)) + 1)
         lo, hi = np.empty((2, len(begins) * len(ids)), np.int64)
-        locate_spans(ids, begins, ends, self._start, self._count, self._at, lo, hi)
+        edges = (begins, np.argsort(begins, kind="stable"), ends, np.argsort(ends, kind="stable"))
+        locate_spans(ids, *edges, self._start, self._count, self._at, lo, hi)
         return Spans(ids if len(begins) == 1 else np.tile(ids, len(begins)), lo, hi)
 
     def times(self, keys: Ints, entries: Ints) -> Ints:
@@ -283,11 +284,12 @@ class KeyRuns:
             self._orders[input] = ValueOrder(self.capacity, self._values_of(input).dtype)
         return self._orders[input].pick(self._pool(input), ids, spans.lo, spans.hi, ranks)
 
-    def count_different(self, input: Input, spans: Spans) -> Partial:
-        """Partials of the number of different values."""
+    def count_different(self, input: Input, ids: Ints, spans: Spans, sequence: Ints) -> Ints:
+        """How many different values each slot has of the rows that are named, those that end together one after the
+        other, the longest first."""
         if input not in self._repeats:
             self._repeats[input] = Repeats(self._pool(input))
-        return (self._repeats[input].count(self._pool(input), *spans),)
+        return self._repeats[input].count(self._pool(input), ids, spans.lo, spans.hi, sequence)
 
     def _pool(self, input: Input) -> Pool:
         headers = (self._start, self._count, self._left)

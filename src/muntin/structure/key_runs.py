@@ -78,34 +78,44 @@ class ReadsRuns(RingSynopsis):
     def _read_all(
         self, wanted: Sequence[Wanted], ids: Ints, spans: Spans, order: Order
     ) -> list[dict[Need, Partial]]:
-        """The partials of each window; slots lie window by window, row by row. Quantiles of one input are read
-        together."""
+        """The partials of each window; slots lie window by window, row by row. What single values decide is read for
+        all windows together."""
         found: list[dict[Need, Partial]] = []
-        picked: dict[Input, list[list[Need]]] = {}
-        first = 0
-        for each, (needs, rows) in enumerate(wanted):
-            mine = Spans(*(column[first : first + rows * len(ids)] for column in spans))
-            first += rows * len(ids)
-            found.append({need: self._read(need, mine) for need in needs if not self._picks(need)})
-            for need in filter(self._picks, needs):
-                picked.setdefault(need.input, [[] for _ in wanted])[each].append(need)
-        many = [rows for _, rows in wanted]
-        for input, windows in picked.items():
-            for needs in windows:
-                needs.sort(key=_phi_of)
-            ranks = Ranks(many, [[_phi_of(need) for need in needs] for needs in windows], *order)
-            for mine, needs, partials in zip(
-                found, windows, self._runs.pick(input, ids, spans, ranks), strict=True
-            ):
-                mine.update(zip(needs, partials, strict=True))
+        together: dict[tuple[Input, str], list[list[Need]]] = {}
+        ends = np.cumsum([rows for _, rows in wanted])
+        slots = [
+            slice((end - rows) * len(ids), end * len(ids))
+            for (_, rows), end in zip(wanted, ends, strict=True)
+        ]
+        for each, ((needs, _), mine) in enumerate(zip(wanted, slots, strict=True)):
+            found.append({})
+            for need in needs:
+                if need.component == "distinct" or self._picks(need):
+                    windows = together.setdefault((need.input, need.component), [[] for _ in wanted])
+                    windows[each].append(need)
+                else:
+                    found[each][need] = self._read(need, Spans(*(column[mine] for column in spans)))
+        for (input, component), windows in together.items():
+            if component == "distinct":
+                counts = self._runs.count_different(input, ids, spans, order.sequence)
+                partials = [
+                    [(counts[mine],)] * len(needs) for needs, mine in zip(windows, slots, strict=True)
+                ]
+            else:
+                for needs in windows:
+                    needs.sort(key=_phi_of)
+                phis = [[_phi_of(need) for need in needs] for needs in windows]
+                partials = self._runs.pick(
+                    input, ids, spans, Ranks([rows for _, rows in wanted], phis, *order)
+                )
+            for into, needs, some in zip(found, windows, partials, strict=True):
+                into.update(zip(needs, some, strict=True))
         return found
 
     def _read(self, need: Need, spans: Spans) -> Partial:
         """The partial of one component over entries of runs."""
         if _merges(need):
             return self._runs.read(need, spans)
-        if need.component == "distinct":
-            return self._runs.count_different(need.input, spans)
         lo, hi, at, value, valid = self._runs.gather(need.input, spans)
         return self._fold(need, lo, hi, 1, None, at, value, valid)
 
