@@ -9,12 +9,14 @@ their key needs room. `built[n, k]` of the entries, a multiple of `BLOCK`, have 
 from __future__ import annotations
 
 from muntin.kernels.combine import combine, fold, put, take
+from muntin.kernels.instructions import prefetch
 from muntin.kernels.jit import inner, kernel, kernel_per_kind
 from muntin.kernels.sorted_runs import first_not_below
 
 BLOCK = 16  # entries that are folded one by one; a run with room for so many begins at a multiple of it
 _SMALLEST = 2
-_NEAR = 16  # entries that are looked at one by one before a search
+_AHEAD = 4  # keys that are brought near before they are read
+_NEAR = 8  # entries that are looked at one by one before a search
 
 
 @inner
@@ -38,6 +40,14 @@ def tally_keys(key, came):
     """Count the events of each key."""
     for i in range(len(key)):
         came[key[i]] += 1
+
+
+@kernel
+def group_by_key(key, offset, order):
+    """The events of each key one after the other, in their order; those of key `k` go to `offset[k]`, which moves."""
+    for i in range(len(key)):
+        order[offset[key[i]]] = i
+        offset[key[i]] += 1
 
 
 @kernel
@@ -143,9 +153,15 @@ def _first_from(at, low, last, instant):
 def locate_spans(ids, begins, by_begin, ends, by_end, start, count, at, lo, hi):
     """The entries of keys that lie in [begins[r], ends[r]), counted from the first of their run: slot
     `r * len(ids) + j` is key `ids[j]`. Each edge is looked for behind the one before it. Most windows end after the
-    last entry, which is seen without a search."""
+    last entry, which is seen without a search. Most of the time goes into waiting for memory, so the times that a
+    search looks at first are asked for some keys ahead."""
     width = len(ids)
+    address = at.ctypes.data
     for j in range(width):
+        ahead = ids[min(j + _AHEAD, width - 1)]
+        for i in range(8):
+            prefetch(address + 8 * (start[ahead] + i * count[ahead] // 8))
+        prefetch(address + 8 * (start[ahead] + count[ahead] - 1))
         first = start[ids[j]]
         last = first + count[ids[j]]
         low = first

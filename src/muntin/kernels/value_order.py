@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from muntin.kernels.instructions import prefetch
 from muntin.kernels.jit import inner, kernel
 from muntin.kernels.sorted_runs import first_not_below
 
@@ -25,6 +26,7 @@ _CHUNK = (
 )
 _FEW = 24  # are sorted one by one
 _SLACK = 32
+_LINE = 16  # numbers that are brought near together
 
 
 @inner
@@ -168,7 +170,13 @@ def pick_ranks(
     """
     width = len(ids)
     in_chunk = np.empty(some_value.shape[1] // _CHUNK + 1, np.int64)
+    numbers, values = order.ctypes.data, ascending.ctypes.data
     for j in range(width):
+        near = ids[min(j + 1, width - 1)]
+        for i in range(held[near, HOME], held[near, HOME] + held[near, SIZE], _LINE):
+            prefetch(numbers + 4 * i)
+            prefetch(values + 8 * i)
+            prefetch(values + 8 * i + 64)
         k = ids[j]
         for q in range(len(sequence)):
             r = sequence[q]

@@ -7,8 +7,8 @@ Runs are fed from the ring, in batches, when a look-up wants them: whoever only 
 appended behind the others of its key. Events out of order make the ring change from some event on; the entries after
 that time are taken back and fed again.
 
-What can be merged has a tree of partials per run (`kernels/key_runs.py`), quantiles the order of its values
-(`value_order.py`), different values the gaps between equal ones (`repeats.py`); each made when it is first read.
+What can be merged has a tree of partials per run (`kernels/key_runs.py`), quantiles and different values have what
+`by_value.py` keeps; each is made when it is first read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from muntin.kernels.key_runs import (
     BLOCK,
     arrange_runs,
     find_places,
+    group_by_key,
     locate_spans,
     make_room,
     move_entries,
@@ -35,12 +36,13 @@ from muntin.kernels.key_runs import (
     tally_keys,
 )
 from muntin.query import Input
+from muntin.store.by_value import ByValue
 from muntin.store.needs import Need, dtype_of
-from muntin.store.repeats import Repeats
 from muntin.store.ring import EventRing, key_column
-from muntin.store.value_order import Pool, Ranks, ValueOrder
+from muntin.store.value_order import Pool
 
 _SMALLEST = 1024  # entries of an empty pool
+_MANY = 4  # times as many keys as events: fewer are not worth grouping
 _TOO_LARGE = 8  # times the events of the ring, from which on the pool is made anew
 EVERY_EVENT = Need(Input(None), "count")
 _NO_IDS = np.zeros(0, np.int64)
@@ -70,6 +72,7 @@ class KeyRuns:
         self._key = key_column(keys)
         self._needs: set[Need] = set()
         self._inputs: set[Input] = set()
+        self.by_value = ByValue(self._pool)
         self.begin_again()
 
     # -- what is kept ------------------------------------------------------------------------------
@@ -85,8 +88,7 @@ class KeyRuns:
         self._fed = self._ring.dropped  # number of the first event of the ring that is not here
         self._wrong_after = FOREVER  # entries later than this have to be taken back
         self._partial: set[Input] = set()  # inputs of which an entry is not valid, or has been
-        self._orders: dict[Input, ValueOrder] = {}
-        self._repeats: dict[Input, Repeats] = {}
+        self.by_value.begin_again()
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
@@ -99,8 +101,7 @@ class KeyRuns:
             if each.argument is not None
         }
         self._valid = {each: np.empty(capacity, np.bool_) for each in self._inputs}
-        for repeats in self._repeats.values():
-            repeats.allocate(capacity)
+        self.by_value.allocate(capacity)
         self._forget_trees()
 
     def _forget_trees(self) -> None:
@@ -121,16 +122,7 @@ class KeyRuns:
         arguments = {each.argument for each in inputs}
         self._value = {each: values for each, values in self._value.items() if each in arguments}
         self._valid = {each: valid for each, valid in self._valid.items() if each in inputs}
-        self._orders = {
-            each.input: self._orders[each.input]
-            for each in needs
-            if each.input in self._orders and each.component == "quantile"
-        }
-        self._repeats = {
-            each.input: self._repeats[each.input]
-            for each in needs
-            if each.input in self._repeats and each.component == "distinct"
-        }
+        self.by_value.fit(needs)
         self._forget_trees()
 
     @property
@@ -171,16 +163,18 @@ class KeyRuns:
     def _take_back(self, key: Ints) -> None:
         """Take back the entries of some keys that are wrong; O(keys, and these entries)."""
         keys = np.flatnonzero(np.bincount(key))
-        for input, repeats in self._repeats.items():
-            repeats.take_back(self._pool(input), keys, self._wrong_after)
+        self.by_value.unlink(keys, self._wrong_after)
         take_back(keys, self._wrong_after, self._at, self._start, self._count, self._built)
-        for order in self._orders.values():
-            order.take_back(keys, self._left, self._count)
+        self.by_value.take_back(keys, self._left, self._count)
         self._wrong_after = FOREVER
 
     def _append(self, key: Ints, part: slice | Ints, floor: int, spare: int) -> None:
         self._know_keys(int(key.max()) + 1)
         tally_keys(key, self._came)
+        if _MANY * len(key) > len(self._start):  # the entries of a key are written one after the other
+            order = np.empty(len(key), np.int64)
+            group_by_key(key, np.cumsum(self._came) - self._came, order)
+            key, part = key[order], part.start + order if isinstance(part, slice) else part[order]
         moved = np.empty((3, min(len(key), len(self._start))), np.int64)
         headers = (self._start, self._room, self._count, self._left, self._built)
         moves, self._end, has_room = make_room(
@@ -200,8 +194,7 @@ class KeyRuns:
             valid[place] = given
             if not given.all():
                 self._partial.add(input)
-        for input, repeats in self._repeats.items():
-            repeats.append(self._pool(input), key, place)
+        self.by_value.append(key, place)
 
     def _arrange(self, floor: int, spare: int) -> None:
         """Make the pool anew, with room for the events that come."""
@@ -212,12 +205,10 @@ class KeyRuns:
         self._allocate(max(_SMALLEST, self._end + self._end // 2))
         for old, new in zip(before, self._columns(), strict=True):
             move_entries(old, new, *moved)
-        for order in self._orders.values():
-            order.arrange(self.capacity, self._start, self._left)
+        self.by_value.arrange(self.capacity, self._start, self._left)
 
     def _columns(self) -> Iterable[Array]:
-        repeats = (column for each in self._repeats.values() for column in (each.back, each.ahead))
-        return self._at, *self._value.values(), *self._valid.values(), *repeats
+        return self._at, *self._value.values(), *self._valid.values(), *self.by_value.columns()
 
     def _know_keys(self, width: int) -> None:
         """Have runs, perhaps empty ones, for the ids below `width`; O(1) amortised."""
@@ -247,7 +238,7 @@ class KeyRuns:
         built = np.zeros((len(self._built), width), np.int64)
         built[:, new] = self._built[:, old]
         self._built, self._came = built, np.zeros(width, np.int64)
-        self._orders, self._repeats = {}, {}
+        self.by_value.begin_again()
 
     # -- what is read ------------------------------------------------------------------------------
 
@@ -277,19 +268,6 @@ class KeyRuns:
         into = component.start(dtype, len(spans.keys))
         read_runs(component.kind(dtype))(*spans, *self.entries_of(need), *into)
         return into
-
-    def pick(self, input: Input, ids: Ints, spans: Spans, ranks: Ranks) -> list[list[Partial]]:
-        """Partials of quantiles: of each window, which has a slot for each of the ids, those of each phi."""
-        if input not in self._orders:
-            self._orders[input] = ValueOrder(self.capacity, self._values_of(input).dtype)
-        return self._orders[input].pick(self._pool(input), ids, spans.lo, spans.hi, ranks)
-
-    def count_different(self, input: Input, ids: Ints, spans: Spans, sequence: Ints) -> Ints:
-        """How many different values each slot has of the rows that are named, those that end together one after the
-        other, the longest first."""
-        if input not in self._repeats:
-            self._repeats[input] = Repeats(self._pool(input))
-        return self._repeats[input].count(self._pool(input), ids, spans.lo, spans.hi, sequence)
 
     def _pool(self, input: Input) -> Pool:
         headers = (self._start, self._count, self._left)
@@ -338,15 +316,13 @@ class KeyRuns:
         headers = (self._start, self._room, self._count, self._left, self._came, self._built)
         nodes = (array for tree in self._trees.values() for array in tree.nodes)
         arrays = (*headers, self._at, *self._value.values(), *self._valid.values(), *nodes)
-        made = (*self._orders.values(), *self._repeats.values())
-        return sum(each.nbytes for each in arrays) + sum(each.nbytes() for each in made)
+        return sum(each.nbytes for each in arrays) + self.by_value.nbytes()
 
     def check(self) -> None:
         """Assert that the runs have the events of the ring that were fed, and that nodes are those of the entries."""
         self._check_pool()
         self._check_trees()
-        for input, made in (*self._orders.items(), *self._repeats.items()):
-            made.check(self._pool(input))
+        self.by_value.check()
         if self._wrong_after == FOREVER:
             self._check_entries()
 

@@ -12,10 +12,19 @@ from __future__ import annotations
 import numpy as np
 
 from muntin.arrays import Ints
-from muntin.kernels.repeats import NEVER, count_different, link_entries, link_runs, unlink_entries
+from muntin.kernels.repeats import (
+    NEVER,
+    count_different,
+    count_kept,
+    keep_rows,
+    link_entries,
+    link_runs,
+    unlink_entries,
+)
 from muntin.store.value_order import Pool
 
 _SMALLEST = 64  # places of a table
+_PART = 1 << 16  # entries that are linked together
 
 
 class Repeats:
@@ -28,56 +37,64 @@ class Repeats:
 
     def allocate(self, capacity: int) -> None:
         """Have columns for a pool, without entries."""
-        self.back, self.ahead = np.empty((2, capacity), np.int32)
+        self.ahead = np.empty(capacity, np.int32)
 
     def _link_all(self, pool: Pool) -> None:
-        """Have a table of what is there, half full at most; O(entries)."""
-        many = int(pool.count.sum())
-        places = max(_SMALLEST, 1 << (2 * many - 1).bit_length())
-        self._table = np.full((places, 3), -1, np.int64)
-        headers = (pool.start, pool.count, pool.left)
-        self._used = link_runs(*headers, *self._entries(pool))
+        self._table, self._used = np.full((_SMALLEST, 2), -1, np.int64), 0
+        # in parts: how many values are different, and how large the table, is not known before
+        seen = np.concatenate([[0], np.cumsum(pool.count)])
+        first = 0
+        while first < len(pool.start):
+            last = max(first + 1, int(np.searchsorted(seen, seen[first] + _PART, "right")) - 1)
+            self._make_room(pool, int(seen[last] - seen[first]))
+            headers = (pool.start, pool.count, pool.left)
+            self._used += link_runs(first, last, *headers, *self._entries(pool))
+            first = last
+
+    def _make_room(self, pool: Pool, coming: int) -> None:
+        """Have room in the table for that many values more; what has left goes first. O(1) amortised."""
+        if 4 * (self._used + coming) <= 3 * len(self._table):
+            return
+        self._used = count_kept(self._table, pool.left)
+        places = max(_SMALLEST, 1 << (2 * (self._used + coming) - 1).bit_length())
+        table = np.full((places, 2), -1, np.int64)
+        keep_rows(self._table, pool.start, pool.left, pool.value, pool.value.view(np.int64), table)
+        self._table = table
 
     def append(self, pool: Pool, key: Ints, place: Ints) -> None:
         """Entries have come; O(1) amortised each."""
-        if 4 * (self._used + len(key)) > 3 * len(self._table):
-            self._link_all(pool)
-            return
+        self._make_room(pool, len(key))
         self._used += link_entries(key, place, pool.start, pool.left, *self._entries(pool))
 
     def take_back(self, pool: Pool, keys: Ints, instant: int) -> None:
         """The entries of some keys after an instant are about to go."""
         headers = (pool.at, pool.start, pool.count, pool.left)
-        unlink_entries(keys, instant, *headers, *self._entries(pool))
+        self._used += unlink_entries(keys, instant, *headers, *self._entries(pool))
 
     def count(self, pool: Pool, ids: Ints, lo: Ints, hi: Ints, sequence: Ints) -> Ints:
         """How many different values there are in the slots of some rows, which come by their ends, the longest first;
         O(entries / 8) for all rows that end together."""
         found = np.zeros(len(lo), np.int64)
-        count_different(ids, lo, hi, sequence, pool.start, self.ahead, found)
+        count_different(ids, lo, hi, sequence, pool.start, pool.count, self.ahead, found)
         return found
 
     def _entries(self, pool: Pool) -> tuple[np.ndarray, ...]:
         bits = pool.value.view(np.int64)
-        return pool.value, bits, pool.valid, self.back, self.ahead, self._table
+        return pool.value, bits, pool.valid, self.ahead, self._table
 
     def nbytes(self) -> int:
-        return self.back.nbytes + self.ahead.nbytes + self._table.nbytes
+        return self.ahead.nbytes + self._table.nbytes
 
     def check(self, pool: Pool) -> None:
-        """Assert that each entry knows the next one that is like it, and the one before it unless that has left."""
+        """Assert that each entry knows the next one that is like it."""
         for k in range(len(pool.start)):
             run = slice(pool.start[k], pool.start[k] + pool.count[k])
             seen: dict[object, int] = {}
             ahead = np.where(pool.valid[run], NEVER, 0)
-            for i, (value, valid) in enumerate(zip(pool.value[run].tolist(), pool.valid[run], strict=True)):
-                back = int(self.back[run][i])
-                if not valid:
-                    assert back == 0
-                    continue
-                last = seen.get("NaN" if value != value else value)
-                assert back > i if last is None else back == i - last
-                if last is not None:
-                    ahead[last] = i - last
-                seen["NaN" if value != value else value] = i
+            for i in np.flatnonzero(pool.valid[run]).tolist():
+                value = pool.value[run][i].item()
+                value = "NaN" if value != value else value
+                if value in seen:
+                    ahead[seen[value]] = i - seen[value]
+                seen[value] = i
             assert np.array_equal(self.ahead[run], ahead)

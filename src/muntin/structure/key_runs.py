@@ -95,9 +95,10 @@ class ReadsRuns(RingSynopsis):
                     windows[each].append(need)
                 else:
                     found[each][need] = self._read(need, Spans(*(column[mine] for column in spans)))
+        by_value = self._runs.by_value
         for (input, component), windows in together.items():
             if component == "distinct":
-                counts = self._runs.count_different(input, ids, spans, order.sequence)
+                counts = by_value.count_different(input, ids, spans.lo, spans.hi, order.sequence)
                 partials = [
                     [(counts[mine],)] * len(needs) for needs, mine in zip(windows, slots, strict=True)
                 ]
@@ -105,9 +106,8 @@ class ReadsRuns(RingSynopsis):
                 for needs in windows:
                     needs.sort(key=_phi_of)
                 phis = [[_phi_of(need) for need in needs] for needs in windows]
-                partials = self._runs.pick(
-                    input, ids, spans, Ranks([rows for _, rows in wanted], phis, *order)
-                )
+                ranks = Ranks([rows for _, rows in wanted], phis, *order)
+                partials = by_value.pick(input, ids, spans.lo, spans.hi, ranks)
             for into, needs, some in zip(found, windows, partials, strict=True):
                 into.update(zip(needs, some, strict=True))
         return found
