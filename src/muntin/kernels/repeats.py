@@ -158,7 +158,7 @@ def count_different(ids, lo, hi, sequence, start, count, ahead, into):
             s = sequence[q] * width + j
             if lo[s] >= hi[s]:
                 continue
-            if hi[s] != end or lo[s] > counted_to:  # of a later row, or one that ends later without an entry more
+            if hi[s] != end or lo[s] > counted_to:  # two may end at the same entry at other times
                 counted_to, end, different = hi[s], hi[s], 0
             part = ahead[first + lo[s] : first + counted_to]
             distance = np.int32(end - lo[s])

@@ -8,16 +8,17 @@ one: it is *heavy* from then on, until it is silent for longer than any window.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from muntin.aggregate.component import SUMMARIES
 from muntin.aggregate.contract import Array, Partial
-from muntin.aggregate.holistic import pick_quantile
+from muntin.aggregate.holistic import as_written, pick_quantile, ranks_of
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
+from muntin.kernels.light_quantiles import count_slots, group_values, select_ranks
 from muntin.sketch.count_summary import CountSummary
 from muntin.sketch.kinds import Promise, check_items, is_of_items, make_sketch, partials_of
 from muntin.sketch.quantile_summary import QuantileSummary
@@ -123,6 +124,8 @@ class KeyedTrack:
         """Partials of a window from `since` on for some keys: `slot_of[key]` is the slot of a key, or -1; `newest`
         are those of its values that are not settled."""
         light = self._since(since)
+        if all(need.component == "approx_quantile" for need in wanted) and not self.heavy:
+            return _selected([light, newest], slot_of, width, wanted)
         both = Values(*(np.concatenate(pair) for pair in zip(light, newest, strict=True)))
         slot = slot_of[both.key]
         asked = slot >= 0
@@ -284,6 +287,25 @@ def _by_key(values: Values) -> Iterator[tuple[int, Values]]:
     for lo, hi in itertools.pairwise(edges):
         some = order[lo:hi]
         yield int(key[lo]), Values(key[lo:hi], values.value[some], values.at[some])
+
+
+def _selected(
+    parts: Sequence[Values], slot_of: Ints, width: int, wanted: Sequence[Need]
+) -> dict[Need, Partial]:
+    """Quantiles of values that are all there; O(values)."""
+    count = np.zeros(width, np.int64)
+    for key, _, _ in parts:
+        count_slots(key, slot_of, count)
+    offset = np.concatenate([[0], np.cumsum(count)])
+    grouped, place = np.empty(offset[-1], parts[0].value.dtype), offset[:-1].copy()
+    for key, value, _ in parts:
+        group_values(key, value, slot_of, place, grouped)
+    partials: dict[Need, Partial] = {}
+    for need in wanted:
+        picked = np.zeros(width, grouped.dtype)
+        select_ranks(grouped, offset, ranks_of(as_written(need.parameters[0]), count), picked)
+        partials[need] = (picked, count, np.zeros(width))
+    return partials
 
 
 def _exact_counts(item: Ints) -> CountSummary:
