@@ -165,6 +165,6 @@ def count_different(ids, lo, hi, sequence, start, count, ahead, into):
             some = np.int32(0)
             for i in range(len(part)):
                 some = np.int32(some + (part[i] >= np.int32(distance - i)))
-            different += some
+            different += int(some)
             counted_to = lo[s]
             into[s] = different

@@ -156,6 +156,15 @@ def _hold(
         _insert(order, ascending, held, k, first, high, shift, value, valid, some_value, some_number)
 
 
+@inner
+def _count_between(part, least, most):
+    """How many numbers lie from `least` to `most`; in 32 bits throughout, so that eight are compared at a time."""
+    some = np.int32(0)
+    for i in range(len(part)):
+        some = np.int32(some + ((part[i] >= least) & (part[i] <= most)))
+    return some
+
+
 @kernel
 def pick_ranks(
     ids, lo, hi, sequence, oldest, entries, start, count, left, at, value, valid, order, ascending, held, some_value,
@@ -200,17 +209,11 @@ def pick_ranks(
             least, most = np.int32(low - held[k, ORIGIN]), np.int32(high - held[k, ORIGIN] - 1)
             chunks, total = held[k, SIZE] // _CHUNK, 0
             for c in range(chunks):
-                some = np.int32(0)
-                part = order[begin + c * _CHUNK : begin + (c + 1) * _CHUNK]
-                for i in range(_CHUNK):
-                    some = np.int32(some + ((part[i] >= least) & (part[i] <= most)))
-                in_chunk[c] = some
-                total += some
-            some = np.int32(0)
-            part = order[begin + chunks * _CHUNK : end]
-            for i in range(len(part)):
-                some = np.int32(some + ((part[i] >= least) & (part[i] <= most)))
-            total += some
+                in_chunk[c] = _count_between(
+                    order[begin + c * _CHUNK : begin + (c + 1) * _CHUNK], least, most
+                )
+                total += in_chunk[c]
+            total += _count_between(order[begin + chunks * _CHUNK : end], least, most)
             if total == 0:
                 continue
             c, before = 0, 0

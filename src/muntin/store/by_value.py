@@ -82,8 +82,16 @@ class ByValue:
         return self._repeats[input].count(pool, ids, lo, hi, sequence)
 
     def nbytes(self) -> int:
-        return sum(each.nbytes() for each in (*self._orders.values(), *self._repeats.values()))
+        made: list[ValueOrder | Repeats] = [*self._orders.values(), *self._repeats.values()]
+        return sum(each.nbytes() for each in made)
+
+    def __str__(self) -> str:
+        """Which inputs it has made something for, as `explain` shows it."""
+        said = [f"{input} in order" for input in self._orders]
+        return "; ".join(said + [f"repeats of {input}" for input in self._repeats])
 
     def check(self) -> None:
-        for input, made in (*self._orders.items(), *self._repeats.items()):
-            made.check(self._pool_of(input))
+        for input, order in self._orders.items():
+            order.check(self._pool_of(input))
+        for input, repeats in self._repeats.items():
+            repeats.check(self._pool_of(input))

@@ -42,12 +42,12 @@ class Repeats:
     def _link_all(self, pool: Pool) -> None:
         self._table, self._used = np.full((_SMALLEST, 2), -1, np.int64), 0
         # in parts: how many values are different, and how large the table, is not known before
-        seen = np.concatenate([[0], np.cumsum(pool.count)])
+        seen = np.concatenate([[0], np.cumsum(pool.entries)])
         first = 0
         while first < len(pool.start):
             last = max(first + 1, int(np.searchsorted(seen, seen[first] + _PART, "right")) - 1)
             self._make_room(pool, int(seen[last] - seen[first]))
-            headers = (pool.start, pool.count, pool.left)
+            headers = (pool.start, pool.entries, pool.left)
             self._used += link_runs(first, last, *headers, *self._entries(pool))
             first = last
 
@@ -68,14 +68,14 @@ class Repeats:
 
     def take_back(self, pool: Pool, keys: Ints, instant: int) -> None:
         """The entries of some keys after an instant are about to go."""
-        headers = (pool.at, pool.start, pool.count, pool.left)
+        headers = (pool.at, pool.start, pool.entries, pool.left)
         self._used += unlink_entries(keys, instant, *headers, *self._entries(pool))
 
     def count(self, pool: Pool, ids: Ints, lo: Ints, hi: Ints, sequence: Ints) -> Ints:
         """How many different values there are in the slots of some rows, which come by their ends, the longest first;
         O(entries / 8) for all rows that end together."""
         found = np.zeros(len(lo), np.int64)
-        count_different(ids, lo, hi, sequence, pool.start, pool.count, self.ahead, found)
+        count_different(ids, lo, hi, sequence, pool.start, pool.entries, self.ahead, found)
         return found
 
     def _entries(self, pool: Pool) -> tuple[np.ndarray, ...]:
@@ -88,7 +88,7 @@ class Repeats:
     def check(self, pool: Pool) -> None:
         """Assert that each entry knows the next one that is like it."""
         for k in range(len(pool.start)):
-            run = slice(pool.start[k], pool.start[k] + pool.count[k])
+            run = slice(pool.start[k], pool.start[k] + pool.entries[k])
             seen: dict[object, int] = {}
             ahead = np.where(pool.valid[run], NEVER, 0)
             for i in np.flatnonzero(pool.valid[run]).tolist():

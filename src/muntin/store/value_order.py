@@ -34,7 +34,7 @@ class Pool(NamedTuple):
     """The runs of all keys, as `kernels/key_runs.py` explains them, and the values of one input."""
 
     start: Ints
-    count: Ints
+    entries: Ints  # of each key
     left: Ints
     at: Ints
     value: Array
@@ -87,7 +87,7 @@ class ValueOrder:
         numerator, denominator = np.array(flat, np.int64).T.copy()
         picked = np.zeros((len(flat), len(ids)), pool.value.dtype)
         counted = np.zeros((len(flat), len(ids)), np.int64)
-        most = int(pool.count[ids].max(initial=0))
+        most = int(pool.entries[ids].max(initial=0))
         some_value, some_number = np.empty((2, most), pool.value.dtype), np.empty((2, most), np.int64)
         pick_ranks(
             ids, lo, hi, ranks.sequence, ranks.oldest, ranks.entries, *pool, self._order, self._ascending, self._held,
@@ -113,7 +113,7 @@ class ValueOrder:
             is_here = number >= pool.left[k]  # the others go when they are next looked at
             number = number[is_here]
             first = max(row[FIRST], int(pool.left[k]))
-            assert not len(number) or row[LAST] <= pool.left[k] + pool.count[k]
+            assert not len(number) or row[LAST] <= pool.left[k] + pool.entries[k]
             known = np.arange(first, row[LAST]) if row[SIZE] else np.zeros(0, np.int64)
             at = known + pool.start[k] - pool.left[k]
             value = pool.value[at]

@@ -5,8 +5,8 @@
 | Full name | runs of events per key, with a B-INT over each |
 | Answers | every aggregate, time windows per key, suffix or historical, at any instant |
 | Insert | the ring's own cost; O(1) amortised per event when it is first looked up |
-| Lookup | one key: O(log n) for its n events, or O(its window) if nothing merges; all keys: that for each |
-| Space | 17 to 40 bytes per event beside the ring, and 1/8 of a partial per component, once look-ups pay for it |
+| Lookup | one key: O(log n) for its n events; what does not merge, O(its window / 8); all keys: that for each |
+| Space | 17 to 40 bytes per event beside the ring, and 1/8 of a partial per component; more for what does not merge |
 | Shares | runs, whatever the window, aggregate or filter of an aggregate |
 | Reference | Arasu & Widom, VLDB 2004, section 4 (substreams), with B-INT of section 3.2 in each |
 
@@ -14,6 +14,11 @@ A look-up of a few keys reads their runs; a scan of the window's events (`rescan
 costs more than one scan. So windows are scanned until that has cost as much as feeding would, and then the runs are
 fed: whatever comes, the total is at most about twice that of the better way. Where keys have hardly any events each,
 a scan stays the better way for all keys together.
+
+For QUANTILE the values of each run are kept in order, 12 bytes each, and the order moves on with the windows. For
+COUNT(DISTINCT) each event knows how far the next one with its value is, in 4 bytes, and the last one of each value in
+the window counts (Patroumpas & Sellis); a table of them takes 16 to 64 bytes for each. Windows that nest, and all phi,
+have both in common.
 """
 
 from __future__ import annotations
@@ -96,6 +101,7 @@ class ReadsRuns(RingSynopsis):
                 else:
                     found[each][need] = self._read(need, Spans(*(column[mine] for column in spans)))
         by_value = self._runs.by_value
+        partials: Sequence[Sequence[Partial]]
         for (input, component), windows in together.items():
             if component == "distinct":
                 counts = by_value.count_different(input, ids, spans.lo, spans.hi, order.sequence)
@@ -263,7 +269,7 @@ class ByKeyRuns(Rescan, ReadsRuns):
         runs = (
             "" if not len(self.store) else f"{behind:,} events to be fed" if behind else "runs of all events"
         )
-        return "; ".join(filter(None, [runs, super().__str__()]))
+        return "; ".join(filter(None, [runs, str(self._runs.by_value), super().__str__()]))
 
     def check(self) -> None:
         super().check()

@@ -5,7 +5,7 @@
 | Full name | runs of events per key, with a B-INT over each, for ROWS windows |
 | Answers | every aggregate, ROWS windows per key, suffix or historical, at any instant |
 | Insert | the ring's own cost; O(1) amortised per event when it is first looked up |
-| Lookup | one key: O(log n) for the n events kept of it, or O(its window) if nothing merges; all keys: that for each |
+| Lookup | one key: O(log n) for its n events; what does not merge, O(its window / 8); all keys: that for each |
 | Space | O(keys * longest window); keys are never forgotten, their last events may matter for ever |
 | Shares | runs, whatever the window, aggregate or filter of an aggregate |
 | Reference | Arasu & Widom, VLDB 2004, section 2 (tuple-based windows) and section 4 (substreams) |
