@@ -77,6 +77,8 @@ def _warm_up_keys() -> None:
             calls = f"/*+ SYNOPSIS(stairs) */ k, {_NUMBERS.format(column)}"
             queries[f"stairs {column} {window}"] = f"SELECT {calls} FROM s {window} GROUP BY k"
         queries[f"dense {column}"] = _DENSE.format(column)
+        approximate = f"SELECT k, APPROX_QUANTILE({column}, 0.5, 0.1) FROM s {_WINDOWS[0]} GROUP BY k"
+        queries[f"approximate {column}"] = approximate
         queries |= {f"{column} > {low}": _RANGE.format(column, low) for low in range(MANY_RANGES_PER_KEY)}
     queries |= {f"rule {size}": _RULE.format(size) for size in (2, 3)}  # of two windows, answered together
     alone = {
