@@ -23,6 +23,7 @@ from muntin.store.needs import Need, Needs
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Located, is_complete
 from muntin.store.sequence import Sequence as Elements
+from muntin.structure.points import lookup_each
 from muntin.window import Window, span
 
 # What a look-up found: partials of windows, and where the windows lie.
@@ -173,6 +174,16 @@ class Synopsis(ABC, Generic[Store]):
             window: self.lookup(window, each.instants, each.needs, None, width)
             for window, each in asked.items()
         }
+
+    def lookup_points(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
+    ) -> Found:
+        """Partials of `window` at each instant (already rounded to its slide), of one key each; None: without keys.
+
+        A slot for each point, whatever their order. An id that no key has is that of a key without events. Nothing is
+        refused: a window that has been forgotten is not whole, and what is found of it means nothing.
+        """
+        return lookup_each(self, window, instants, wanted, ids)
 
     def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyReader | None:
         """How one key is read in less time than by a look-up; None if there is no such way. Good until the
