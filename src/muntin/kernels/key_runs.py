@@ -127,27 +127,38 @@ def take_back(key, instant, at, start, count, built):
                 built[n, k] = min(built[n, k], entries // BLOCK * BLOCK)
 
 
+@inner
+def _span(k, begin, end, start, count, at):
+    """The entries of a key that lie in [begin, end), counted from the first of its run. Most windows end after the last
+    entry, which is seen without a search."""
+    if count[k] == 0:
+        return 0, 0
+    first = start[k]
+    last = first + count[k]
+    low = first
+    if at[first] < begin:
+        low = first_not_below(at, first + 1, last, begin)
+    high = last
+    if at[last - 1] >= end:
+        high = max(low, first_not_below(at, low, last, end))
+    return low - first, high - first
+
+
 @kernel
 def locate_spans(ids, begins, ends, start, count, at, lo, hi):
-    """The entries of keys that lie in [begins[r], ends[r]), counted from the first of their run: slot
-    `r * len(ids) + j` is key `ids[j]`. Most windows end after the last entry, which is seen without a search."""
+    """The entries of keys that lie in [begins[r], ends[r]): slot `r * len(ids) + j` is key `ids[j]`."""
     width = len(ids)
     for r in range(len(begins)):
         for j in range(width):
-            k = ids[j]
             slot = r * width + j
-            if count[k] == 0:
-                lo[slot], hi[slot] = 0, 0
-                continue
-            first = start[k]
-            last = first + count[k]
-            low = first
-            if at[first] < begins[r]:
-                low = first_not_below(at, first + 1, last, begins[r])
-            high = last
-            if at[last - 1] >= ends[r]:
-                high = max(low, first_not_below(at, low, last, ends[r]))
-            lo[slot], hi[slot] = low - first, high - first
+            lo[slot], hi[slot] = _span(ids[j], begins[r], ends[r], start, count, at)
+
+
+@kernel
+def locate_points(ids, begins, ends, start, count, at, lo, hi):
+    """The entries of key `ids[p]` that lie in [begins[p], ends[p]), for each point."""
+    for p in range(len(ids)):
+        lo[p], hi[p] = _span(ids[p], begins[p], ends[p], start, count, at)
 
 
 @kernel

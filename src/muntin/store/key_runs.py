@@ -26,6 +26,7 @@ from muntin.kernels.key_runs import (
     BLOCK,
     arrange_runs,
     find_places,
+    locate_points,
     locate_spans,
     make_room,
     move_entries,
@@ -231,6 +232,13 @@ class KeyRuns:
         lo, hi = np.empty((2, len(begins) * len(ids)), np.int64)
         locate_spans(ids, begins, ends, self._start, self._count, self._at, lo, hi)
         return Spans(ids if len(begins) == 1 else np.tile(ids, len(begins)), lo, hi)
+
+    def locate_points(self, ids: Ints, begins: Ints, ends: Ints) -> Spans:
+        """The entries of one key in one [begin, end) of time, for each of both; O(log entries) a slot."""
+        self._know_keys(int(ids.max(initial=-1)) + 1)
+        lo, hi = np.empty((2, len(ids)), np.int64)
+        locate_points(ids, begins, ends, self._start, self._count, self._at, lo, hi)
+        return Spans(ids, lo, hi)
 
     def times(self, keys: Ints, entries: Ints) -> Ints:
         """When the given entries of keys happened."""

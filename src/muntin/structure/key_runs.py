@@ -19,7 +19,8 @@ a scan stays the better way for all keys together.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from muntin.store.key_runs import KeyRuns, Spans
 from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing
 from muntin.store.run_window import RunWindow
+from muntin.store.sequence import Located
 from muntin.structure.rescan import Rescan, RingSynopsis
 from muntin.structure.synopsis import Found, TextOrder
 from muntin.window import Window
@@ -44,6 +46,9 @@ _PASS = 0.5  # to pass over an event of a key that is not asked for
 _DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
 
 
+_AT_ONCE = 4_000_000  # entries that are copied to be sorted
+
+
 class ReadsRuns(RingSynopsis):
     """A synopsis that reads single events, by key."""
 
@@ -53,8 +58,19 @@ class ReadsRuns(RingSynopsis):
         """The partial of one component over entries of runs."""
         if _merges(need):
             return self._runs.read(need, spans)
-        lo, hi, at, value, valid = self._runs.gather(need.input, spans)
-        return self._fold(need, lo, hi, 1, None, at, value, valid)
+        parts = [self._fold(need, *ends, 1, None, *events) for ends, events in self._gathered(need, spans)]
+        return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _gathered(self, need: Need, spans: Spans) -> Iterator[tuple[tuple[Ints, Ints], tuple[Any, ...]]]:
+        """The entries of all slots, as many slots at a time as memory can well hold."""
+        edges = np.cumsum(spans.hi - spans.lo)
+        begin = 0
+        while begin < len(edges) or not begin:
+            read = int(edges[begin - 1]) if begin else 0
+            end = max(int(np.searchsorted(edges, read + _AT_ONCE, side="right")), begin + 1)
+            lo, hi, *events = self._runs.gather(need.input, Spans(*(each[begin:end] for each in spans)))
+            yield (lo, hi), tuple(events)
+            begin = end
 
     def key_reader(self, window: Window, needs: Sequence[Need]) -> RunWindow | None:
         return RunWindow(self._runs, window, needs, self._is_ready) if all(map(_merges, needs)) else None
@@ -132,6 +148,26 @@ class ByKeyRuns(Rescan, ReadsRuns):
             np.arange(width) if ids is None else ids, np.maximum(located.start, oldest), located.end
         )
         return self.found(window, located, {need: self._read(need, spans) for need in wanted}, width)
+
+    def lookup_points(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
+    ) -> Found:
+        """O(log n) each, or O(its window) if nothing merges."""
+        assert ids is not None
+        start, end = instants - window.size, instants - window.to
+        if not len(self.store) or (self._runs.behind and not self._pays(self._by_scans(window, instants))):
+            return super().lookup_points(window, instants, wanted, ids)
+        oldest = int(self.store.at[0])
+        self._runs.catch_up(oldest)
+        spans = self._runs.locate_points(ids, np.maximum(start, oldest), end)
+        located = Located(spans.lo, spans.hi, start, end, self.store.is_whole(start, end))
+        return self.found(window, located, {need: self._read(need, spans) for need in wanted}, 1)
+
+    def _by_scans(self, window: Window, instants: Ints) -> float:
+        """What it would cost to scan the window at each instant that occurs."""
+        some = np.unique(instants)
+        lo, hi = self.store.runs(some - window.size, some - window.to)
+        return _PASS * float((hi - lo).sum()) + _DETOUR * len(some)
 
     def _is_ready(self, window: Window, settled: int) -> bool:
         start = settled - window.size

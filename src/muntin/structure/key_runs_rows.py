@@ -93,6 +93,16 @@ class RowsByKeyRuns(ReadsRuns):
         count = window.settle_count(left + before)
         return self._at_counts(window, keys, count, left, here, np.repeat(instants, len(ids)), wanted)
 
+    def lookup_points(
+        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
+    ) -> Found:
+        assert ids is not None
+        self._catch_up()
+        before = self._runs.locate_points(ids, np.full(len(ids), LONG_AGO), instants).hi
+        left, here = self._runs.seen(ids)
+        count = window.settle_count(left + before)
+        return self._at_counts(window, ids, count, left, here, np.full(len(ids), _ANY_TIME), wanted)
+
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""
         self._catch_up()

@@ -44,11 +44,27 @@ def lookup_at(state: State, asked: Mapping[str, Sequence[pa.Array]], at: Ints) -
 def _answer(state: State, name: str, keys: Sequence[pa.Array], reads: PointReads) -> AtPoints:
     reading, found = reading_of(state, name), reads.found(name)
     complete = _is_covered(state, reading, found, reads.instants(name))
-    if not complete.any():
+    if complete.all():
+        return AtPoints(*_covered(state, name, keys, found, None), complete)
+    kept = np.flatnonzero(complete)
+    if not len(kept):
         unknown = [pa.nulls(len(complete), each.expression.type) for each in reading.query.outputs]
         return AtPoints(unknown, complete, complete)
-    lowered = _Lowered(reading, [Values(*lower(call, found, None, state.texts)) for call in reading.calls], keys)
-    present = _present(reading, found, complete)
+    columns, passes = _covered(state, name, [each.take(pa.array(kept)) for each in keys], found, kept)
+    place = pa.array(np.cumsum(complete) - 1, mask=~complete)
+    is_found = np.zeros(len(complete), np.bool_)
+    is_found[kept] = passes
+    return AtPoints([each.take(place) for each in columns], is_found, complete)
+
+
+def _covered(
+    state: State, name: str, keys: Sequence[pa.Array], found: Sequence[Found], kept: Ints | None
+) -> tuple[list[pa.Array], Bools]:
+    """Values at the points that are covered (None: all), and whether there is a row of each."""
+    reading = reading_of(state, name)
+    calls = [Values(*lower(call, found, kept, state.texts)) for call in reading.calls]
+    lowered = _Lowered(reading, calls, keys)
+    present = _present(reading, found, kept)
     passes, left_out, reason = _passing(lowered, present)
     values = [lowered.evaluate(output) for output in reading.outputs]
     for each in values:
@@ -56,12 +72,12 @@ def _answer(state: State, name: str, keys: Sequence[pa.Array], reads: PointReads
             left_out, reason = either(left_out, each.lost & passes), reason or each.reason
     if left_out is not None:
         passes = passes & ~left_out
-        tell(name, state.registrations[name], LeftOut(int(left_out.sum()), reason), stacklevel=6)
-    columns, shown = [each.column for each in values], passes | (complete & ~present)
+        tell(name, state.registrations[name], LeftOut(int(left_out.sum()), reason), stacklevel=7)
+    columns, shown = [each.column for each in values], passes | ~present
     if not shown.all():
         mask = pa.array(shown)
         columns = [pc.if_else(mask, each, pa.scalar(None, each.type)) for each in columns]
-    return AtPoints(columns, passes, complete)
+    return columns, passes
 
 
 def _is_covered(state: State, reading: Reading, found: Sequence[Found], instants: Ints) -> Bools:
@@ -77,10 +93,13 @@ def _is_covered(state: State, reading: Reading, found: Sequence[Found], instants
     return complete
 
 
-def _present(reading: Reading, found: Sequence[Found], complete: Bools) -> Bools:
-    """Of the points that are covered, those whose key has an event; without keys, all."""
-    held = [found[part.window].partials[part.need][0] > 0 for part in reading.presence]
-    return complete & np.logical_or.reduce(held) if reading.query.keys else complete
+def _present(reading: Reading, found: Sequence[Found], kept: Ints | None) -> Bools:
+    """Whether the key of each point has an event; without keys, there is always something to answer."""
+    held = [found[part.window].partials[part.need][0] for part in reading.presence]
+    some = [each if kept is None else each[kept] for each in held]
+    if not reading.query.keys:
+        return np.ones(len(some[0]), np.bool_)
+    return np.logical_or.reduce([each > 0 for each in some])
 
 
 class _Lowered(NamedTuple):
