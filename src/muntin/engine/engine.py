@@ -25,7 +25,7 @@ from muntin.engine.catalog import (
 )
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
-from muntin.engine.requests import lookup_at, queries_of, read_requests
+from muntin.engine.requests import answer_requests, queries_of, read_requests
 from muntin.engine.script import run_script
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
@@ -261,7 +261,7 @@ class Engine:
         with self._lock:
             queries = queries_of(self._catalog, names)
             given = read_requests(queries, requests, at, is_prefixed=not isinstance(names, str))
-            return given.wide(given.answered(lookup_at(self._catalog, given)))
+            return given.wide(given.answered(answer_requests(self._catalog, given)))
 
     def advance(self, until: Any = None) -> Answers:
         """Answers of every window that closed since the last call, by query name.

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +51,19 @@ class Requests:
     def take(self, rows: Ints) -> Requests:
         """Some of them, for which answers are computed; `table` stays whole."""
         some = pa.array(rows)
+        return self._some(self.at[rows], lambda column: column.take(some))
+
+    def slice(self, begin: int, end: int) -> Requests:
+        """The same for neighbours."""
+        return self._some(self.at[begin:end], lambda column: column.slice(begin, end - begin))
+
+    def _some(self, at: Ints, pick: Callable[[pa.Array], pa.Array]) -> Requests:
         made: dict[int, pa.Array] = {}  # of columns that several queries read
         for column in (each for columns in self.keys.values() for each in columns):
             if id(column) not in made:
-                made[id(column)] = column.take(some)
+                made[id(column)] = pick(column)
         keys = {name: [made[id(each)] for each in columns] for name, columns in self.keys.items()}
-        return Requests(self.table, self.at[rows], keys, self.fields)
+        return Requests(self.table, at, keys, self.fields)
 
     def answered(self, found: Mapping[str, AtPoints]) -> list[pa.Array]:
         """Columns of answers, in the order of queries and fields."""
@@ -103,7 +110,7 @@ def answerable(name: str, query: AnyQuery) -> Query:
     return query
 
 
-def lookup_at(catalog: Catalog, requests: Requests) -> dict[str, AtPoints]:
+def answer_requests(catalog: Catalog, requests: Requests) -> dict[str, AtPoints]:
     """What each query answers; those over one stream are looked up together."""
     found: dict[str, AtPoints] = {}
     for stream in dict.fromkeys(catalog.stream_of[name] for name in requests.keys):
