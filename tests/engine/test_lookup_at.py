@@ -47,7 +47,7 @@ def test_random_requests(question: Ask, first: int) -> None:
         case = random_case(SeededDice(seed), f"requests {seed}", 24, 4, question)
         play(case, SeededDice(-1 - seed), counted)
     assert counted["complete"] > 300, counted
-    assert counted["found"] > 60, counted
+    assert counted["found"] > 20, counted
 
 
 def play(case: Case, dice: SeededDice, counted: Counter[str]) -> None:
@@ -185,11 +185,10 @@ def test_what_has_been_forgotten_is_not_complete() -> None:
     engine = small()
     engine.push("s", {"ts": [1000], "k": ["a"], "j": [1], "v": [1]})
     engine.push("s", {"ts": [2000], "k": ["a"], "j": [1], "v": [1]})
-    found = engine.lookup_at(["loose", "whole", "pairs"], {"k": ["a", "a"], "id": [1, 1], "at": [5, 1998]})
-    for name in ("loose", "whole", "pairs"):
-        assert rows(found, f"{name}.found", f"{name}.complete")[0] == (False, False)
+    found = engine.lookup_at(["loose", "whole"], {"k": ["a", "a"], "at": [5, 1998]})
+    for name in ("loose", "whole"):
+        assert rows(found, f"{name}.total", f"{name}.found", f"{name}.complete")[0] == (None, False, False), name
         assert rows(found, f"{name}.complete")[1] == (True,)
-    assert rows(found, "loose.total", "whole.total", "pairs.v")[0] == (None, None, None)
 
 
 def test_a_query_that_came_late_is_not_complete_at_once() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.answer import reordered
 from muntin.argument import count_of, shown
 from muntin.engine.catalog import Catalog
 from muntin.engine.engine import Engine
@@ -157,5 +158,6 @@ class _Replay:
         if self._order is not None:
             back = np.empty(len(self._order), np.int64)
             back[self._order] = np.arange(len(back))
-            columns = [each.combine_chunks().take(pa.array(back)) for each in columns]
+            places = pa.array(back)
+            columns = [reordered(each.combine_chunks(), places) for each in columns]
         return self._requests.wide(columns)

@@ -249,10 +249,16 @@ class KeyRuns:
         """Partials of a component that can be merged; O(log entries) a slot, of inexact ones O(entries)."""
         if self.counts_entries(need):
             return (spans.hi - spans.lo,)
-        component, dtype = COMPONENTS[need.component], dtype_of(need)
-        into = component.start(dtype, len(spans.keys))
-        read_runs(component.kind(dtype))(*spans, *self.entries_of(need), *into)
+        into = COMPONENTS[need.component].start(dtype_of(need), len(spans.keys))
+        self.read_into(need, spans, into)
         return into
+
+    def read_into(self, need: Need, spans: Spans, into: Partial) -> None:
+        """The same into partials of nothing."""
+        if self.counts_entries(need):
+            np.subtract(spans.hi, spans.lo, out=into[0])
+        else:
+            read_runs(COMPONENTS[need.component].kind(dtype_of(need)))(*spans, *self.entries_of(need), *into)
 
     def counts_entries(self, need: Need) -> bool:
         """Whether a need is nothing but the number of entries."""

@@ -19,23 +19,23 @@ a scan stays the better way for all keys together.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPARING, HOLISTIC
+from muntin.aggregate.component import COMPARING, COMPONENTS, HOLISTIC
 from muntin.aggregate.contract import Partial, is_text
 from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, KeyBand
 from muntin.store.key_runs import KeyRuns, Spans
-from muntin.store.needs import Need, Needs
+from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.run_window import RunWindow
 from muntin.store.sequence import Located
 from muntin.structure.rescan import Rescan, RingSynopsis
-from muntin.structure.synopsis import Found, TextOrder
+from muntin.structure.synopsis import Asked, Found, TextOrder
 from muntin.window import Window
 
 # What things cost, in events that could be scanned meanwhile:
@@ -46,6 +46,8 @@ _PASS = 0.5  # to pass over an event of a key that is not asked for
 _DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
 
 
+_TOGETHER = 4096  # points that are read window by window
+_SAMPLE = 256  # points that are looked at to tell what they would cost
 _AT_ONCE = 4_000_000  # entries that are copied to be sorted
 
 
@@ -85,6 +87,25 @@ def _merges(need: Need) -> bool:
     argument = need.input.argument
     is_by_text = argument is not None and need.component in COMPARING and is_text(argument.type)
     return not is_by_text and need.component not in HOLISTIC
+
+
+class _Read:
+    """One window of a look-up of points, as far as it has been read."""
+
+    def __init__(self, window: Window, asked: Asked, many: int):
+        self.window = window
+        self.needs = asked.needs
+        self.start, self.end = asked.instants - window.size, asked.instants - window.to
+        self.lo, self.hi = np.empty((2, many), np.int64)
+        self.partials: dict[Need, Partial] = {
+            need: COMPONENTS[need.component].start(dtype_of(need), many) for need in asked.needs if _merges(need)
+        }
+
+    def points(self, runs: KeyRuns, ids: Ints, oldest: int, some: slice) -> None:
+        spans = runs.locate_points(ids[some], np.maximum(self.start[some], oldest), self.end[some])
+        self.lo[some], self.hi[some] = spans.lo, spans.hi
+        for need, partial in self.partials.items():
+            runs.read_into(need, spans, tuple(array[some] for array in partial))
 
 
 class ByKeyRuns(Rescan, ReadsRuns):
@@ -149,23 +170,32 @@ class ByKeyRuns(Rescan, ReadsRuns):
         )
         return self.found(window, located, {need: self._read(need, spans) for need in wanted}, width)
 
-    def lookup_points(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
-    ) -> Found:
-        """O(log n) each, or O(its window) if nothing merges."""
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        """O(log n) each, or O(its window) if nothing merges. Some points at a time, so that the runs of their keys stay
+        at hand for all windows and components."""
         assert ids is not None
-        start, end = instants - window.size, instants - window.to
-        if not len(self.store) or (self._runs.behind and not self._pays(self._by_scans(window, instants))):
-            return super().lookup_points(window, instants, wanted, ids)
+        by_scans = sum(self._by_scans(window, each.instants) for window, each in asked.items())
+        if not len(self.store) or (self._runs.behind and not self._pays(by_scans)):
+            return super().lookup_points(asked, ids)
         oldest = int(self.store.at[0])
         self._runs.catch_up(oldest)
-        spans = self._runs.locate_points(ids, np.maximum(start, oldest), end)
-        located = Located(spans.lo, spans.hi, start, end, self.store.is_whole(start, end))
-        return self.found(window, located, {need: self._read(need, spans) for need in wanted}, 1)
+        reads = [_Read(window, each, len(ids)) for window, each in asked.items()]
+        for begin in range(0, len(ids), _TOGETHER):
+            some = slice(begin, begin + _TOGETHER)
+            for read in reads:
+                read.points(self._runs, ids, oldest, some)
+        return {read.window: self._found_at(read, ids) for read in reads}
+
+    def _found_at(self, read: _Read, ids: Ints) -> Found:
+        start, end = read.start, read.end
+        located = Located(read.lo, read.hi, start, end, self.store.is_whole(start, end))
+        rest = [need for need in read.needs if need not in read.partials]
+        partials = read.partials | {need: self._read(need, Spans(ids, read.lo, read.hi)) for need in rest}
+        return self.found(read.window, located, partials, 1)
 
     def _by_scans(self, window: Window, instants: Ints) -> float:
-        """What it would cost to scan the window at each instant that occurs."""
-        some = np.unique(instants)
+        """What it would cost at least to scan the window at each instant that occurs."""
+        some = np.unique(instants[:_SAMPLE])
         lo, hi = self.store.runs(some - window.size, some - window.to)
         return _PASS * float((hi - lo).sum()) + _DETOUR * len(some)
 

@@ -16,7 +16,7 @@ and the rest is counted from there. Positions count from the first event of the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from muntin.store.ring import EventRing, key_column
 from muntin.store.saved import COUNTS, Saved
 from muntin.store.sequence import Located
 from muntin.structure.key_runs import ReadsRuns
-from muntin.structure.synopsis import Found, Moves, TextOrder
+from muntin.structure.synopsis import Asked, Found, Moves, TextOrder
 from muntin.window import Window
 
 _FEW = 1024  # not worth compacting below
@@ -93,15 +93,16 @@ class RowsByKeyRuns(ReadsRuns):
         count = window.settle_count(left + before)
         return self._at_counts(window, keys, count, left, here, np.repeat(instants, len(ids)), wanted)
 
-    def lookup_points(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
-    ) -> Found:
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
         assert ids is not None
         self._catch_up()
-        before = self._runs.locate_points(ids, np.full(len(ids), LONG_AGO), instants).hi
         left, here = self._runs.seen(ids)
-        count = window.settle_count(left + before)
-        return self._at_counts(window, ids, count, left, here, np.full(len(ids), _ANY_TIME), wanted)
+        found = {}
+        for window, (instants, needs) in asked.items():
+            before = self._runs.locate_points(ids, np.full(len(ids), LONG_AGO), instants).hi
+            count, asked_at = window.settle_count(left + before), np.full(len(ids), _ANY_TIME)
+            found[window] = self._at_counts(window, ids, count, left, here, asked_at, needs)
+        return found
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""

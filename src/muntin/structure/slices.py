@@ -93,18 +93,19 @@ class Slices(Synopsis[SliceStore]):
             rows.merge_keys(ids, lo, hi, partials[need])
         return self.found(window, located, partials, width)
 
-    def lookup_points(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
-    ) -> Found:
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
         """O(cells of the key from the start of its window on) each."""
         if ids is None:
-            return super().lookup_points(window, instants, wanted, None)
-        located = self.store.locate(instants - window.size, instants - window.to)
-        lo, hi = self._cells_of(located)
-        partials = {need: self._rows[need].start(len(ids)) for need in wanted}
-        for need, partial in partials.items():
-            self._rows[need].merge_points(ids, lo, hi, partial)
-        return self.found(window, located, partials, 1)
+            return super().lookup_points(asked, None)
+        found = {}
+        for window, (instants, needs) in asked.items():
+            located = self.store.locate(instants - window.size, instants - window.to)
+            lo, hi = self._cells_of(located)
+            partials = {need: self._rows[need].start(len(ids)) for need in needs}
+            for need, partial in partials.items():
+                self._rows[need].merge_points(ids, lo, hi, partial)
+            found[window] = self.found(window, located, partials, 1)
+        return found
 
     def _cells_of(self, located: Located) -> tuple[Ints, Ints]:
         """The first cell of windows, and one past their last, by number."""

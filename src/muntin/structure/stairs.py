@@ -73,12 +73,13 @@ class Stairs(Synopsis[AgingSlices]):
                 self.store.rows(level, need).merge_keys(ids, lo, hi, partial)
         return self.found(window, located, partials, width)
 
-    def lookup_points(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
-    ) -> Found:
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
         """O(cells of the key from the start of its window on) each."""
         if ids is None:
-            return super().lookup_points(window, instants, wanted, None)
+            return super().lookup_points(asked, None)
+        return {window: self._at_points(window, *each, ids) for window, each in asked.items()}
+
+    def _at_points(self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints) -> Found:
         start, end = instants - window.size, instants - window.to
         partials = {need: COMPONENTS[need.component].start(dtype_of(need), len(ids)) for need in wanted}
         for level in self.store.levels:

@@ -100,7 +100,7 @@ TextOrder = Callable[[Expression], tuple[Ints, Ints]]
 
 
 class Asked(NamedTuple):
-    """Needs of a window at some instants (already rounded to its slide), ascending."""
+    """Needs of a window at some instants (already rounded to its slide), ascending unless they are of points."""
 
     instants: Ints
     needs: Sequence[Need]
@@ -175,15 +175,13 @@ class Synopsis(ABC, Generic[Store]):
             for window, each in asked.items()
         }
 
-    def lookup_points(
-        self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
-    ) -> Found:
-        """Partials of `window` at each instant (already rounded to its slide), of one key each; None: without keys.
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        """Windows at points: of one key each, at an instant each, in any order; None: without keys.
 
-        A slot for each point, whatever their order. An id that no key has is that of a key without events. Nothing is
-        refused: a window that has been forgotten is not whole, and what is found of it means nothing.
+        Each has a slot. An id that no key has is that of a key without events. Nothing is refused: a window that has
+        been forgotten is not whole, and what is found of it means nothing.
         """
-        return lookup_each(self, window, instants, wanted, ids)
+        return {window: lookup_each(self, window, *each, ids) for window, each in asked.items()}
 
     def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyReader | None:
         """How one key is read in less time than by a look-up; None if there is no such way. Good until the

@@ -17,25 +17,30 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.lane import Laned
-from muntin.shard.adapt.timed import timed
+from muntin.shard.adapt.timed import timed_together
 from muntin.shard.read.picked import pick
 from muntin.shard.read.reading import GroupWindow, Reading, reading_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
-from muntin.structure.synopsis import Found
+from muntin.structure.synopsis import Asked, Found
 from muntin.window import Window
 
 Keys = tuple[tuple[Expression, ...], tuple[int, ...]]  # what keys are, and the columns that name them
 
 
 class _Place(NamedTuple):
-    """What queries have in common that read a window together."""
+    """What windows have in common that are read together."""
 
-    number: int
-    window: Window
+    number: int  # of their group
     laned: Laned | None
     keys: Keys
-    slide: int  # of the queries
+
+
+class _Standing(NamedTuple):
+    """A window, and the slide of the queries that look at it."""
+
+    window: Window
+    slide: int
 
 
 class PointReads:
@@ -48,12 +53,15 @@ class PointReads:
         self._settled: dict[int, Ints] = {0: at}
         self._ids: dict[Keys, Ints] = {}
         self._lanes: dict[tuple[Laned, Keys], _InLanes] = {}
-        self._needs: dict[_Place, dict[Need, None]] = {}
-        self._found: dict[_Place, Found] = {}
+        self._orders: dict[int, tuple[Ints, Ints]] = {}  # by the identity of ids, which are kept
+        self._needs: dict[_Place, dict[_Standing, dict[Need, None]]] = {}
+        self._found: dict[_Place, dict[_Standing, Found]] = {}
         for name in asked:
             reading = reading_of(state, name)
             for wanted in reading.windows:
-                self._needs.setdefault(self._place(name, reading, wanted), {}).update(dict.fromkeys(wanted.needs))
+                windows = self._needs.setdefault(self._place(name, reading, wanted), {})
+                standing = _Standing(wanted.window, reading.query.slide)
+                windows.setdefault(standing, {}).update(dict.fromkeys(wanted.needs))
 
     def instants(self, name: str) -> Ints:
         """Where a query stands for each point."""
@@ -62,41 +70,66 @@ class PointReads:
     def found(self, name: str) -> list[Found]:
         """What there is of each window of a query, a slot for each point."""
         reading = reading_of(self._state, name)
-        return [self._find(self._place(name, reading, wanted)) for wanted in reading.windows]
+        return [
+            self._find(self._place(name, reading, wanted))[_Standing(wanted.window, reading.query.slide)]
+            for wanted in reading.windows
+        ]
 
     def _place(self, name: str, reading: Reading, wanted: GroupWindow) -> _Place:
         keys = (reading.query.key_expressions, tuple(map(id, self._asked[name])))
-        return _Place(wanted.number, wanted.window, wanted.laned or reading.laned, keys, reading.query.slide)
+        return _Place(wanted.number, wanted.laned or reading.laned, keys)
 
     def _on_slide(self, slide: int) -> Ints:
         if slide not in self._settled:
             self._settled[slide] = self._at - self._at % slide
         return self._settled[slide]
 
-    def _find(self, place: _Place) -> Found:
+    def _find(self, place: _Place) -> dict[_Standing, Found]:
         if place not in self._found:
-            self._found[place] = self._read(place, tuple(self._needs[place]))
+            self._found[place] = {}
+            for slide in dict.fromkeys(standing.slide for standing in self._needs[place]):
+                self._found[place] |= self._read(place, slide)
         return self._found[place]
 
-    def _read(self, place: _Place, needs: Sequence[Need]) -> Found:
-        number, window, laned, keys, slide = place
-        instants = window.settle(self._on_slide(slide))
-        if laned is not None:
+    def _read(self, place: _Place, slide: int) -> dict[_Standing, Found]:
+        """All windows of a place that queries of one slide look at."""
+        number, laned, keys = place
+        windows = {each.window: tuple(needs) for each, needs in self._needs[place].items() if each.slide == slide}
+        settled = {window: window.settle(self._on_slide(slide)) for window in windows}
+        if laned is None:
+            asked = {window: Asked(settled[window], needs) for window, needs in windows.items()}
+            found = self._lookup(number, asked, self._key_ids(keys) if keys[0] else None)
+        else:
             lanes = self._in_lanes(laned, keys)
-            found = self._lookup(number, window, instants[lanes.point], needs, lanes.pair)
+            asked = {window: Asked(settled[window][lanes.point], needs) for window, needs in windows.items()}
             known_since = self._state.lanes[laned.asked].known_since(laned.lanes)
-            return lanes.merged(found, needs, window, known_since)
-        return self._lookup(number, window, instants, needs, self._key_ids(keys) if keys[0] else None)
+            found = {
+                window: lanes.merged(each, windows[window], window, known_since)
+                for window, each in self._lookup(number, asked, lanes.pair).items()
+            }
+        return {_Standing(window, slide): each for window, each in found.items()}
 
-    def _lookup(
-        self, number: int, window: Window, instants: Ints, needs: Sequence[Need], ids: Ints | None
-    ) -> Found:
-        if ids is not None:  # not timed: what it costs per key says nothing of look-ups of all keys
-            return self._state.synopses[number].lookup_points(window, instants, needs, ids)
-        return timed(
-            self._state, number, window, len(instants),
-            lambda synopsis: synopsis.lookup_points(window, instants, needs, None),
-        )  # fmt: skip
+    def _lookup(self, number: int, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        if ids is None:
+            counts = {window: len(each.instants) for window, each in asked.items()}
+            return timed_together(
+                self._state, number, counts, lambda synopsis: synopsis.lookup_points(asked, None)
+            )
+        # not timed: what it costs per key says nothing of look-ups of all keys
+        order, back = self._by_key(ids)
+        in_order = {window: each._replace(instants=each.instants[order]) for window, each in asked.items()}
+        found = self._state.synopses[number].lookup_points(in_order, ids[order])
+        return {window: _put_back(each, back) for window, each in found.items()}
+
+    def _by_key(self, ids: Ints) -> tuple[Ints, Ints]:
+        """The points in the order of their keys, later ones first, so that what is read of a key is read together; and
+        where each of them then is."""
+        if id(ids) not in self._orders:
+            order = np.lexsort((-self._at if len(ids) == len(self._at) else np.arange(len(ids)), ids))
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            self._orders[id(ids)] = order, back
+        return self._orders[id(ids)]
 
     def _key_ids(self, keys: Keys) -> Ints:
         """The id of each point's key; one that no key has, if it is unknown."""
@@ -115,6 +148,17 @@ class PointReads:
             ids = self._key_ids(keys) if keys[0] else None
             self._lanes[which] = _in_lanes(self._state, laned, ids, len(self._at), nobody)
         return self._lanes[which]
+
+
+def _put_back(found: Found, back: Ints) -> Found:
+    """What was found in another order."""
+    return found._replace(
+        partials={need: tuple(array[back] for array in partial) for need, partial in found.partials.items()},
+        start=found.start[back],
+        end=found.end[back],
+        is_whole=found.is_whole[back],
+        is_full=None if found.is_full is None else found.is_full[back],
+    )
 
 
 class _InLanes(NamedTuple):
