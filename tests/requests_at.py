@@ -7,7 +7,14 @@ import pyarrow as pa
 from queries import FILTERS, KEY_EXPRESSIONS, OwnWindows, Question, random_output, random_window
 from scenario import SECOND, VALUES, Dice
 
-KEYS = {"k": pa.string(), "j": pa.int64(), "b": pa.bool_(), "w": pa.string(), "y": pa.float64(), "parity": pa.int64()}
+KEYS = {
+    "k": pa.string(),
+    "j": pa.int64(),
+    "b": pa.bool_(),
+    "w": pa.string(),
+    "y": pa.float64(),
+    "parity": pa.int64(),
+}
 OPTIONS = {**VALUES, "k": (*VALUES["k"], "z"), "parity": (1, 0, -1, None)}
 CALLS = (
     "COUNT(*)", "SUM(n)", "MAX(n)", "MIN(y)", "AVG(n)", "LAST(k)", "FIRST(n)", "SUM(y)", "MAX(w)", "MEDIAN(y)",
@@ -36,7 +43,9 @@ def sketched_question(dice: Dice) -> Question:
     """Approximate aggregates, which cannot go back in time."""
     keys = dice.pick(((), ("k",)))
     call = dice.pick(("APPROX_QUANTILE(y, 0.5, 0.1)", "APPROX_COUNT(w = 'ask', 0.1)"))
-    window = dice.pick(("[RANGE 5 SECONDS]", "[RANGE 20 SECONDS SLIDE 2 SECONDS]", "[RANGE 5 SECONDS TO 1 SECOND]"))
+    window = dice.pick(
+        ("[RANGE 5 SECONDS]", "[RANGE 20 SECONDS SLIDE 2 SECONDS]", "[RANGE 5 SECONDS TO 1 SECOND]")
+    )
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
     return Question(f"SELECT {', '.join([*keys, f'{call} AS a0'])} FROM s {window}{by}", keys)
 

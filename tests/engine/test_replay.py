@@ -57,7 +57,11 @@ def live(stream: str, queries: dict[str, str], history: pa.Table, requests: pa.T
 
     def ask() -> None:
         watermark = engine._shards["s"].clock.watermark
-        due = [row for row in range(len(at)) if row not in answers and watermark is not None and at[row] <= watermark]
+        due = [
+            row
+            for row in range(len(at))
+            if row not in answers and watermark is not None and at[row] <= watermark
+        ]
         if due:
             found = engine.lookup_at(list(queries), requests.take(due))
             answers.update((row, found.slice(place, 1)) for place, row in enumerate(due))
@@ -96,7 +100,9 @@ def test_history_of_every_kind(tmp_path: Path) -> None:
 def test_queries_by_name_and_scripts() -> None:
     named = muntin.lookup_at(EVENTS, {"spent": SPENT}, REQUESTS, stream=STREAM)
     script = muntin.lookup_at(EVENTS, f"{STREAM}; REGISTER QUERY spent AS {SPENT}", REQUESTS)
-    declared = muntin.Stream("s", pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())]), "ts")
+    declared = muntin.Stream(
+        "s", pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())]), "ts"
+    )
     assert named.column_names[3:] == ["spent.total", "spent.many", "spent.found", "spent.complete"]
     assert script.equals(named)
     assert muntin.lookup_at(EVENTS, {"spent": SPENT}, REQUESTS, stream=declared).equals(named)
@@ -107,13 +113,17 @@ def test_nothing_to_answer_and_nothing_to_read() -> None:
     found = muntin.lookup_at(EVENTS, SPENT, nothing, stream=STREAM)
     assert (found.num_rows, found.num_columns) == (0, 6)
     empty = pa.table(EVENTS).slice(0, 0)
-    assert rows(muntin.lookup_at(empty, SPENT, REQUESTS, stream=STREAM), "many", "complete") == [(0, True)] * 5
+    assert (
+        rows(muntin.lookup_at(empty, SPENT, REQUESTS, stream=STREAM), "many", "complete") == [(0, True)] * 5
+    )
 
 
 def test_progress_and_an_early_end() -> None:
     told: list[tuple[int, int, float]] = []
     asked = {"k": ["a", "a"], "at": [2, 1]}
-    muntin.lookup_at(EVENTS, SPENT, asked, stream=STREAM, batch_rows=1, progress=lambda *each: told.append(each))
+    muntin.lookup_at(
+        EVENTS, SPENT, asked, stream=STREAM, batch_rows=1, progress=lambda *each: told.append(each)
+    )
     assert told == [(1, 1, 0.5), (2, 2, 1.0), (2, 2, 1.0)]  # nothing is read beyond the last request
 
 
@@ -147,7 +157,9 @@ def test_late_events_are_told_of() -> None:
 
 def test_at_equal_times_only_events_before_count() -> None:
     for batch_rows, shift in itertools.product((1, 2, 10), (0, 1)):
-        found = muntin.lookup_at(EVENTS, SPENT, {"k": ["a"], "at": [2 + shift]}, stream=STREAM, batch_rows=batch_rows)
+        found = muntin.lookup_at(
+            EVENTS, SPENT, {"k": ["a"], "at": [2 + shift]}, stream=STREAM, batch_rows=batch_rows
+        )
         assert found["total"].to_pylist() == [1 + 3 * shift]
 
 

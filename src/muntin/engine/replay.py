@@ -1,8 +1,8 @@
 """Replay: a history once more, in order of time, with requests answered as soon as the watermark has passed them.
 
-    events     . . .. . ...  . .│. .  .. . . . │ ..  . .          a batch at a time
-    requests     ^      ^^      │   ^    ^ ^   │      ^           those of a batch are answered together, then
-                                │              │                  what no later request can reach is forgotten
+events     . . .. . ...  . .│. .  .. . . . │ ..  . .          a batch at a time
+requests     ^      ^^      │   ^    ^ ^   │      ^           those of a batch are answered together, then
+                            │              │                  what no later request can reach is forgotten
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class _Replay:
         self._tell(events)
         if late := self._shard.clock.late_events:
             warnings.warn(
-                f"{late:,} of {events:,} events of the history were late, and in no answer: sort it by time, or declare "
-                "a longer DELAY",
+                f"{late:,} of {events:,} events of the history were late, and in no answer: sort it by time, or "
+                "declare a longer DELAY",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -1,14 +1,14 @@
 """Requests: a table of keys and instants, for each row of which queries are looked up; and the table of their answers.
 
-    requests   account  at      label        answers   account  at      label   spent  found  complete
-               a        12:00   fraud                  a        12:00   fraud   40     true   true
-               b        12:07   fine                   b        12:07   fine    NULL   false  true
+requests   account  at      label        answers   account  at      label   spent  found  complete
+           a        12:00   fraud                  a        12:00   fraud   40     true   true
+           b        12:07   fine                   b        12:07   fine    NULL   false  true
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +43,9 @@ class Requests:
     table: pa.Table  # as given
     at: Ints
     keys: dict[str, list[pa.Array]]  # of each query: the columns of its keys
-    fields: dict[str, list[pa.Field]]  # of each query: its outputs, `found` and `complete`, as they are called
+    fields: dict[
+        str, list[pa.Field]
+    ]  # of each query: its outputs, `found` and `complete`, as they are called
 
     def __len__(self) -> int:
         return len(self.at)
@@ -135,14 +137,19 @@ def read_requests(queries: Mapping[str, Query], requests: Any, at: str, is_prefi
     _require(table, at, "the instants to look up")
     fields = {name: _fields(name, query, is_prefixed) for name, query in queries.items()}
     _refuse_taken(table, fields, is_prefixed)
+    asked = _Asked("requests", pa.schema([(at, pa.timestamp("us"))]), at)
+    instants = to_record_batch(asked, table)
     made = {
-        (key.name, key.expression.type): _column(table, key.name, key.expression.type, at) for _, key in keys
+        (key.name, key.expression.type): _column(table, key.name, key.expression.type, asked)
+        for _, key in keys
     }
-    instants = _batch(table, pa.schema([(at, pa.timestamp("us"))]), at)
     return Requests(
         table,
-        to_times(_stream(instants.schema, at), instants),
-        {name: [made[key.name, key.expression.type] for key in query.keys] for name, query in queries.items()},
+        to_times(asked, instants),
+        {
+            name: [made[key.name, key.expression.type] for key in query.keys]
+            for name, query in queries.items()
+        },
         fields,
     )
 
@@ -158,7 +165,11 @@ def _refuse_taken(table: pa.Table, fields: Mapping[str, Sequence[pa.Field]], is_
     for query, some in fields.items():
         for field in some:
             if field.name in taken:
-                instead = "" if is_prefixed else f", or ask for ['{query}'], whose answers are '{query}.{field.name}' …"
+                instead = (
+                    ""
+                    if is_prefixed
+                    else f", or ask for ['{query}'], whose answers are '{query}.{field.name}' …"
+                )
                 raise SchemaError(
                     f"the requests have a column '{field.name}', and so have the answers of query '{query}': rename it"
                     f"{instead}"
@@ -174,13 +185,8 @@ def _require(table: pa.Table, name: str, what: str) -> None:
         raise SchemaError(f"the requests have {has}, {what}{near}")
 
 
-def _column(table: pa.Table, name: str, kind: pa.DataType, at: str) -> pa.Array:
-    return _batch(table, pa.schema([(name, kind), (at, table.schema.field(at).type)]), at).column(0)
-
-
-def _batch(table: pa.Table, schema: pa.Schema, at: str) -> pa.RecordBatch:
-    return to_record_batch(_stream(schema, at), table)
-
-
-def _stream(schema: pa.Schema, at: str) -> Stream:
-    return _Asked("requests", schema, at)
+def _column(table: pa.Table, name: str, kind: pa.DataType, asked: _Asked) -> pa.Array:
+    """A column in the type of a key."""
+    return to_record_batch(replace(asked, schema=asked.schema.insert(0, pa.field(name, kind))), table).column(
+        0
+    )

@@ -98,7 +98,9 @@ class _Read:
         self.start, self.end = asked.instants - window.size, asked.instants - window.to
         self.lo, self.hi = np.empty((2, many), np.int64)
         self.partials: dict[Need, Partial] = {
-            need: COMPONENTS[need.component].start(dtype_of(need), many) for need in asked.needs if _merges(need)
+            need: COMPONENTS[need.component].start(dtype_of(need), many)
+            for need in asked.needs
+            if _merges(need)
         }
 
     def points(self, runs: KeyRuns, ids: Ints, oldest: int, some: slice) -> None:

@@ -31,14 +31,14 @@ def lookup_each(
         found, slots = synopsis.lookup(window, kept, wanted, None, 1), where
     else:
         found, slots = _lookup_keys(synopsis, window, kept, wanted, ids, where)
-    start, end, is_whole = (side[slots] for side in (found.start, found.end, found.is_whole))
+    start, end = found.start[slots], found.end[slots]
     if window.is_time:
         start, end = instants - window.size, instants - window.to
     return found._replace(
         partials={need: tuple(array[slots] for array in partial) for need, partial in found.partials.items()},
         start=start,
         end=end,
-        is_whole=is_whole & (of_instant >= gone),
+        is_whole=found.is_whole[slots] & (of_instant >= gone),
         width=1,
     )
 
@@ -48,7 +48,9 @@ def _lookup_keys(
 ) -> tuple[Found, Ints]:
     """What is found of the keys that are asked for at each instant, and the slot of each point; `where` are the places
     of their instants."""
-    points = np.split(np.argsort(where, kind="stable"), np.cumsum(np.bincount(where, minlength=len(instants)))[:-1])
+    points = np.split(
+        np.argsort(where, kind="stable"), np.cumsum(np.bincount(where, minlength=len(instants)))[:-1]
+    )
     found, slots, first = [], np.empty(len(ids), np.int64), 0
     for number, some in enumerate(points):
         keys, place = np.unique(ids[some], return_inverse=True)

@@ -99,7 +99,8 @@ def _present(reading: Reading, found: Sequence[Found], kept: Ints | None) -> Boo
     some = [each if kept is None else each[kept] for each in held]
     if not reading.query.keys:
         return np.ones(len(some[0]), np.bool_)
-    return np.logical_or.reduce([each > 0 for each in some])
+    present: Bools = np.logical_or.reduce([each > 0 for each in some])
+    return present
 
 
 class _Lowered(NamedTuple):

@@ -94,7 +94,9 @@ class PointReads:
     def _read(self, place: _Place, slide: int) -> dict[_Standing, Found]:
         """All windows of a place that queries of one slide look at."""
         number, laned, keys = place
-        windows = {each.window: tuple(needs) for each, needs in self._needs[place].items() if each.slide == slide}
+        windows = {
+            each.window: tuple(needs) for each, needs in self._needs[place].items() if each.slide == slide
+        }
         settled = {window: window.settle(self._on_slide(slide)) for window in windows}
         if laned is None:
             asked = {window: Asked(settled[window], needs) for window, needs in windows.items()}
@@ -172,7 +174,7 @@ class _InLanes(NamedTuple):
 
     def merged(self, found: Found, needs: Sequence[Need], window: Window, known_since: int) -> Found:
         """What is found of each point, given what is found of all pairs."""
-        start, end, is_whole = (side[self.first] for side in (found.start, found.end, found.is_whole))
+        is_whole = found.is_whole[self.first]
         if not window.is_time:  # of which a key has one pair at most
             assert found.is_full is not None
             lacks_nothing = known_since == LONG_AGO or window.size == window.to
@@ -181,8 +183,8 @@ class _InLanes(NamedTuple):
             )
         return Found(
             {need: self._merged(need, found.partials[need]) for need in needs},
-            start,
-            end,
+            found.start[self.first],
+            found.end[self.first],
             is_whole,
             {need: max(found.known_since[need], known_since) for need in needs},
             1,
