@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def lookup_each(
     synopsis: Synopsis[Any], window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None
 ) -> Found:
-    """What `lookup_points` gives of a window, by a look-up for each instant that occurs; without keys, by one for all."""
+    """What `lookup_points` gives of a window: by a look-up for each instant that occurs; by one, without keys."""
     some, of_instant = np.unique(instants, return_inverse=True)
     gone = _refused(synopsis, window, some, wanted)
     kept = some[gone:]

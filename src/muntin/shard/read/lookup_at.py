@@ -122,7 +122,7 @@ class _Lowered(NamedTuple):
 
 
 def _passing(lowered: _Lowered, present: Bools) -> tuple[Bools, Bools | None, str]:
-    """Which of the points that are present pass HAVING; for which of them it has no value, if there are such, and why."""
+    """Which of the points that are present pass HAVING; for which of them it has no value, if for any, and why."""
     having = lowered.reading.query.having
     if having is None:
         return present, None, ""
