@@ -84,6 +84,16 @@ class Answer:
 
 
 @dataclass
+class AtInstant:
+    """What a request is answered with; `complete` as in `Answer`, False where events may still come."""
+
+    found: bool
+    values: dict[str, Any]
+    slack: dict[str, float]
+    complete: bool | None
+
+
+@dataclass
 class _Row:
     """An answer before its SELECT list: one key at one instant."""
 
@@ -232,6 +242,30 @@ class ReferenceEngine:
         by_key = _by_key(query, events) if key is None else _only(key, _by_key(query, events))
         rows = [row for key, own in by_key.items() if (row := self._row(standing, key, own, instant))]
         return self._answer(standing, rows)
+
+    def lookup_at(self, name: str, requests: Sequence[tuple[Any, int]]) -> list[AtInstant]:
+        """What `lookup(key, at)` gives for each request, once the watermark has passed its instant."""
+        return [self._at_instant(name, key, at) for key, at in requests]
+
+    def _at_instant(self, name: str, key: Any, at: int) -> AtInstant:
+        standing = self.standing[name]
+        query, log = standing.query, self.logs[standing.query.stream.name]
+        nothing = dict.fromkeys(each.name for each in query.outputs)
+        if not _is_final(query, at, log.watermark):
+            return AtInstant(False, nothing, {}, False)
+        answer = self.lookup(name, key, at)
+        key = () if key is None and not query.keys else key if isinstance(key, tuple) else (key,)
+        own = _by_key(query, self._passing(query, log)).get(key, [])
+        row = self._row(standing, key, own, at, is_needed=True)
+        assert row is not None
+        complete = _is_complete(standing, row) or None
+        if answer.rows:
+            values = {name: answer.rows[0][name] for name in nothing}
+            return AtInstant(True, values, answer.slack[0], complete)
+        if self._row(standing, key, own, at) is None:  # no event in the window
+            (values,) = _selected(query, [row])[1]
+            return AtInstant(False, {name: values[name] for name in nothing}, {}, complete)
+        return AtInstant(False, nothing, {}, complete)
 
     def advance(self, until: Any = None) -> dict[str, Answer]:
         """Every window that closed since the last call; a query without rows is left out."""
@@ -465,6 +499,20 @@ def _reach(query: Query, instant: int) -> int | None:
     if not all(window.is_time for window in windows):
         return None
     return min(_floor(instant, window.slide) - window.size for window in windows)
+
+
+def _is_final(query: Query, at: int, watermark: int | None) -> bool:
+    """Whether no event can enter the windows any more that a query has at an instant."""
+    if watermark is None:
+        return False
+    instant = _floor(at, _slide(query))
+    windows = [call.window for call in query.calls] + ([query.window] if query.window else [])
+    ends = [
+        _floor(instant, window.slide) - window.to if window.is_time else instant
+        for window in windows
+        if window.to < window.size
+    ]
+    return all(end <= watermark for end in ends)
 
 
 def _is_complete(standing: _Standing, row: _Row) -> bool:

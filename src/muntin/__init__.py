@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from muntin.engine import Engine
+    from muntin.engine import Engine, lookup_at
     from muntin.errors import (
         ArchiveError,
         CheckpointError,
@@ -49,6 +49,7 @@ _HOME = {
     "Table": "table",
     "TableQuery": "table_query",
     "Window": "window",
+    "lookup_at": "engine",
     "merge_summaries": "sketch",
 }
 
@@ -82,5 +83,6 @@ __all__ = [
     "Window",
     "WindowTooLarge",
     "__version__",
+    "lookup_at",
     "merge_summaries",
 ]

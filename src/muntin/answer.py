@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _INSTANT = pa.timestamp("us")
 
@@ -34,6 +35,18 @@ def to_arrow(value: np.ndarray, valid: npt.NDArray[np.bool_], kind: pa.DataType)
         return pa.array(value, pa.int64(), mask=mask).view(kind)
     array = pa.array(value, mask=mask)
     return array if array.type == kind else array.cast(kind)
+
+
+def reordered(column: pa.Array, places: pa.Array) -> pa.Array:
+    """A column by places, each in it: as `take`, which needs five times as long if there are NULLs among numbers."""
+    if not column.null_count or not pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type):
+        return pc.take(column, places, boundscheck=False)
+    values = pa.Array.from_buffers(
+        column.type, len(column), [None, column.buffers()[1]], offset=column.offset
+    )
+    valid = pc.take(column.is_valid(), places, boundscheck=False)
+    taken = pc.take(values, places, boundscheck=False)
+    return pa.Array.from_buffers(column.type, len(taken), [valid.buffers()[1], taken.buffers()[1]])
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from muntin.engine.catalog import (
 )
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
+from muntin.engine.requests import answer_requests, queries_of, read_requests
 from muntin.engine.script import run_script
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
@@ -248,6 +249,19 @@ class Engine:
         with self._lock:
             chosen = tuple(texts_of("names", names))
             return lookup_many(self._catalog, chosen, None if at is None else self._instant(at))
+
+    def lookup_at(self, names: str | Sequence[str], requests: Any, *, at: str = "at") -> pa.Table:
+        """Answers for each row of a table of requests: keys, and an instant in the column `at`; in their order.
+
+        What `lookup(key, at)` gives once the watermark has passed the instant: the columns of the request, then those
+        of the query, `found` (whether there is such a row) and `complete`. Of a list of names, all answers side by
+        side, each column called `query.column`. Where the state does not cover a window, no longer or not
+        yet, values are NULL and `complete` is false.
+        """
+        with self._lock:
+            queries = queries_of(self._catalog, names)
+            given = read_requests(queries, requests, at, is_prefixed=not isinstance(names, str))
+            return given.wide(given.answered(answer_requests(self._catalog, given)))
 
     def advance(self, until: Any = None) -> Answers:
         """Answers of every window that closed since the last call, by query name.

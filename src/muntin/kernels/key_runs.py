@@ -177,6 +177,30 @@ def locate_spans(ids, begins, by_begin, ends, by_end, start, count, at, lo, hi):
             hi[r * width + j] = max(high - first, lo[r * width + j])
 
 
+@inner
+def _span(k, begin, end, start, count, at):
+    """The entries of a key that lie in [begin, end), counted from the first of its run. Most windows end after the last
+    entry, which is seen without a search."""
+    if count[k] == 0:
+        return 0, 0
+    first = start[k]
+    last = first + count[k]
+    low = first
+    if at[first] < begin:
+        low = first_not_below(at, first + 1, last, begin)
+    high = last
+    if at[last - 1] >= end:
+        high = max(low, first_not_below(at, low, last, end))
+    return low - first, high - first
+
+
+@kernel
+def locate_points(ids, begins, ends, start, count, at, lo, hi):
+    """The entries of key `ids[p]` that lie in [begins[p], ends[p]), for each point."""
+    for p in range(len(ids)):
+        lo[p], hi[p] = _span(ids[p], begins[p], ends[p], start, count, at)
+
+
 @kernel
 def keep_latest(key, settled, spare, seen, kept):
     """Of the events before number `settled`, keep the `spare` latest of each key, and all after it."""

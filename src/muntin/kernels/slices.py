@@ -122,6 +122,32 @@ def merge_chains(kind):
     return merge_chains
 
 
+@kernel_per_kind
+def merge_points(kind):
+    """Partials of key `ids[p]` over the cells `lo[p] .. hi[p] - 1` (numbers), for each point p; as `merge_chains`.
+
+    Where a point is of the same key as the one before it and ends no later, its chain is followed from there.
+    """
+    parts = len(kind._fields)
+
+    def merge_points(prior, dropped, last, ids, lo, hi, *arrays):
+        cells = kind(*arrays[:parts])
+        into = kind(*arrays[parts:])
+        newest = -1
+        for p in range(len(ids)):
+            if p == 0 or ids[p] != ids[p - 1] or hi[p] > hi[p - 1]:
+                newest = last[ids[p]] if ids[p] < len(last) else -1
+            while newest >= hi[p]:
+                newest = prior[newest - dropped]
+            merged, c = take(into, p), newest
+            while c >= lo[p]:
+                merged = combine(cells, take(cells, c - dropped), merged)
+                c = prior[c - dropped]
+            put(into, p, merged)
+
+    return merge_points
+
+
 @kernel
 def _follow(cells, prior, dropped, newest, lo, hi):
     c = newest

@@ -25,7 +25,7 @@ def to_record_batch(stream: Stream | Table, batch: Any) -> pa.RecordBatch:
     The result has exactly the columns and types of the stream or table. Columns beyond them are ignored; values
     that do not fit their type are an error, as is a NULL time.
     """
-    table = _to_table(batch)
+    table = to_table(batch)
     wanted, given = stream.schema.names, table.column_names  # Arrow makes these lists anew each time
     missing = [name for name in wanted if name not in given]
     if missing:
@@ -60,7 +60,8 @@ def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
     return at
 
 
-def _to_table(batch: Any) -> pa.Table:
+def to_table(batch: Any) -> pa.Table:
+    """A batch as it was given, in Arrow's terms."""
     if isinstance(batch, pa.Table):
         return batch
     if isinstance(batch, pa.RecordBatch):

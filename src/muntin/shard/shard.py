@@ -33,6 +33,7 @@ from muntin.shard.read.answers import answer_one
 from muntin.shard.read.coverage import coverage_of
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.lookup import lookup, lookup_many, value
+from muntin.shard.read.lookup_at import AtPoints, lookup_at
 from muntin.shard.read.question import Question
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
@@ -170,6 +171,11 @@ class Shard:
     def lookup_many(self, names: tuple[str, ...], at: int | None = None) -> pa.Table:
         """The first values of many un-keyed queries, a row for each."""
         return lookup_many(self.state, names, at)
+
+    def lookup_at(self, asked: Mapping[str, Sequence[pa.Array]], at: Ints) -> dict[str, AtPoints]:
+        """Answers of queries at each of some instants, for the keys that their columns name; once the watermark has
+        passed them."""
+        return lookup_at(self.state, asked, at)
 
     def advance(self, until: int | None = None) -> Answers:
         """Answers of windows that closed up to `until` (by default the watermark), each once; a portion, if

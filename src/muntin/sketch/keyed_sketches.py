@@ -152,7 +152,8 @@ class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
                 first,
             )  # asked for since then: of what was settled nobody knows which is older
         part = slice(max(first, min(self.store.find(since), stop)), max(first, stop))
-        keys = max(len(self._last_at), width, int(self._keys(part).max(initial=-1)) + 1)
+        last = width - 1 if ids is None else int(ids.max(initial=-1))
+        keys = max(len(self._last_at), last + 1, int(self._keys(part).max(initial=-1)) + 1)
         slot_of = np.full(keys + 1, -1)  # the last is of no key
         slot_of[np.arange(width) if ids is None else ids] = np.arange(width)
         slot_of[-1] = -1

@@ -22,7 +22,7 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
-from muntin.kernels.slices import merge_chains
+from muntin.kernels.slices import merge_chains, merge_points
 from muntin.store.needs import Need, dtype_of
 from muntin.store.slice_store import SliceStore
 
@@ -57,6 +57,12 @@ class KeyRows:
         store = self._store
         last, cells = store.chains.last, store.cells_of(self._need)
         merge_chains(self._kind)(store.cell_prior, store.dropped_cells, last, ids, lo, hi, *cells, *into)
+
+    def merge_points(self, ids: Ints, lo: Ints, hi: Ints, into: Partial) -> None:
+        """The same for one key and one run of cells each."""
+        store = self._store
+        last, cells = store.chains.last, store.cells_of(self._need)
+        merge_points(self._kind)(store.cell_prior, store.dropped_cells, last, ids, lo, hi, *cells, *into)
 
     def drop(self) -> None:
         """Go back to the cells alone."""

@@ -28,6 +28,7 @@ from muntin.kernels.key_runs import (
     arrange_runs,
     find_places,
     group_by_key,
+    locate_points,
     locate_spans,
     make_room,
     move_entries,
@@ -255,6 +256,13 @@ class KeyRuns:
         locate_spans(ids, *edges, self._start, self._count, self._at, lo, hi)
         return Spans(ids if len(begins) == 1 else np.tile(ids, len(begins)), lo, hi)
 
+    def locate_points(self, ids: Ints, begins: Ints, ends: Ints) -> Spans:
+        """The entries of one key in one [begin, end) of time, for each of both; O(log entries) a slot."""
+        self._know_keys(int(ids.max(initial=-1)) + 1)
+        lo, hi = np.empty((2, len(ids)), np.int64)
+        locate_points(ids, begins, ends, self._start, self._count, self._at, lo, hi)
+        return Spans(ids, lo, hi)
+
     def times(self, keys: Ints, entries: Ints) -> Ints:
         """When the given entries of keys happened."""
         found: Ints = self._at[self._start[keys] + entries]
@@ -264,14 +272,20 @@ class KeyRuns:
         """Partials of a component that can be merged; O(log entries) a slot, of inexact ones O(entries)."""
         if self.counts_entries(need):
             return (spans.hi - spans.lo,)
-        component, dtype = COMPONENTS[need.component], dtype_of(need)
-        into = component.start(dtype, len(spans.keys))
-        read_runs(component.kind(dtype))(*spans, *self.entries_of(need), *into)
+        into = COMPONENTS[need.component].start(dtype_of(need), len(spans.keys))
+        self.read_into(need, spans, into)
         return into
 
     def _pool(self, input: Input) -> Pool:
         headers = (self._start, self._count, self._left)
         return Pool(*headers, self._at, self._values_of(input), self._valid[input])
+
+    def read_into(self, need: Need, spans: Spans, into: Partial) -> None:
+        """The same into partials of nothing."""
+        if self.counts_entries(need):
+            np.subtract(spans.hi, spans.lo, out=into[0])
+        else:
+            read_runs(COMPONENTS[need.component].kind(dtype_of(need)))(*spans, *self.entries_of(need), *into)
 
     def counts_entries(self, need: Need) -> bool:
         """Whether a need is nothing but the number of entries."""

@@ -137,13 +137,14 @@ class Sequence(ABC):
     def locate(self, start: Ints, end: Ints) -> Located:
         """Time windows [start, end) as runs of element numbers, and whether they have lost nothing."""
         lo, hi = self.runs(start, end)
-        return Located(lo + self.dropped, hi + self.dropped, start, end, self._is_whole(start, end))
+        return Located(lo + self.dropped, hi + self.dropped, start, end, self.is_whole(start, end))
 
     def locate_one(self, start: int, end: int) -> Located:
         """`locate` of one window, as plain numbers."""
-        return Located(*self.run(start, end), start, end, self._is_whole(start, end))
+        return Located(*self.run(start, end), start, end, self.is_whole(start, end))
 
-    def _is_whole(self, start: Any, end: Any) -> Any:
+    def is_whole(self, start: Any, end: Any) -> Any:
+        """Whether nothing of a time window [start, end), or of each of many, has been dropped."""
         return (start >= self.forgotten_before) | (end <= start)
 
     @abstractmethod

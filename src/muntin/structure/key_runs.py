@@ -24,13 +24,13 @@ have both in common.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPARING, HOLISTIC
+from muntin.aggregate.component import COMPARING, COMPONENTS, HOLISTIC
 from muntin.aggregate.contract import Partial, is_text
 from muntin.aggregate.holistic import as_written
 from muntin.arrays import Ints
@@ -38,7 +38,7 @@ from muntin.expression import Expression
 from muntin.key_index.finders import Candidates, KeyBand
 from muntin.query import Input
 from muntin.store.key_runs import KeyRuns, Spans
-from muntin.store.needs import Need, Needs
+from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.run_window import RunWindow
 from muntin.store.sequence import Located
@@ -53,6 +53,9 @@ _READ = 20.0  # to read the window of a key
 _SORT = 20.0  # to scan an event for an aggregate that does not merge
 _PASS = 0.5  # to pass over an event of a key that is not asked for
 _DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
+_TOGETHER = 4096  # points that are read window by window
+_SAMPLE = 256  # points that are looked at to tell what they would cost
+_AT_ONCE = 4_000_000  # entries that are copied to be sorted
 
 
 class Wanted(NamedTuple):
@@ -122,8 +125,19 @@ class ReadsRuns(RingSynopsis):
         """The partial of one component over entries of runs."""
         if _merges(need):
             return self._runs.read(need, spans)
-        lo, hi, at, value, valid = self._runs.gather(need.input, spans)
-        return self._fold(need, lo, hi, 1, None, at, value, valid)
+        parts = [self._fold(need, *ends, 1, None, *events) for ends, events in self._gathered(need, spans)]
+        return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _gathered(self, need: Need, spans: Spans) -> Iterator[tuple[tuple[Ints, Ints], tuple[Any, ...]]]:
+        """The entries of all slots, as many slots at a time as memory can well hold."""
+        edges = np.cumsum(spans.hi - spans.lo)
+        begin = 0
+        while begin < len(edges) or not begin:
+            read = int(edges[begin - 1]) if begin else 0
+            end = max(int(np.searchsorted(edges, read + _AT_ONCE, side="right")), begin + 1)
+            lo, hi, *events = self._runs.gather(need.input, Spans(*(each[begin:end] for each in spans)))
+            yield (lo, hi), tuple(events)
+            begin = end
 
     def _picks(self, need: Need) -> bool:
         """Whether a need is a quantile whose rank is found in 64 bits; phi may have more digits."""
@@ -149,6 +163,27 @@ def _merges(need: Need) -> bool:
     argument = need.input.argument
     is_by_text = argument is not None and need.component in COMPARING and is_text(argument.type)
     return not is_by_text and need.component not in HOLISTIC
+
+
+class _Read:
+    """One window of a look-up of points, as far as it has been read."""
+
+    def __init__(self, window: Window, asked: Asked, many: int):
+        self.window = window
+        self.needs = asked.needs
+        self.start, self.end = asked.instants - window.size, asked.instants - window.to
+        self.lo, self.hi = np.empty((2, many), np.int64)
+        self.partials: dict[Need, Partial] = {
+            need: COMPONENTS[need.component].start(dtype_of(need), many)
+            for need in asked.needs
+            if _merges(need)
+        }
+
+    def points(self, runs: KeyRuns, ids: Ints, oldest: int, some: slice) -> None:
+        spans = runs.locate_points(ids[some], np.maximum(self.start[some], oldest), self.end[some])
+        self.lo[some], self.hi[some] = spans.lo, spans.hi
+        for need, partial in self.partials.items():
+            runs.read_into(need, spans, tuple(array[some] for array in partial))
 
 
 class ByKeyRuns(Rescan, ReadsRuns):
@@ -234,6 +269,35 @@ class ByKeyRuns(Rescan, ReadsRuns):
             window: self.found(window, here, partials, len(ids))
             for (window, here), partials in zip(located.items(), read, strict=True)
         }
+
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        """O(log n) each, or O(its window) if nothing merges. Some points at a time, so that the runs of their keys stay
+        at hand for all windows and components."""
+        assert ids is not None
+        by_scans = sum(self._by_scans(window, each.instants) for window, each in asked.items())
+        if not len(self.store) or (self._runs.behind and not self._pays(by_scans)):
+            return super().lookup_points(asked, ids)
+        oldest = int(self.store.at[0])
+        self._runs.catch_up(oldest)
+        reads = [_Read(window, each, len(ids)) for window, each in asked.items()]
+        for begin in range(0, len(ids), _TOGETHER):
+            some = slice(begin, begin + _TOGETHER)
+            for read in reads:
+                read.points(self._runs, ids, oldest, some)
+        return {read.window: self._found_at(read, ids) for read in reads}
+
+    def _found_at(self, read: _Read, ids: Ints) -> Found:
+        start, end = read.start, read.end
+        located = Located(read.lo, read.hi, start, end, self.store.is_whole(start, end))
+        rest = [need for need in read.needs if need not in read.partials]
+        partials = read.partials | {need: self._read(need, Spans(ids, read.lo, read.hi)) for need in rest}
+        return self.found(read.window, located, partials, 1)
+
+    def _by_scans(self, window: Window, instants: Ints) -> float:
+        """What it would cost at least to scan the window at each instant that occurs."""
+        some = np.unique(instants[:_SAMPLE])
+        lo, hi = self.store.runs(some - window.size, some - window.to)
+        return _PASS * float((hi - lo).sum()) + _DETOUR * len(some)
 
     def _is_ready(self, window: Window, settled: int) -> bool:
         start = settled - window.size

@@ -16,7 +16,7 @@ and the rest is counted from there. Positions count from the first event of the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from muntin.store.ring import EventRing, key_column
 from muntin.store.saved import COUNTS, Saved
 from muntin.store.sequence import Located
 from muntin.structure.key_runs import Order, ReadsRuns, Wanted
-from muntin.structure.synopsis import Found, Moves, TextOrder
+from muntin.structure.synopsis import Asked, Found, Moves, TextOrder
 from muntin.window import Window
 
 _FEW = 1024  # not worth compacting below
@@ -92,6 +92,17 @@ class RowsByKeyRuns(ReadsRuns):
         left, here = self._runs.seen(keys)
         count = window.settle_count(left + before)
         return self._at_counts(window, keys, count, left, here, np.repeat(instants, len(ids)), wanted)
+
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        assert ids is not None
+        self._catch_up()
+        left, here = self._runs.seen(ids)
+        found = {}
+        for window, (instants, needs) in asked.items():
+            before = self._runs.locate_points(ids, np.full(len(ids), LONG_AGO), instants).hi
+            count, asked_at = window.settle_count(left + before), np.full(len(ids), _ANY_TIME)
+            found[window] = self._at_counts(window, ids, count, left, here, asked_at, needs)
+        return found
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given keys when they had given numbers of events."""

@@ -85,17 +85,33 @@ class Slices(Synopsis[SliceStore]):
         if ids is None:
             return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
         located = self.locate(instants - window.size, instants - window.to, instants)
-        store = self.store
-        first_cells = store.first_cells(0)
-        lo, hi = (
-            first_cells[side - store.dropped] + store.dropped_cells for side in (located.lo, located.hi)
-        )
+        lo, hi = self._cells_of(located)
         partials: dict[Need, Partial] = {}
         for need in wanted:
             rows = self._rows[need]
             partials[need] = rows.start(len(instants) * len(ids))
             rows.merge_keys(ids, lo, hi, partials[need])
         return self.found(window, located, partials, width)
+
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        """O(cells of the key from the start of its window on) each."""
+        if ids is None:
+            return super().lookup_points(asked, None)
+        found = {}
+        for window, (instants, needs) in asked.items():
+            located = self.store.locate(instants - window.size, instants - window.to)
+            lo, hi = self._cells_of(located)
+            partials = {need: self._rows[need].start(len(ids)) for need in needs}
+            for need, partial in partials.items():
+                self._rows[need].merge_points(ids, lo, hi, partial)
+            found[window] = self.found(window, located, partials, 1)
+        return found
+
+    def _cells_of(self, located: Located) -> tuple[Ints, Ints]:
+        """The first cell of windows, and one past their last, by number."""
+        store = self.store
+        first_cells = store.first_cells(0) + store.dropped_cells
+        return first_cells[located.lo - store.dropped], first_cells[located.hi - store.dropped]
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
         """Windows of all keys, together: those that end at the same slice share one scan."""

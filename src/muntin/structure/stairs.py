@@ -73,6 +73,25 @@ class Stairs(Synopsis[AgingSlices]):
                 self.store.rows(level, need).merge_keys(ids, lo, hi, partial)
         return self.found(window, located, partials, width)
 
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        """O(cells of the key from the start of its window on) each."""
+        if ids is None:
+            return super().lookup_points(asked, None)
+        return {window: self._at_points(window, *each, ids) for window, each in asked.items()}
+
+    def _at_points(self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints) -> Found:
+        start, end = instants - window.size, instants - window.to
+        partials = {need: COMPONENTS[need.component].start(dtype_of(need), len(ids)) for need in wanted}
+        for level in self.store.levels:
+            lo, hi = (level.first_cells(0)[side] + level.dropped_cells for side in level.runs(start, end))
+            for need, partial in partials.items():
+                self.store.rows(level, need).merge_points(ids, lo, hi, partial)
+        is_sharp = (start >= self.store.sharp_from(window)) | (end <= start)
+        is_kept = instants >= window.settle(self.kept_from)
+        nowhere = np.zeros(0, np.int64)
+        is_whole = self.store.is_whole(start, end) & (is_sharp | is_kept)
+        return self.found(window, Located(nowhere, nowhere, start, end, is_whole), partials, 1)
+
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
         """Windows of all keys, together: those that end together share one scan through the levels."""
         located = {window: self._locate(window, each.instants) for window, each in asked.items()}
@@ -132,7 +151,7 @@ class Stairs(Synopsis[AgingSlices]):
         # queries stand at `kept_from` or later, their windows perhaps a slide of their own before
         if bool((instants < window.settle(self.kept_from)).any()):
             self.refuse_forgotten(Located(nowhere, nowhere, start, end, is_sharp), instants, sharp_from)
-        is_whole = (start >= self.store.forgotten_before) | (end <= start)
+        is_whole = self.store.is_whole(start, end)
         return Located(nowhere, nowhere, start, end, is_whole)
 
     def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyWindow:

@@ -23,6 +23,7 @@ from muntin.store.needs import Need, Needs
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Located, is_complete
 from muntin.store.sequence import Sequence as Elements
+from muntin.structure.points import lookup_each
 from muntin.window import Window, span
 
 # What a look-up found: partials of windows, and where the windows lie.
@@ -99,7 +100,7 @@ TextOrder = Callable[[Expression], tuple[Ints, Ints]]
 
 
 class Asked(NamedTuple):
-    """Needs of a window at some instants (already rounded to its slide), ascending."""
+    """Needs of a window at some instants (already rounded to its slide), ascending unless they are of points."""
 
     instants: Ints
     needs: Sequence[Need]
@@ -173,6 +174,14 @@ class Synopsis(ABC, Generic[Store]):
             window: self.lookup(window, each.instants, each.needs, None, width)
             for window, each in asked.items()
         }
+
+    def lookup_points(self, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
+        """Windows at points: of one key each, at an instant each, in any order; None: without keys.
+
+        Each has a slot. An id that no key has is that of a key without events. Nothing is refused: a window that has
+        been forgotten is not whole, and what is found of it means nothing.
+        """
+        return {window: lookup_each(self, window, *each, ids) for window, each in asked.items()}
 
     def key_reader(self, window: Window, needs: Sequence[Need]) -> KeyReader | None:
         """How one key is read in less time than by a look-up; None if there is no such way. Good until the

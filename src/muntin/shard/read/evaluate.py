@@ -222,7 +222,7 @@ def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple
     for output, each in zip(reading.outputs, values, strict=True):
         lost, why = each.lost, each.reason
         if isinstance(output, Expression):
-            unknown, no_call = _lost_of(reading, output, chosen.lost)
+            unknown, no_call = lost_of(reading, output, chosen.lost)
             lost, why = either(unknown, lost), no_call or why
         elif lost is not None:
             why = no_sum(reading.query.calls[output])
@@ -231,7 +231,7 @@ def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple
     return gone, reason
 
 
-def _lost_of(
+def lost_of(
     reading: Reading, expression: Expression, lost: Sequence[Bools | None]
 ) -> tuple[Bools | None, str]:
     """The rows for which one of the calls that an expression reads has no value, and why."""
@@ -267,7 +267,7 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
     kept, having = chosen.kept, reading.query.having
     if having is None or not is_filtered or (kept is not None and not len(kept)):
         return chosen
-    unknown, reason = _lost_of(reading, having, chosen.lost)
+    unknown, reason = lost_of(reading, having, chosen.lost)
     if reading.compared is None:
         verdict = _passing(reading, chosen.columns, rows, kept)
         if verdict.lost is not None:
