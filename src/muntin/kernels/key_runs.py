@@ -202,6 +202,17 @@ def locate_points(ids, begins, ends, start, count, at, lo, hi):
 
 
 @kernel
+def extend_spans(ids, begins, start, at, shorter, lo):
+    """The first entry of key `ids[p]` from `begins[p]` on, given that of a shorter window with the same end."""
+    for p in range(len(ids)):
+        first = start[ids[p]]
+        last = first + shorter[p]
+        lo[p] = shorter[p]
+        if shorter[p] > 0 and at[last - 1] >= begins[p]:
+            lo[p] = first_not_below(at, first, last, begins[p]) - first
+
+
+@kernel
 def keep_latest(key, settled, spare, seen, kept):
     """Of the events before number `settled`, keep the `spare` latest of each key, and all after it."""
     for i in range(len(key) - 1, -1, -1):

@@ -179,11 +179,16 @@ class _Read:
             if _merges(need)
         }
 
-    def points(self, runs: KeyRuns, ids: Ints, oldest: int, some: slice) -> None:
-        spans = runs.locate_points(ids[some], np.maximum(self.start[some], oldest), self.end[some])
+    def points(self, runs: KeyRuns, ids: Ints, oldest: int, some: slice, shorter: Spans | None) -> Spans:
+        """Read some of the points; `shorter` is where a window lies that has the same end."""
+        begins = np.maximum(self.start[some], oldest)
+        spans = (
+            runs.extend(shorter, begins) if shorter else runs.locate_points(ids[some], begins, self.end[some])
+        )
         self.lo[some], self.hi[some] = spans.lo, spans.hi
         for need, partial in self.partials.items():
             runs.read_into(need, spans, tuple(array[some] for array in partial))
+        return spans
 
 
 class ByKeyRuns(Rescan, ReadsRuns):
@@ -279,11 +284,15 @@ class ByKeyRuns(Rescan, ReadsRuns):
             return super().lookup_points(asked, ids)
         oldest = int(self.store.at[0])
         self._runs.catch_up(oldest)
-        reads = [_Read(window, each, len(ids)) for window, each in asked.items()]
+        reads = [
+            _Read(window, asked[window], len(ids)) for window in sorted(asked, key=lambda each: each.size)
+        ]
         for begin in range(0, len(ids), _TOGETHER):
             some = slice(begin, begin + _TOGETHER)
+            ended: dict[tuple[int, int], Spans] = {}  # of a shorter window with the same end
             for read in reads:
-                read.points(self._runs, ids, oldest, some)
+                end = (read.window.to, read.window.slide)
+                ended[end] = read.points(self._runs, ids, oldest, some, ended.get(end))
         return {read.window: self._found_at(read, ids) for read in reads}
 
     def _found_at(self, read: _Read, ids: Ints) -> Found:

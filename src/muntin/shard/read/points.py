@@ -121,7 +121,9 @@ class PointReads:
         order, back = self._by_key(ids)
         in_order = {window: each._replace(instants=each.instants[order]) for window, each in asked.items()}
         found = self._state.synopses[number].lookup_points(in_order, ids[order])
-        return {window: _put_back(each, back) for window, each in found.items()}
+        return {
+            window: _put_back(each, back, window, asked[window].instants) for window, each in found.items()
+        }
 
     def _by_key(self, ids: Ints) -> tuple[Ints, Ints]:
         """The points in the order of their keys, later ones first, so that what is read of a key is read together; and
@@ -152,12 +154,16 @@ class PointReads:
         return self._lanes[which]
 
 
-def _put_back(found: Found, back: Ints) -> Found:
+def _put_back(found: Found, back: Ints, window: Window, instants: Ints) -> Found:
     """What was found in another order."""
+    if window.is_time:
+        start, end = instants - window.size, instants - window.to
+    else:
+        start, end = found.start[back], found.end[back]
     return found._replace(
         partials={need: tuple(array[back] for array in partial) for need, partial in found.partials.items()},
-        start=found.start[back],
-        end=found.end[back],
+        start=start,
+        end=end,
         is_whole=found.is_whole[back],
         is_full=None if found.is_full is None else found.is_full[back],
     )
