@@ -19,6 +19,8 @@ WRONG: list[Any] = [
     datetime(2024, 1, 1), float("nan"), 2**70, -1, pa.array([1]), Engine,
 ]  # fmt: skip
 QUERY = "SELECT SUM(n) AS n FROM s [RANGE 1 HOUR]"
+BY_KEY = "SELECT k, SUM(n) AS n FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY k"
+REQUESTS = {"k": ["a"], "at": [datetime(1970, 1, 1, 1)]}
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "n": pa.int64()})
 
 
@@ -27,6 +29,17 @@ class Failing:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         raise RuntimeError
+
+
+def past(**given: Any) -> object:
+    """A look-up in a history, with other values in place of some."""
+    asked: dict[str, Any] = {
+        "history": {"ts": [datetime(1970, 1, 1)], "k": ["a"], "n": [1]},
+        "queries": BY_KEY,
+        "requests": REQUESTS,
+        "stream": "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT) TIMESTAMP BY ts",
+    }
+    return muntin.lookup_at(**{**asked, **given})
 
 
 # the argument, as errors call it, and a call with a value in its place
@@ -56,6 +69,9 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.value at": ("instant|years", lambda engine, value: engine.value("q", at=value)),
     "Engine.lookup_many names": ("names|query", lambda engine, value: engine.lookup_many(value)),
     "Engine.lookup_many at": ("instant|years", lambda engine, value: engine.lookup_many(["q"], at=value)),
+    "Engine.lookup_at names": ("names|name|query", lambda engine, value: engine.lookup_at(value, REQUESTS)),
+    "Engine.lookup_at requests": ("requests|batch|column", lambda engine, value: engine.lookup_at("k", value)),
+    "Engine.lookup_at at": ("at|column", lambda engine, value: engine.lookup_at("k", REQUESTS, at=value)),
     "Engine.advance until": ("instant|years", lambda engine, value: engine.advance(value)),
     "Engine.coverage name": ("name|query", lambda engine, value: engine.coverage(value)),
     "Engine.rewind stream": ("stream", lambda engine, value: engine.rewind(value, 0)),
@@ -66,6 +82,15 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.restore incomplete_views": (
         "incomplete_views", lambda engine, value: Engine.restore("state", incomplete_views=value)
     ),
+    "lookup_at history": (
+        "batch|file|history|column|path|folder|'", lambda engine, value: past(history=value)
+    ),
+    "lookup_at queries": ("queries|sql|statement|text|name", lambda engine, value: past(queries=value)),
+    "lookup_at requests": ("requests|batch|column", lambda engine, value: past(requests=value)),
+    "lookup_at stream": ("stream|statement|text|sql", lambda engine, value: past(stream=value)),
+    "lookup_at at": ("at|column", lambda engine, value: past(at=value)),
+    "lookup_at batch_rows": ("batch_rows", lambda engine, value: past(batch_rows=value)),
+    "lookup_at folders": ("folders", lambda engine, value: past(folders=value)),
     "merge_summaries texts": ("texts|summar", lambda engine, value: muntin.merge_summaries(value)),
     "Stream name": ("name", lambda engine, value: Stream(value, SCHEMA, "ts")),
     "Stream schema": ("schema", lambda engine, value: Stream("s", value, "ts")),
@@ -94,7 +119,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     made.execute("CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT) TIMESTAMP BY ts")
     made.execute("CREATE TABLE t (k VARCHAR PRIMARY KEY, n BIGINT)")
     made.register(QUERY, "q")
-    made.register("SELECT k, SUM(n) AS n FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY k", "k")
+    made.register(BY_KEY, "k")
     made.push("s", {"ts": [0], "k": ["a"], "n": [1]})
     made.checkpoint("state")
     return made
