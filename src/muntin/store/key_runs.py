@@ -277,15 +277,9 @@ class KeyRuns:
 
     def read(self, need: Need, spans: Spans) -> Partial:
         """Partials of a component that can be merged; O(log entries) a slot, of inexact ones O(entries)."""
-        if self.counts_entries(need):
-            return (spans.hi - spans.lo,)
         into = COMPONENTS[need.component].start(dtype_of(need), len(spans.keys))
         self.read_into(need, spans, into)
         return into
-
-    def _pool(self, input: Input) -> Pool:
-        headers = (self._start, self._count, self._left)
-        return Pool(*headers, self._at, self._values_of(input), self._valid[input])
 
     def read_into(self, need: Need, spans: Spans, into: Partial) -> None:
         """The same into partials of nothing."""
@@ -293,6 +287,10 @@ class KeyRuns:
             np.subtract(spans.hi, spans.lo, out=into[0])
         else:
             read_runs(COMPONENTS[need.component].kind(dtype_of(need)))(*spans, *self.entries_of(need), *into)
+
+    def _pool(self, input: Input) -> Pool:
+        headers = (self._start, self._count, self._left)
+        return Pool(*headers, self._at, self._values_of(input), self._valid[input])
 
     def counts_entries(self, need: Need) -> bool:
         """Whether a need is nothing but the number of entries."""
