@@ -37,11 +37,12 @@ class SparkShard:
         self._stream = job.stream_of(route, columns)
         place = (job.fingerprint, route.name, str(self._stream.schema))
         self._parsed = _PARSED.setdefault(place, Parsed())
-        self.tables = ShardTables(job, route, bucket, lambda table: self._shard.seen_until(table))
+        self.tables = ShardTables(job, route, bucket)
         self._shard = Shard(
             self._stream, NO_LIMIT, adaptive=False, portion_rows=_PORTION_ROWS, is_planned_by_demand=True,
             tables=self.tables.rows, owns=Owner(bucket, route.shards) if route.shards > 1 else None,
         )  # fmt: skip
+        self.tables.shard = self._shard
         self._told_overflows = 0
 
     @property

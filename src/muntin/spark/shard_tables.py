@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Bools
+from muntin.shard.shard import Shard
 from muntin.spark.changes import in_order
 from muntin.spark.held_rows import shards_of_rows
 from muntin.spark.job import Job, Route
@@ -21,14 +22,14 @@ from muntin.tables.rows import TableRows
 
 
 class ShardTables:
-    """`seen_until` tells which instants still see a table, given by its name, as it is: none of a stream whose answers
-    have all been given out."""
+    """What a shard joins its stream with; `shard` reads the rows, and tells which instants still see them."""
 
-    def __init__(self, job: Job, route: Route, bucket: int, seen_until: Callable[[str], int | None]):
+    shard: Shard
+
+    def __init__(self, job: Job, route: Route, bucket: int):
         self._stream = job.stream.name
         self._route = route
         self._bucket = bucket
-        self._seen_until = seen_until
         self.rows = {name: TableRows(job.table(name)) for name in route.held}
 
     def load(self, name: str, batch: pa.RecordBatch) -> None:
@@ -79,7 +80,7 @@ class ShardTables:
     def _apply(self, table: TableRows, change: Change) -> None:
         if change.is_empty:
             return
-        until = self._seen_until(table.table.name)
+        until = self.shard.seen_until(table.table.name)
         table.apply(change, {} if until is None else {self._stream: until})
 
     # -- snapshots ---------------------------------------------------------------------------------
