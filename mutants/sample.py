@@ -19,7 +19,7 @@ from mutants.project import read
 def sample(found: Iterable[Mutation], count: int, seed: int) -> list[Mutation]:
     """So many mutations, in random order, at most one of a line.
 
-    Folders have shares by the root of their size, so that a large folder does not crowd out a small one. Within a
+    Each folder has one, and shares by the root of its size, so that a large folder does not crowd out a small one. Within a
     folder all kinds are as likely: swapped arguments are many, and often noticed at once.
     """
     by_folder: dict[str, dict[str, list[Mutation]]] = defaultdict(lambda: defaultdict(list))
@@ -33,7 +33,7 @@ def sample(found: Iterable[Mutation], count: int, seed: int) -> list[Mutation]:
     taken = dict.fromkeys(sorted(by_folder), 0)
     chosen: dict[tuple[str, int], Mutation] = {}
     while len(chosen) < count and taken:
-        folder = min(taken, key=lambda folder: (taken[folder] + 1) / weights[folder])
+        folder = min(taken, key=lambda folder: (taken[folder] > 0, (taken[folder] + 1) / weights[folder]))
         each = next(drawn[folder], None)
         if each is None:
             del taken[folder]
