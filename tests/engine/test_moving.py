@@ -20,7 +20,7 @@ import pytest
 
 import muntin
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
-from effort import some_of
+from effort import every_second, some_of
 from muntin.arrays import LONG_AGO
 from muntin.errors import WindowTooLarge
 from muntin.plan import choices
@@ -266,8 +266,9 @@ def begun(keys: str = "", window: str = WINDOWS[0], **settings: Any) -> tuple[mu
     return engines
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("keys", ["", "k"])
+@pytest.mark.parametrize(
+    ("keys", "restarts"), every_second([("", False), ("", True), ("k", True), ("k", False)])
+)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_query_arrives_at_the_first_instant_at_which_no_answer_tells(
     keys: str, window: str, restarts: bool

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import muntin
+from effort import some_of
 from muntin.shard.emit import silence
 from muntin.shard.emit.portion import portions
 from muntin.sketch.kinds import SKETCHES
@@ -100,7 +101,7 @@ def _run(engine: muntin.Engine, batches: Any, until: int | None = None) -> dict[
     return rows
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(some_of(4, 50)))
 def test_instants_that_are_not_visited_had_nothing_to_say(seed: int, monkeypatch: Any) -> None:
     """Visiting every instant, and only those that what is stored points at, emits the same rows."""
     queries = KEYED | CHANGES | UNKEYED | JOINS
@@ -148,7 +149,7 @@ def test_portions_go_on_after_restore(tmp_path: Any) -> None:
     assert rows == whole
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(some_of(4, 50)))
 def test_which_windows_are_said_to_hold_events(seed: int) -> None:
     """All that do; and of those that lie in silence from edge to edge none, unless a sketch is asked."""
     engine = _engine(KEYED | UNKEYED)
