@@ -19,8 +19,8 @@ from mutants.project import read
 def sample(found: Iterable[Mutation], count: int, seed: int) -> list[Mutation]:
     """So many mutations, in random order, at most one of a line.
 
-    Each folder has one, and shares by the root of its size, so that a large folder does not crowd out a small one. Within a
-    folder all kinds are as likely: swapped arguments are many, and often noticed at once.
+    Each folder has one, and more by the root of its size, so that a large folder does not crowd out a small one.
+    Within a folder all kinds are as likely: swapped arguments are many, and often noticed at once.
     """
     by_folder: dict[str, dict[str, list[Mutation]]] = defaultdict(lambda: defaultdict(list))
     for each in found:
