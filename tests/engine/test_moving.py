@@ -200,10 +200,10 @@ def _rows(table: pa.Table | None) -> Counter[str]:
     return Counter(str(row) for row in rows if row["complete"])
 
 
-@pytest.mark.parametrize("first", range(0, some_of(1_000, 2), 20))
+@pytest.mark.parametrize("first", range(0, some_of(1_000, 1), 10))
 def test_no_answer_tells(first: int) -> None:
     arrived = 0
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         case = moving_case(SeededDice(seed), f"moving {seed}")
         pair = Twins(case)
         for number, step in enumerate(case.steps):
@@ -212,7 +212,7 @@ def test_no_answer_tells(first: int) -> None:
             except Exception as error:
                 raise AssertionError(f"{case.title}, step {number}: {step}") from error
         arrived += pair.arrived
-    assert arrived > 25, "hardly any query has moved"
+    assert arrived > 8, "hardly any query has moved"
 
 
 STREAM = "CREATE STREAM s (ts BIGINT, k BIGINT, c VARCHAR, n BIGINT) TIMESTAMP BY ts"
