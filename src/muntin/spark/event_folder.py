@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -30,6 +30,7 @@ from muntin.shard.clock import wall_clock
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
+from muntin.spark.packed_source import PackedSource
 from muntin.spark.stream_of import find_time
 from muntin.stream import Stream
 
@@ -86,29 +87,17 @@ class EventFolder:
 
     def packed(self, job: Job, schema: str) -> DataFrame:
         """Packed rows of the events, read by tasks that know the job."""
-        # a source is known by its class, so each job has one of its own
-        told = {"job": job, "path": self.path, "files_per_batch": self.files_per_batch, "packed": schema}
-        source = type(f"muntin_{job.fingerprint[:16]}", (_PackedFolder,), told)
-        self.session.dataSource.register(source)
-        read: Any = self.session.readStream if self.is_streaming else self.session.read
-        loaded: DataFrame = read.format(source.__name__).load()
-        return loaded
+        return _PackedFolder.frame(
+            self.session, job.fingerprint[:16], self.is_streaming,
+            job=job, path=self.path, files_per_batch=self.files_per_batch, packed=schema,
+        )  # fmt: skip
 
 
-class _PackedFolder(DataSource):
-    """The folder as Spark sees it; subclasses say which."""
+class _PackedFolder(PackedSource):
+    """The folder as Spark sees it."""
 
-    job: Job
     path: str
     files_per_batch: int
-    packed: str
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.__name__
-
-    def schema(self) -> str:
-        return self.packed
 
     def reader(self, schema: Any) -> DataSourceReader:
         return _OnceReader(self.job, self.path)

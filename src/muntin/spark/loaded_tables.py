@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from muntin.arrays import LONG_AGO
 from muntin.spark.held_rows import shards_of_rows
 from muntin.spark.job import Job
 from muntin.spark.pack import batch_bytes, packed_rows, read_batch
+from muntin.spark.packed_source import PackedSource
 from muntin.tables.keyed_rows import KeyedRows
 
 LOAD = "load "  # the kind of packed rows, before the name of the table
@@ -53,14 +54,10 @@ def loaded_frame(
     """Packed rows of tables, as a DataFrame."""
     versions = {name: _version(job, name, rows) for name, rows in loaded.items()}
     held = {name: batch_bytes(rows.batch) for name, rows in loaded.items()}
-    # a source is known by its class, so each job with its rows has one of its own
-    told = {"job": job, "versions": versions, "held": held, "packed": schema}
     name = hashlib.sha256(repr((job.fingerprint, versions)).encode()).hexdigest()[:16]
-    source = type(f"muntin_tables_{name}", (_LoadedTables,), told)
-    session.dataSource.register(source)
-    read: Any = session.readStream if is_streaming else session.read
-    frame: DataFrame = read.format(source.__name__).load()
-    return frame
+    return _LoadedTables.frame(
+        session, f"tables_{name}", is_streaming, job=job, versions=versions, held=held, packed=schema
+    )
 
 
 def _version(job: Job, name: str, rows: KeyedRows) -> str:
@@ -78,20 +75,11 @@ def _version(job: Job, name: str, rows: KeyedRows) -> str:
     return told.hexdigest()
 
 
-class _LoadedTables(DataSource):
-    """The rows as Spark sees them; subclasses say which."""
+class _LoadedTables(PackedSource):
+    """The rows as Spark sees them."""
 
-    job: Job
     versions: dict[str, str]
     held: dict[str, bytes]
-    packed: str
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.__name__
-
-    def schema(self) -> str:
-        return self.packed
 
     def reader(self, schema: Any) -> DataSourceReader:
         return _OnceReader(self.job, self.held)
