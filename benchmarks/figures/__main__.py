@@ -25,6 +25,7 @@ FIGURES = {
     "fig11": "arasu_widom.fig11_lookups",
     "fig12": "arasu_widom.fig12_substreams",
     "fig12b": "arasu_widom.fig12b_max",
+    "fig12c": "arasu_widom.fig12c_engine",
     "ps10": "patroumpas_sellis.fig10_chains",
     "ps11": "patroumpas_sellis.fig11_memory",
     "ps12": "patroumpas_sellis.fig12_evaluation",

@@ -23,6 +23,7 @@ SERIES = {
     "fig10": {"r_int", "b_int", "quantile_tree"},
     "fig11": {"r_int", "b_int", "quantile_tree"},
     "fig12": {"naive", "scan", "tree", "dense", "tree_probe", "dense_probe"},
+    "fig12c": {"naive", "scan", "dense"},
     "fig12b": {"staircase_tree", "staircase_dense", "scan_keys", "scan_columns"},
 }  # of figures with a panel for one input at a time and one for batches
 

@@ -123,3 +123,16 @@ def test_coverage_of_joins(seed: int) -> None:
                 for at in (first - 1, first, first + SECOND):
                     if at > now:
                         assert engine.lookup(name, at=at)["complete"].to_pylist() == [at >= first], coverage
+
+
+@pytest.mark.parametrize("call", ["MIN(w)", "COUNT(DISTINCT w)", "MAX(w) FILTER (WHERE n > 1)", "LAST(w)"])
+def test_a_query_like_one_that_is_there_is_covered_at_once(call: str) -> None:
+    """Also if a call needs slices and events: it has to find both, and nothing that is younger."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, n BIGINT, w VARCHAR) TIMESTAMP BY ts")
+    query = f"SELECT {call} AS v, COUNT(*) AS c FROM s [RANGE 60 SECONDS SLIDE 1 SECOND]"
+    engine.register(query, "before")
+    engine.push("s", {"ts": [1, 5 * SECOND], "n": [1, 2], "w": ["a", "b"]})
+    engine.register(query, "new")
+    assert engine.coverage("new").complete
+    assert engine.lookup("new").to_pylist() == engine.lookup("before").to_pylist()

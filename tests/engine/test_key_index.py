@@ -12,7 +12,6 @@ from casefile import Register
 from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.key_index import finders
-from muntin.shard.read import question as candidates
 from replay import disagreement
 from scenario import SeededDice, random_case
 
@@ -85,9 +84,9 @@ def test_an_index_changes_no_answer(seed: int) -> None:
 @pytest.mark.parametrize("start", range(0, 300, 60))
 def test_random_cases_agree_when_every_having_is_indexed(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference agrees also where indexes serve whatever they can, from the second look-up on."""
-    for module in (finders, candidates):
-        monkeypatch.setattr(module, "FEW", 0)
-    monkeypatch.setattr(finders, "_FEED", 0)
+    for name in ("FEW", "FEW_RUNS", "_FEED"):
+        monkeypatch.setattr(finders, name, 0)
+    monkeypatch.setattr(finders, "_FEED_EVENT", dict.fromkeys(finders._FEED_EVENT, (0, 0)))
     for seed in range(start, start + 60):
         case = random_case(SeededDice(seed), f"seed {seed}")
         if not any(isinstance(step, Register) and is_keyed_having(step.sql) for step in case.steps):

@@ -31,28 +31,32 @@ def group_values(key, value, slot_of, place, grouped):
 
 
 @inner
-def _select(values, lo, hi, at):
-    """Have the value at place `at` of values[lo:hi] that it would have if they were sorted (Hoare, 1961)."""
+def _select(values, hi, at, spare):
+    """The value that place `at` of values[:hi] would have if they were sorted (Hoare, 1961). Values are copied to both
+    sides of a pivot, and one side moves on: a processor could not guess which. They are lost."""
+    lo = 0
     while hi - lo > _FEW:
-        middle = (lo + hi) // 2
-        a, b, c = values[lo], values[middle], values[hi - 1]
+        a, b, c = values[lo], values[(lo + hi) // 2], values[hi - 1]
         pivot = max(min(a, b), min(max(a, b), c))
-        i, j = lo, hi - 1
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if at <= j:
-            hi = j + 1
-        elif at >= i:
-            lo = i
-        else:
-            return
+        less, others = lo, 0
+        for q in range(lo, hi):
+            v = values[q]
+            values[less] = v
+            spare[others] = v
+            is_less = v < pivot
+            less += is_less
+            others += 1 - is_less
+        if at < less:
+            hi = less
+            continue
+        greater = less
+        for q in range(others):
+            values[greater] = spare[q]
+            greater += spare[q] > pivot
+        equal = others - (greater - less)
+        if at < less + equal:
+            return pivot
+        lo, hi, at = less, greater, at - equal
     for i in range(lo + 1, hi):
         v = values[i]
         j = i
@@ -60,13 +64,14 @@ def _select(values, lo, hi, at):
             values[j] = values[j - 1]
             j -= 1
         values[j] = v
+    return values[at]
 
 
 @kernel
-def select_ranks(grouped, offset, rank, picked):
-    """The value of a rank, from 1, of each slot that has any; values change their places within their slot."""
+def select_ranks(grouped, offset, rank, work, picked):
+    """The value of a rank, from 1, of each slot that has any; `work` has two rows with room for those of any slot."""
     for s in range(len(rank)):
-        if offset[s] < offset[s + 1]:
-            at = offset[s] + rank[s] - 1
-            _select(grouped, offset[s], offset[s + 1], at)
-            picked[s] = grouped[at]
+        first, many = offset[s], offset[s + 1] - offset[s]
+        if many > 0:
+            work[0, :many] = grouped[first : first + many]
+            picked[s] = _select(work[0], many, rank[s] - 1, work[1])

@@ -6,7 +6,7 @@
 | Answers | which keys have COUNT, or SUM of non-negative integers, in a range, over time windows that end now |
 | Insert | tree: O(p log K) amortised, O(p log K log a) for an amount of a; dense: the same without log K |
 | Lookup | tree: O(log K + keys reported), and the sorting of these; dense: O(K), one comparison each |
-| Space | O(p K log N), for totals up to N within the longest window |
+| Space | O(p K log N), for totals up to N within the longest window: 8 bytes a level and key, the tree twice that |
 | Shares | one index for all windows and all thresholds |
 | Reference | Arasu & Widom, VLDB 2004, section 4 and Figure 7 |
 

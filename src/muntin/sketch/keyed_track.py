@@ -55,6 +55,7 @@ class KeyedTrack:
         dtype = dtype_of(need) if self.is_quantile else _INT
         self._light = Columns({"key": _INT, "value": dtype, "at": _INT})
         self._most = self._most_light()
+        self._spare = 0  # so many values more no light key has too many of, whichever gets them
 
     def take(self, values: Values) -> None:
         """Take in settled values; O(1) amortised each, and more for those of heavy keys."""
@@ -63,7 +64,9 @@ class KeyedTrack:
             self.heavy[key].extend(part.value, at=part.at)
         light = ~is_heavy
         self._light.extend({name: each[light] for name, each in values._asdict().items()})
-        self._promote()
+        self._spare -= int(np.bincount(values.key[light]).max(initial=0))
+        if self._spare < 0:
+            self._promote()
 
     def forget(self, instant: int) -> None:
         """Windows will begin at this instant or later."""
@@ -111,6 +114,7 @@ class KeyedTrack:
         both = {name: np.concatenate([self._light[name], more[name]]) for name in Values._fields}
         order = np.argsort(both["at"], kind="stable")
         self._light.replace({name: array[order] for name, array in both.items()})
+        self._spare = 0
 
     def oldest(self, until: int) -> int:
         """About since when it has values; `until` if it has none."""
@@ -167,9 +171,8 @@ class KeyedTrack:
     def _promote(self) -> None:
         """Give a sketch to every key that has too many light values."""
         key = self._light["key"]
-        if len(key) <= self._most:
-            return
         count = np.bincount(key)
+        self._spare = max(0, self._most - int(count.max(initial=0)))
         many = np.flatnonzero(count > self._most)
         if self.promise != self.asked:  # there is no room for all: for those that gain most
             many = many[np.argsort(-count[many], kind="stable")][: self._most_heavy() - len(self.heavy)]
@@ -300,10 +303,11 @@ def _selected(
     grouped, place = np.empty(offset[-1], parts[0].value.dtype), offset[:-1].copy()
     for key, value, _ in parts:
         group_values(key, value, slot_of, place, grouped)
+    work = np.empty((2, int(count.max(initial=0))), grouped.dtype)
     partials: dict[Need, Partial] = {}
     for need in wanted:
         picked = np.zeros(width, grouped.dtype)
-        select_ranks(grouped, offset, ranks_of(as_written(need.parameters[0]), count), picked)
+        select_ranks(grouped, offset, ranks_of(as_written(need.parameters[0]), count), work, picked)
         partials[need] = (picked, count, np.zeros(width))
     return partials
 

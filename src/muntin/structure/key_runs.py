@@ -6,7 +6,7 @@
 | Answers | every aggregate, time windows per key, suffix or historical, at any instant |
 | Insert | the ring's own cost; O(1) amortised per event when it is first looked up |
 | Lookup | one key: O(log n) for its n events; what does not merge, O(its window / 8); all keys: that for each |
-| Space | 17 to 40 bytes per event beside the ring, and 1/8 of a partial per component; more for what does not merge |
+| Space | per event 17 to 40 bytes beside the ring and 1/8 of a partial per component; per key 40 bytes and 8 for each |
 | Shares | runs, whatever the window, aggregate or filter of an aggregate |
 | Reference | Arasu & Widom, VLDB 2004, section 4 (substreams), with B-INT of section 3.2 in each |
 
@@ -14,6 +14,10 @@ A look-up of a few keys reads their runs; a scan of the window's events (`rescan
 costs more than one scan. So windows are scanned until that has cost as much as feeding would, and then the runs are
 fed: whatever comes, the total is at most about twice that of the better way. Where keys have hardly any events each,
 a scan stays the better way for all keys together.
+
+HAVING that compares COUNT, SUM, MIN or MAX with constants is answered by a collective or a staircase index (section 4
+there), which names candidates; only their runs are read. An index is fed, too, so it is made when look-ups have paid
+for it.
 
 For QUANTILE the values of each run are kept in order, 12 bytes each, and the order moves on with the windows. For
 COUNT(DISTINCT) each event knows how far the next one with its value is, in 4 bytes, and the last one of each value in
@@ -35,7 +39,8 @@ from muntin.aggregate.contract import Partial, is_text
 from muntin.aggregate.holistic import as_written
 from muntin.arrays import Ints
 from muntin.expression import Expression
-from muntin.key_index.finders import Candidates, KeyBand
+from muntin.key_index.finders import KeyBand
+from muntin.key_index.key_finder import Candidates
 from muntin.query import Input
 from muntin.store.key_runs import KeyRuns, Spans
 from muntin.store.needs import Need, Needs, dtype_of
@@ -50,6 +55,7 @@ from muntin.window import Window
 # What things cost, in events that could be scanned meanwhile:
 _FEED = 12.0  # to feed an event
 _READ = 20.0  # to read the window of a key
+_MERGE = 120.0  # at most, to merge the events of one, beside finding them
 _SORT = 20.0  # to scan an event for an aggregate that does not merge
 _PASS = 0.5  # to pass over an event of a key that is not asked for
 _DETOUR = 100_000.0  # to look up one key in the general way, which a short path spares
@@ -230,13 +236,34 @@ class ByKeyRuns(Rescan, ReadsRuns):
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
     ) -> Candidates | None:
-        at_most = float("inf") if self._runs.behind else float(_READ * band.width)
-        return self._candidates(need, window, instant, settled, band, at_most)
+        runs, events = self._runs, len(self.store)
+        if 2 * runs.behind > events:  # they are not in use
+            return self._candidates(need, window, instant, settled, band)
+        visit = _READ if runs.counts_entries(need) else _READ + min(_MERGE, events / max(band.width, 1))
+        return self._candidates(need, window, instant, settled, band, visit)
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
+        if ids is not None and len(instants) == 1 and self._are_at_hand(len(ids), wanted):
+            return self._read_few(window, instants, wanted, ids)
         return self._look_up({window: Asked(instants, wanted)}, ids, width)[window]
+
+    def _are_at_hand(self, many: int, wanted: Sequence[Need]) -> bool:
+        """Whether so many keys are to be read from runs that are fed, without a doubt."""
+        runs = self._runs
+        return (
+            not runs.behind
+            and _READ * len(wanted) * many < _PASS * len(self.store)
+            and all(map(_merges, wanted))
+        )
+
+    def _read_few(self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints) -> Found:
+        """A few keys at one instant: most of what this costs is steps, so there are few."""
+        located = self.locate(instants - window.size, instants - window.to, instants)
+        begin, end = np.maximum(located.start, self.store.at[0]), located.end
+        spans = self._runs.locate_points(ids, begin.repeat(len(ids)), end.repeat(len(ids)))
+        return self.found(window, located, {need: self._runs.read(need, spans) for need in wanted}, len(ids))
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
         return self._look_up(asked, None, width)

@@ -6,7 +6,7 @@
 | Answers | every aggregate, ROWS windows per key, suffix or historical, at any instant |
 | Insert | the ring's own cost; O(1) amortised per event when it is first looked up |
 | Lookup | one key: O(log n) for its n events; what does not merge, O(its window / 8); all keys: that for each |
-| Space | O(keys * longest window); keys are never forgotten, their last events may matter for ever |
+| Space | O(keys * longest window), as `key_runs`: 40 bytes per key, 8 per component; keys are never forgotten |
 | Shares | runs, whatever the window, aggregate or filter of an aggregate |
 | Reference | Arasu & Widom, VLDB 2004, section 2 (tuple-based windows) and section 4 (substreams) |
 

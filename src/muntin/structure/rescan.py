@@ -27,7 +27,8 @@ from muntin.aggregate.contract import Array, Partial, is_text
 from muntin.aggregate.holistic import count_distinct, pick_quantile
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.key_index.finders import Candidates, Finders, KeyBand, KeySearch
+from muntin.key_index.finders import Finders, KeyBand, KeySearch
+from muntin.key_index.key_finder import Candidates
 from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, columns_of, key_column
 from muntin.structure.synopsis import Found, Synopsis, TextOrder
@@ -135,13 +136,15 @@ class Rescan(RingSynopsis):
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
     ) -> Candidates | None:
-        return self._candidates(need, window, instant, settled, band, inf)
+        return self._candidates(need, window, instant, settled, band)
 
     def _candidates(self, need: Need, window: Window, instant: int, settled: int, band: KeyBand,
-                    at_most: float) -> Candidates | None:  # fmt: skip
+                    visit: float = 0) -> Candidates | None:  # fmt: skip
+        """`visit` is what it costs to read one key, if that need not be to pass over all events."""
         start = instant - window.size
         end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
-        return self._finders.candidates(KeySearch(need, start, final, end, band, at_most))
+        at_most = visit * band.width or inf
+        return self._finders.candidates(KeySearch(need, start, final, end, band, at_most, visit))
 
     def renumber_keys(self, new_id: Ints) -> None:
         self._finders.renumber(new_id)

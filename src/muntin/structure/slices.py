@@ -27,7 +27,8 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
-from muntin.key_index.finders import Candidates, Finders, KeyBand, KeySearch
+from muntin.key_index.finders import Finders, KeyBand, KeySearch
+from muntin.key_index.key_finder import Candidates
 from muntin.store.key_rows import KeyRows
 from muntin.store.key_window import KeyWindow
 from muntin.store.needs import Need, Needs, dtype_of

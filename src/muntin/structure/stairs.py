@@ -27,7 +27,8 @@ from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.key_index.finders import Candidates, KeyBand
+from muntin.key_index.finders import KeyBand
+from muntin.key_index.key_finder import Candidates
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.key_window import KeyWindow
 from muntin.store.needs import Need, dtype_of

@@ -18,7 +18,8 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
-from muntin.key_index.finders import Candidates, KeyBand
+from muntin.key_index.finders import KeyBand
+from muntin.key_index.key_finder import Candidates
 from muntin.store.needs import Need, Needs
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Located, is_complete
