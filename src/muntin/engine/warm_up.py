@@ -11,14 +11,17 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from muntin.archive.rewrite import compile_gather
 from muntin.engine.engine import Engine
 from muntin.kernels.jit import CACHE
+from muntin.key_index.collective_index import CollectiveIndex
+from muntin.key_index.staircase_index import StaircaseIndex
 from muntin.plan.choices import MANY_LANES, MANY_RANGES_PER_KEY
+from muntin.shard.read.window_bounds import compile_bounds
 from muntin.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
@@ -112,6 +115,7 @@ def _warm_up_others() -> None:
     engine = _serve(queries)
     engine.lookup("two keys", key=[("a", 0)])
     engine.lookup("numbers", key=[0])
+    _warm_up_indexes()
 
 
 _SHARES = (_warm_up_keys, _warm_up_others)  # which take about as long as each other
@@ -132,9 +136,28 @@ def _serve(queries: dict[str, str]) -> Engine:
         for name in queries:
             engine.lookup(name)
     compile_gather()
+    compile_bounds()
     with tempfile.TemporaryDirectory() as directory:
         engine.checkpoint(Path(directory) / "state")
         return Engine.restore(Path(directory) / "state")
+
+
+def _warm_up_indexes() -> None:
+    """As finders of keys ask them: for ranges open above, and closed."""
+    key, at = np.arange(200) % 7, np.arange(200)
+    forms: tuple[Literal["dense", "tree"], ...] = ("dense", "tree")
+    for form in forms:
+        totals = CollectiveIndex("sum", 2, form)
+        totals.add(key, at, at)
+        totals.forget(50)
+        for high in (None, 9):
+            totals.candidates(60, 5, high)
+        totals.bounds(key[:3], 60)
+        for value in (at, at / 7):
+            greatest = StaircaseIndex("max", value.dtype, form)
+            greatest.add(key, at, value)
+            greatest.forget(50)
+            greatest.keys_in(60, 5, None)
 
 
 def _warm_up_sketches() -> None:

@@ -387,7 +387,8 @@ class WindowManager:
     ) -> StoreId:
         """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window. In a
         running stream, `changes` tell which components are as young there as those of the call will be."""
-        needs, on_stairs = {each.need for each in call}, synopsis == Stairs.name
+        needs = {each.need for each in call if is_on_slices(each)}  # others are kept elsewhere anyway
+        on_stairs = synopsis == Stairs.name
         for grid in itertools.count():
             store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
             asked = self.stores.get(store)

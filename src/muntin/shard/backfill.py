@@ -34,7 +34,10 @@ class Backfill:
     def __init__(self, of: State, queries: Mapping[str, Request]):
         self.stream = of.stream
         stream = replace(of.stream, delay=_ANY_DELAY, ahead=None)
-        self.state = State(stream, 0, adaptive=False, sketch_bytes=of.sketch_bytes, has_lanes=False)
+        self.state = State(
+            stream, 0, adaptive=False, sketch_bytes=of.sketch_bytes, has_lanes=False,
+            is_planned_by_demand=of.manager.is_by_demand,
+        )  # fmt: skip
         self.state.register(queries)
         self.requests = queries
         self.seam: int | None = of.clock.now  # None: the stream has seen no event

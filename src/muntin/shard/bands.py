@@ -173,13 +173,12 @@ class BandedLanes(Lanes):
 
     def _renumber_pairs(self, before: Mapping[tuple[_Points, int, int], int]) -> None:
         """Pairs of bands that are still there need not be looked up again."""
-        if not len(self._pair):
-            return
         new_number = np.array([self._number.get(each, -1) for each in before], np.int64)
-        key, number = self._seen.words // len(before), new_number[self._seen.words % len(before)]
-        kept = number >= 0
-        self._seen.fill((key * len(self._number) + number)[kept], -1)
-        self._pair = self._pair[kept]
+        self._pairs = self._pairs.renumbered(new_number, self._room)
+
+    @property
+    def _room(self) -> int:
+        return max(1, len(self._number))
 
     def find(self, indexed: Sequence[pa.Array]) -> Ints:
         bits, valid = _bits(indexed[-1])
@@ -202,11 +201,6 @@ class BandedLanes(Lanes):
         laid_out = (self._first, self._cut, self._shift, self._start, self._number_of)
         find_bands(read_only(bits), are_floats, read_only(valid), lane, *laid_out, found)
         return found
-
-    def _words(self, key: Ints, lane: Ints) -> Ints:
-        return (
-            key * len(self._number) + lane
-        )  # few words in between that no pair has: most are found directly
 
     def _ends(self, lane: Ints) -> list[pa.Array]:
         return [pa.array(self._low[lane]), pa.array(self._high[lane])]
@@ -255,9 +249,9 @@ class BandedLanes(Lanes):
             self._cuts[points].since = since[begin:end].copy()
 
     def nbytes(self) -> int:
-        arrays = (self._pair, self._low, self._high, self._first, self._cut, self._number_of)
+        arrays = (self._low, self._high, self._first, self._cut, self._number_of)
         ids = 0 if self._ids is None else self._ids.nbytes()
-        return ids + self._seen.nbytes() + sum(each.nbytes for each in arrays)
+        return ids + self._pairs.nbytes() + sum(each.nbytes for each in arrays)
 
     def check(self, wanted: Mapping[Lane, int]) -> None:
         ranges: dict[_Points, set[Range]] = {}
@@ -272,7 +266,6 @@ class BandedLanes(Lanes):
             assert np.array_equal(found, np.arange(len(self._points)))
         for points, cuts in self._cuts.items():
             cuts.check(ranges[points])
-        assert len(self._seen) == len(self._pair)
 
 
 def _buckets(cut: Ints) -> tuple[np.uint64, Ints]:

@@ -59,6 +59,7 @@ class Crowd:
         self.there: Bools = np.zeros(0, np.bool_)  # of each member: whether it has not left
         self.inside: Ints = _NOBODY  # EMIT CHANGES: who is in, as words of member and key, ascending
         self.slots: Any = None  # what members look at; see read/crowd_slots.py
+        self.watch: Any = None  # what may pass; see read/crowd_watch.py
         self._members: list[tuple[str, Registration] | None] = []  # None: it has left
         self._left = 0
 
@@ -109,7 +110,7 @@ class Crowd:
         self.emitted = np.concatenate([self.emitted, np.zeros(len(some), np.int64)])
         self.there = np.concatenate([self.there, np.ones(len(some), np.bool_)])
         self.inside = np.concatenate(inside)
-        self.slots = None
+        self._forget_slots()
 
     def leave(self, registration: Registration) -> None:
         """A query is dropped: nothing passes for it any more. O(members), of arrays alone until half of them have
@@ -118,7 +119,7 @@ class Crowd:
         self._write_back(registration, registration.inside)
         self._members[number] = None
         self.low[number], self.high[number], self.there[number] = GREATEST, LEAST, False
-        self.slots = None
+        self._forget_slots()
         self._left += 1
         if self.inside.size:
             self.inside = self.inside[self.inside >> 32 != number]
@@ -143,7 +144,14 @@ class Crowd:
         )
         self.there = stays[stays]
         self.inside = number[self.inside >> 32] << 32 | (self.inside & _KEY)
-        self._left, self.slots = 0, None
+        self._left = 0
+        self._forget_slots()
+
+    def _forget_slots(self) -> None:
+        """Members or keys are others."""
+        self.slots = None
+        if self.watch is not None:
+            self.watch.forget_members()
 
     def inside_of(self, member: int) -> Ints:
         """EMIT CHANGES: the keys that are in."""
@@ -157,7 +165,7 @@ class Crowd:
     def renumber_keys(self, new_id: Ints) -> None:
         """Ids keep their order, so words do, too."""
         self.inside = self.inside & ~_KEY | new_id[self.inside & _KEY]
-        self.slots = None
+        self._forget_slots()
 
     def dissolve(self) -> dict[str, Registration]:
         """Let every member know itself how far it has come; all of them, by name."""

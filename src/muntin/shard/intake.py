@@ -18,7 +18,7 @@ from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
 from muntin.shard.lanes import Lanes
-from muntin.store.batch import Batch, Column
+from muntin.store.batch import Batch, Column, KeysOfSome
 from muntin.store.needs import storage
 
 # What of a batch a stream takes in: events that are neither late nor ahead, in the order they came.
@@ -99,17 +99,23 @@ def prepare(
         for some in wanted.keys
         if some not in wanted.laned_keys
     }
+    in_lanes: dict[tuple[Expression, ...], KeysOfSome] = {}
     for some, of_lanes in wanted.laned_keys.items():
-        ids[some] = np.zeros(len(at), np.int64)  # nobody asks for those of events that are in no lane
+        in_lanes[some] = KeysOfSome()
         for asked in of_lanes:
             place = np.flatnonzero(passing[asked])
             key = ids[asked.keys][place] if asked.keys else None
             values_of = partial(_taken, [evaluated[each] for each in some if each not in asked.ends], place)
-            ids[some][place] = wanted.lanes[asked].pair_ids(keys[some], key, lane_of[asked][place], values_of)
-    ids = {some: sorted_by_time(each) for some, each in ids.items()}
+            pairs = wanted.lanes[asked].pair_ids(keys[some], key, lane_of[asked][place], values_of)
+            in_lanes[some].of[asked] = place, pairs
+    all_ids: dict[tuple[Expression, ...], Ints | KeysOfSome] = {
+        some: sorted_by_time(each) for some, each in ids.items()
+    }
+    for some, each in in_lanes.items():
+        all_ids[some] = each if order is None else sorted_by_time(each.spread(len(at)))
     for asked, lanes in wanted.lanes.items():
         lanes.note(len(at), int(np.count_nonzero(passing[asked])))
-    return Batch(at, ids, columns, masks)
+    return Batch(at, all_ids, columns, masks)
 
 
 def _taken(columns: Iterable[pa.Array], place: Ints, some: Ints) -> list[pa.Array]:
@@ -152,12 +158,19 @@ def to_column(array: pa.Array) -> Column:
         array = array.cast(pa.int8())
     if array.null_count:
         array = array.fill_null(0)
-    if pa.types.is_uint64(kind) and (np.asarray(array) > _GREATEST).any():
+    if exceeds_storage(array).any():
         raise SchemaError(
             f"an integer is above {_GREATEST}: aggregates compute in 64 bits with a sign; such a UBIGINT can be a key, "
             "or write CAST(x AS DOUBLE)"
         )
     return Column(np.asarray(array).astype(storage(kind), copy=False), valid)
+
+
+def exceeds_storage(array: pa.Array) -> Bools:
+    """Which values no aggregate can compute with."""
+    if not pa.types.is_uint64(array.type):
+        return np.zeros(len(array), np.bool_)
+    return np.asarray(array.fill_null(0) if array.null_count else array) > _GREATEST
 
 
 def _to_mask(array: pa.Array) -> Bools:

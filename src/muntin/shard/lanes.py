@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.keys.table_room import ALL_VALID
-from muntin.keys.word_table import WordTable
 from muntin.lane import Asked, Lane, columns_of_lanes
 from muntin.plan.explain import LanesSeen
+from muntin.shard.pair_table import PairTable
 from muntin.store.saved import Saved
 
 
@@ -28,10 +27,14 @@ class Lanes(ABC):
         self._events = self._passed = 0  # since there are such lanes
         self.forget_pairs()
 
+    @property
+    @abstractmethod
+    def _room(self) -> int:
+        """Numbers of lanes are below this."""
+
     def forget_pairs(self) -> None:
         """Ids of lanes, of keys or of pairs of both are different from now on."""
-        self._seen = WordTable()  # pairs of a key and a lane, by their ids
-        self._pair: Ints = np.zeros(0, np.int64)  # of each, the id that the store knows it by
+        self._pairs = PairTable(self._room)
 
     @abstractmethod
     def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
@@ -54,21 +57,12 @@ class Lanes(ABC):
         values_of: Callable[[Ints], Sequence[pa.Array]],
     ) -> Ints:
         """The ids in `pairs` of events, given the ids of their keys and lanes. Those that have not been seen yet are
-        looked up by the values of some of the events. One hash an event, whatever the keys are."""
-        seen = self._seen.encode(lane if key is None else self._words(key, lane), ALL_VALID)
-        known = len(self._pair)
-        if len(self._seen) > known:
-            fresh = np.flatnonzero(seen >= known)
-            number, first = np.unique(seen[fresh], return_index=True)
-            assert len(number) == len(self._seen) - known
-            some = fresh[first]
-            columns = [*values_of(some), *self._ends(lane[some])]
-            self._pair = np.concatenate([self._pair, pairs.encode(columns)])
-        return self._pair[seen]
+        looked up by the values of some of the events. One look into a table an event, whatever the keys are."""
 
-    @abstractmethod
-    def _words(self, key: Ints, lane: Ints) -> Ints:
-        """A word for each pair of a key and a lane, given their ids."""
+        def make(some: Ints) -> Ints:
+            return pairs.encode([*values_of(some), *self._ends(lane[some])])
+
+        return self._pairs.ids(np.zeros(len(lane), np.int64) if key is None else key, lane, make)
 
     def _ends(self, lane: Ints) -> list[pa.Array]:
         """The last columns of the store's keys, if these are not values of events."""
@@ -111,10 +105,14 @@ class PointLanes(Lanes):
     """Lanes of values, without a banded attribute."""
 
     def __init__(self, asked: Asked):
-        super().__init__(asked)
         self._ids = KeyDictionary([each.type for each in asked.attributes])
         self._known_from: Ints = np.zeros(0, np.int64)  # by id
-        self._room = 1  # for so many lanes there are words, see `_words`
+        self._most = 1  # lanes that there is room for
+        super().__init__(asked)
+
+    @property
+    def _room(self) -> int:
+        return self._most
 
     def fit(self, changed: Collection[Lane], wanted: Mapping[Lane, int], now: int | None) -> None:
         self._known_since = {}
@@ -132,8 +130,8 @@ class PointLanes(Lanes):
             self._ids.encode(columns_of_lanes(self.asked, came))
             fresh = np.full(len(self._ids) - len(self._known_from), LONG_AGO if now is None else now)
             self._known_from = np.concatenate([self._known_from, fresh])
-            if len(self._ids) > self._room:
-                self._room = 2 * len(self._ids)
+            if len(self._ids) > self._most:
+                self._most = len(self._ids) if now is None else 2 * len(self._ids)
                 self.forget_pairs()
 
     def find(self, indexed: Sequence[pa.Array]) -> Ints:
@@ -141,10 +139,6 @@ class PointLanes(Lanes):
 
     def find_folded(self, columns: Sequence[pa.Array]) -> Ints:
         return self._ids.find(columns)
-
-    def _words(self, key: Ints, lane: Ints) -> Ints:
-        # few words in between that no pair has: most are found directly
-        return key * self._room + lane
 
     def seen(self) -> LanesSeen:
         return LanesSeen(len(self._ids), self._passed, self._events)
@@ -162,14 +156,14 @@ class PointLanes(Lanes):
         self._ids.restore(saved)
         if len(self._ids) != len(wanted[0]) or (self._ids.find(wanted) < 0).any():
             raise saved.damaged("0", "has other values than the queries ask for")
-        self._room = max(self._room, len(self._ids))
+        self._most = max(self._most, len(self._ids))
         self.forget_pairs()
         self._known_since = {}
         self.version += 1
         self._known_from = saved.times("known_from", len(self._ids), order="any").copy()
 
     def nbytes(self) -> int:
-        return self._ids.nbytes() + self._known_from.nbytes + self._seen.nbytes() + self._pair.nbytes
+        return self._ids.nbytes() + self._known_from.nbytes + self._pairs.nbytes()
 
     def check(self, wanted: Mapping[Lane, int]) -> None:
         self._ids.check()

@@ -40,6 +40,7 @@ from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import Owns
 from muntin.shard.table_join.past import owes_with, release_past
 from muntin.shard.table_join.table_join import join_of
+from muntin.shard.without_value import WithoutValue, find_without_value
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
@@ -148,6 +149,10 @@ class Shard:
         """Take in events that were admitted just now, all or nothing; returns how many of the batch were late."""
         return self.state.take_in(admitted)
 
+    def find_without_value(self, admitted: Admitted) -> WithoutValue:
+        """Which of the events that could not be taken in just now are to blame."""
+        return find_without_value(admitted.events, self.state.wanted)
+
     def absorb(self, folded: Sequence[Folded]) -> None:
         """Take in cells that were folded elsewhere, as if it had been given their events."""
         absorb(self.state, folded)
@@ -209,6 +214,17 @@ class Shard:
         else:
             skip(self.state, until)
         self._move(until)
+
+    def pass_by(self, until: int, asked_from: int | None = None) -> None:
+        """Time has reached an instant, and nobody wants what has closed: all is forgotten that look-ups do not need
+        which stand there or later, or at `asked_from` or later."""
+        state = self.state
+        state.asked_from = until if asked_from is None else asked_from
+        state.clock.promise(until)
+        if state.clock.watermark is not None:
+            now = state.clock.now
+            state.forget_before(min(until, state.asked_from, until if now is None else now))
+        state.sweepers.sweep()
 
     def _move(self, until: int | None) -> None:
         clock = self.state.clock

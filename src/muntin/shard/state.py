@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
+from muntin.instant import LAST
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
 from muntin.plan import Placement, PlanChanges, Request, WindowGroup, WindowManager
@@ -91,6 +92,7 @@ class State:
         self.meter = Meter()
         self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
+        self.asked_from = LAST  # look-ups stand here or later, though the watermark has passed it
         self._owed = Owed([])
         self.movers = Movers(self)
         self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
@@ -343,7 +345,7 @@ class State:
             oldest = watermark
         # time may have been promised beyond the events, but look-ups stand just after the last one
         now = watermark if self.clock.now is None else self.clock.now
-        self.forget_before(min(oldest, watermark, now))
+        self.forget_before(min(oldest, watermark, now, self.asked_from))
         release_past(self)
         if oldest >= watermark:
             self.needed_bytes = self.held_bytes()

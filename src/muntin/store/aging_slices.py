@@ -26,7 +26,7 @@ from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import identities_of, saved_ends, saved_slices
+from muntin.store.cells import Cells, identities_of, saved_ends, saved_slices
 from muntin.store.granularity import Level, granules_within, levels_for
 from muntin.store.grid import window_step
 from muntin.store.key_rows import KeyRows
@@ -228,7 +228,10 @@ class AgingSlices(Sequence):
         batch = self.placeable(batch)
         # what has been absorbed lies behind the watermark, so no event can belong there; nor can a cell, whose slice
         # has not ended at the watermark, though it may begin before
-        assert not len(batch) or int(self._youngest.grid.start_of(batch.at[:1])[0]) >= self._absorbed_to()
+        absorbed = self._absorbed_to()
+        if len(batch) and int(self._youngest.grid.start_of(batch.at[:1])[0]) < absorbed:
+            assert isinstance(batch, Cells)
+            batch = batch.since(absorbed)
         self.version += 1
         self._youngest.insert(batch)
         self.changed_from = self._youngest.changed_from + len(self) - len(self._youngest)

@@ -19,13 +19,27 @@ class Column(NamedTuple):
     valid: Bools
 
 
+class KeysOfSome:
+    """Key ids of the events that pass one predicate or another, and of no other: nobody asks for those."""
+
+    def __init__(self) -> None:
+        self.of: dict[Expression, tuple[Ints, Ints]] = {}  # by predicate: which events pass, and their ids
+
+    def spread(self, events: int) -> Ints:
+        """The ids of all events, 0 where there is none."""
+        ids = np.zeros(events, np.int64)
+        for place, some in self.of.values():
+            ids[place] = some
+        return ids
+
+
 class Batch:
     """Events as synopses see them: in order of time, without late ones, evaluated into columns."""
 
     def __init__(
         self,
         at: Ints,
-        keys: Mapping[tuple[Expression, ...], Ints],
+        keys: Mapping[tuple[Expression, ...], Ints | KeysOfSome],
         columns: Mapping[Expression, Column],
         masks: Mapping[Expression, Bools],
     ):
@@ -40,7 +54,17 @@ class Batch:
 
     def key(self, keys: tuple[Expression, ...]) -> Ints:
         """Key ids, all 0 for un-keyed state."""
-        return self._keys[keys] if keys else np.zeros(len(self.at), np.int64)
+        if not keys:
+            return np.zeros(len(self.at), np.int64)
+        ids = self._keys[keys]
+        return ids.spread(len(self.at)) if isinstance(ids, KeysOfSome) else ids
+
+    def key_of_passing(self, keys: tuple[Expression, ...], where: Expression | None, kept: Ints) -> Ints:
+        """Key ids of the events that pass a predicate."""
+        ids = self._keys.get(keys)
+        if where is not None and isinstance(ids, KeysOfSome) and where in ids.of:
+            return ids.of[where][1]
+        return self.key(keys)[kept]
 
     def column(self, argument: Expression) -> Column:
         return self._columns[argument]
@@ -50,7 +74,7 @@ class Batch:
 
     def since(self, instant: int) -> Batch:
         """The events that are not before an instant."""
-        return _Passing(self, self.at >= instant)
+        return _Passing(self, np.flatnonzero(self.at >= instant))
 
     def passing(self, where: Expression | None) -> Batch:
         """The events that pass a predicate; computed once per predicate."""
@@ -58,21 +82,24 @@ class Batch:
             return self
         if where not in self._passing:
             kept = self.mask(where)
-            self._passing[where] = self if kept.all() else _Passing(self, kept)
+            self._passing[where] = self if kept.all() else _Passing(self, np.flatnonzero(kept), where)
         return self._passing[where]
 
 
 class _Passing(Batch):
     """Some events of a batch; what is not asked for is not copied."""
 
-    def __init__(self, whole: Batch, kept: Bools):
+    def __init__(self, whole: Batch, kept: Ints, where: Expression | None = None):
         super().__init__(whole.at[kept], {}, {}, {})
         self._whole = whole
-        self._kept = kept
+        self._kept = kept  # places: a mask takes five times as long, for each column again
+        self._where = where
         self._found: dict[Any, Any] = {}
 
     def key(self, keys: tuple[Expression, ...]) -> Ints:
-        return self._once(("key", keys), lambda: self._whole.key(keys)[self._kept])  # type: ignore[no-any-return]
+        return self._once(  # type: ignore[no-any-return]
+            ("key", keys), lambda: self._whole.key_of_passing(keys, self._where, self._kept)
+        )
 
     def column(self, argument: Expression) -> Column:
         def select() -> Column:

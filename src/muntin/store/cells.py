@@ -42,6 +42,11 @@ class Cells(Batch):
     def passing(self, where: Expression | None) -> Batch:
         return self
 
+    def since(self, instant: int) -> Batch:
+        """The same cells, none of which begins before an instant. A cell that does was folded with coarser slices than
+        its store has. It is not late, so what it holds lies behind all that has been forgotten or absorbed."""
+        return Cells(np.maximum(self.at, instant), self._key, self.partials)
+
 
 class Arrangement(NamedTuple):
     """Where cells go that are there, and those that a batch adds, when it does not simply follow.

@@ -12,6 +12,7 @@ from muntin.errors import MuntinError
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.answers import MOST_SLOTS
 from muntin.shard.read.crowd_rows import rows_of
+from muntin.shard.read.crowd_watch import Few, watch_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 
@@ -40,9 +41,13 @@ class CrowdEmission:
     def rows(self) -> int:
         return sum(map(len, self.members))
 
-    def answer(self, state: State, at: Ints, shared: SharedReads) -> None:
+    def watch(self, state: State, at: Ints) -> Few | None:
+        """The few pairs that can matter at one instant; None if all of them have to be looked at."""
+        return watch_of(self.crowd).find(state, self.crowd, at, self.inside)
+
+    def answer(self, state: State, at: Ints, shared: SharedReads, few: Few | None) -> None:
         """Take in what the members have to say at one instant."""
-        rows = rows_of(state, self.crowd, at, self.inside, shared)
+        rows = rows_of(state, self.crowd, at, self.inside, shared, few)
         self.inside = rows.inside
         if len(rows.member):
             self.tables.append(rows.table)
@@ -108,19 +113,24 @@ def _answer(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdE
 def _answer_portion(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
     """Answer crowds whose windows are looked up together; those that have no answer."""
     shared, at = SharedReads(state), np.array([instant])
+    failed, watched = list[CrowdEmission](), list[tuple[CrowdEmission, Few | None]]()
+    for each in due:
+        try:
+            watched.append((each, each.watch(state, at)))
+        except MuntinError:
+            failed.append(each)
     try:
         shared.prefetch_windows(
             (window, at, each.crowd.reading.width)
-            for each in due
-            if each.crowd.reading.width
+            for each, few in watched
+            if few is None and each.crowd.reading.width
             for window in each.crowd.windows
         )
     except MuntinError:
         return due
-    failed = []
-    for each in due:
+    for each, few in watched:
         try:
-            each.answer(state, at, shared)
+            each.answer(state, at, shared, few)
         except (MuntinError, pa.ArrowException):
             failed.append(each)
     return failed

@@ -32,18 +32,19 @@ MOST_SLOTS = 32_000_000  # keys times windows that are looked up together in any
 Outcome = Answered | Changes | Exception  # MuntinError or pa.ArrowException
 
 
-def answer_one(state: State, question: Question) -> Answered:
+def answer_one(state: State, question: Question, is_narrowed: bool = False) -> Answered:
     """The answer of one question; raises if it has none."""
-    (outcome,) = answer_all(state, [question])
+    (outcome,) = answer_all(state, [question], is_narrowed)
     if isinstance(outcome, Exception):
         raise outcome
     assert isinstance(outcome, Answered)
     return outcome
 
 
-def answer_all(state: State, questions: Sequence[Question]) -> list[Outcome]:
-    """What becomes of each question, in their order. Questions with the same array of instants share most."""
-    asked = narrowed(state, questions)
+def answer_all(state: State, questions: Sequence[Question], are_narrowed: bool = False) -> list[Outcome]:
+    """What becomes of each question, in their order. Questions with the same array of instants share most. Of those
+    that `are_narrowed`, indexes have been asked already."""
+    asked = questions if are_narrowed else narrowed(state, questions)
     if len(asked) == 1 and _shares_nothing(state, asked[0]):
         return [_outcome(state, asked[0], SharedReads(state, is_alone=True))]
     outcomes: dict[int, Outcome] = {}

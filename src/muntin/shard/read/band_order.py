@@ -17,7 +17,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
@@ -37,29 +36,27 @@ _WORD = 63  # bits that a place in an order may take
 class BandPairs(PairPlaces):
     """The pairs of a store, each with the ends of its band."""
 
+    _parts = ("low", "high")
+
     def __init__(self, state: State, asked: Asked):
         super().__init__(state, asked)
-        self._low: Ints = _NOBODY
-        self._high: Ints = _NOBODY
         self._orders: dict[str, BandOrder] = {}
 
-    def _arrange(self, fresh: Ints, columns: Sequence[pa.Array]) -> None:
-        low, high = (np.asarray(each) for each in columns[-2:])
-        self._low, self._high = np.concatenate([self._low, low]), np.concatenate([self._high, high])
+    def _arrange(self) -> None:
         for way, order in self._orders.items():
-            order.follow(self._lane_of, self._key_of, self._ranks(way))
+            order.follow(self._known["lane"], self.key_of, self._ranks(way))
 
     def order(self, way: str | None) -> BandOrder:
         """From the lowest band of a group to the highest (`up`), or the reverse (`down`)."""
         assert way is not None
         if way not in self._orders:
             self._orders[way] = BandOrder(self, way)
-            self._orders[way].follow(self._lane_of, self._key_of, self._ranks(way))
+            self._orders[way].follow(self._known["lane"], self.key_of, self._ranks(way))
         return self._orders[way]
 
     def _ranks(self, way: str) -> Ints:
         """Integers in the order of bands: above a cut are those bands whose rank is not below that of the cut."""
-        return self._low if way == "up" else ~self._high
+        return self._known["low"] if way == "up" else ~self._known["high"]
 
     @property
     def pair(self) -> Ints:
@@ -82,7 +79,7 @@ class BandPairs(PairPlaces):
             begin = order.first_within(groups, np.full(len(groups), low))
             many = order.first[groups + 1] - begin
             some = np.arange(many.sum()) + np.repeat(begin - np.cumsum(many) + many, many)
-            found.append(some[self._high[order.pair[some]] <= high])
+            found.append(some[self._known["high"][order.pair[some]] <= high])
         return np.concatenate(found)
 
 
@@ -156,11 +153,17 @@ class BandOrder:
         if len(kept) == len(self._lane_of_group):
             return self
         begin, many = self.first[kept], self.first[kept + 1] - self.first[kept]
+        first = np.append(0, np.cumsum(many))
+        places = np.arange(first[-1]) + np.repeat(begin - first[:-1], many)
+        return self.of_pairs(
+            first, self._lane_of_group[kept], self.pair[places], self.key[places], self.rank[places]
+        )
+
+    def of_pairs(self, first: Ints, lane_of_group: Ints, pair: Ints, key: Ints, rank: Ints) -> BandOrder:
+        """An order of some pairs, which are given in order: by group, and by rank in a group."""
         part = BandOrder(self._pairs, self.way)
-        part.first = np.append(0, np.cumsum(many))
-        places = np.arange(part.first[-1]) + np.repeat(begin - part.first[:-1], many)
-        part.pair, part.key, part.rank = self.pair[places], self.key[places], self.rank[places]
-        part._lane_of_group = self._lane_of_group[kept]
+        part.first, part._lane_of_group = first, lane_of_group
+        part.pair, part.key, part.rank = pair, key, rank
         return part
 
     def spans(self, lanes: Ints) -> tuple[Ints, Ints]:
@@ -262,7 +265,9 @@ def _merged(old: Ints, fresh: Ints, place: Ints, was_there: Bools) -> Ints:
 
 def bands_of(state: State, asked: Asked) -> BandPairs:
     """The pairs of a store with a banded attribute as they are now."""
-    return places_of(state, asked, BandPairs)
+    pairs = places_of(state, asked, BandPairs)
+    pairs.arrange()
+    return pairs
 
 
 def pairs_of(state: State, asked: Asked) -> PairPlaces:

@@ -17,6 +17,7 @@ from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import NoValue
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.crowd_slots import CrowdSlots, Passing, slots_of, stacked, taken
+from muntin.shard.read.crowd_watch import Few
 from muntin.shard.read.evaluate import Rows, always, columns_of, tabulate
 from muntin.shard.read.question import Question
 from muntin.shard.read.shared import SharedReads
@@ -36,13 +37,21 @@ class CrowdRows(NamedTuple):
     inside: Ints  # EMIT CHANGES: who is in now, as words of member and key
 
 
-def rows_of(state: State, crowd: Crowd, instants: Ints, inside: Ints, shared: SharedReads) -> CrowdRows:
-    """What the members of a crowd have to say at one instant, before which `inside` were in. NoValue if a row has to be
-    left out, which each member must find out for itself. O(pairs and windows) and O(slots of members' lanes)."""
-    reading, slots = crowd.reading, slots_of(state, crowd)
-    width, question = reading.width, Question("", instants)
-    asked = question if width else question._replace(ids=_NOBODY)
-    found = slots.read(crowd, [shared.find(window, asked, width) for window in crowd.windows], shared)
+def rows_of(
+    state: State, crowd: Crowd, instants: Ints, inside: Ints, shared: SharedReads, few: Few | None = None
+) -> CrowdRows:
+    """What the members of a crowd have to say at one instant, before which `inside` were in; few pairs, if these are
+    all that can matter. NoValue if a row has to be left out, which each member must find out for itself. O(pairs and
+    windows) and O(slots of members' lanes)."""
+    reading = crowd.reading
+    if few is not None:
+        slots, found = few.slots, few.slots.read(crowd, few.found, always)
+    else:
+        slots = slots_of(state, crowd)
+        width, question = reading.width, Question("", instants)
+        asked = question if width else question._replace(ids=_NOBODY)
+        whole = [shared.find(window, asked, width) for window in crowd.windows]
+        found = slots.read(crowd, whole, shared.once)
     passing = slots.passing(crowd, found)
     if not crowd.emits_changes:
         return CrowdRows(_tabulated(state, crowd, slots, found, passing, instants), passing.member, _NOBODY)

@@ -21,9 +21,8 @@ from muntin.kernels.bands import entries_within
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.alike import joined
 from muntin.shard.read.band_order import BandOrder, accumulated, bands_of
-from muntin.shard.read.evaluate import Compared, compared_numbers
-from muntin.shard.read.lane_order import LaneOrder, order_of
-from muntin.shard.read.shared import SharedReads
+from muntin.shard.read.evaluate import Compared, Once, compared_numbers
+from muntin.shard.read.lane_order import InLanes, LaneOrder, order_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Found
@@ -42,21 +41,14 @@ class Passing(NamedTuple):
 
 
 class CrowdSlots(ABC):
-    """Of one crowd, as long as pairs and lanes are the same."""
+    """Of one crowd, all slots or some, as long as pairs and lanes are the same."""
 
-    def __init__(self, state: State, crowd: Crowd):
-        there = np.flatnonzero(crowd.there)
-        lanes = state.lanes[crowd.asked]
-        self._lanes_version = lanes.version
-        # of each member: the instant from which on all events of its lane have been kept
-        self.known_from = np.zeros(len(crowd), np.int64)
-        self.known_from[there] = lanes.known_from([crowd.lanes[member] for member in there])
-
-    def are_of(self, state: State, crowd: Crowd) -> bool:
-        return state.lanes[crowd.asked].version == self._lanes_version
+    def __init__(self, known_from: Ints, number: Ints):
+        # of each member: the instant from which on all events of its lane have been kept, and the number of its lane
+        self.known_from, self._number = known_from, number
 
     @abstractmethod
-    def read(self, crowd: Crowd, found: list[Found], shared: SharedReads) -> list[Found]:
+    def read(self, crowd: Crowd, found: list[Found], once: Once) -> list[Found]:
         """What was found of each window, in the slots that members look at."""
 
     @abstractmethod
@@ -69,33 +61,46 @@ class CrowdSlots(ABC):
 
 
 def slots_of(state: State, crowd: Crowd) -> CrowdSlots:
-    """O(1) as long as no pair is new, and no query has come or gone."""
-    slots: CrowdSlots | None = crowd.slots
-    if slots is None or not slots.are_of(state, crowd):
-        slots = crowd.slots = (LaneSlots if crowd.asked.banded is None else BandSlots)(state, crowd)
+    """All that the members look at; O(1) as long as no pair is new, and no query has come or gone."""
+    lanes = state.lanes[crowd.asked]
+    order = order_of(state, crowd.asked) if crowd.asked.banded is None else bands_of(state, crowd.asked)
+    version = (order, order.version, lanes, lanes.version)
+    if crowd.slots is None or crowd.slots[0] != version:
+        known_from, number = known_from_of(state, crowd), order.numbers(crowd.lanes)
+        made: CrowdSlots
+        if isinstance(order, LaneOrder):
+            made = LaneSlots(crowd, known_from, number, order)
+        else:
+            assert crowd.reading.laned is not None
+            whole = order.order(crowd.reading.laned.way)
+            # a crowd may ask for few of the lanes: what is merged for it, it looks at
+            made = BandSlots(crowd, known_from, number, whole.of_lanes(number[crowd.there]))
+        crowd.slots = version, made
+    slots: CrowdSlots = crowd.slots[1]
     return slots
+
+
+def known_from_of(state: State, crowd: Crowd) -> Ints:
+    """For each member the instant from which on all events of its lane have been kept; O(members)."""
+    there, known_from = np.flatnonzero(crowd.there), np.zeros(len(crowd), np.int64)
+    known_from[there] = state.lanes[crowd.asked].known_from([crowd.lanes[member] for member in there])
+    return known_from
 
 
 class LaneSlots(CrowdSlots):
     """Each member reads one lane."""
 
-    def __init__(self, state: State, crowd: Crowd):
-        super().__init__(state, crowd)
-        self._order: LaneOrder = order_of(state, crowd.asked)
-        self._version = self._order.version
-        self._number = self._order.numbers(crowd.lanes)
-        self._begin, self._end = self._order.spans_of(self._number)
+    def __init__(self, crowd: Crowd, known_from: Ints, number: Ints, order: InLanes):
+        super().__init__(known_from, number)
+        self._order = order
+        self._begin, self._end = order.spans_of(number)
 
-    def are_of(self, state: State, crowd: Crowd) -> bool:
-        order = order_of(state, crowd.asked)
-        return order is self._order and order.version == self._version and super().are_of(state, crowd)
-
-    def read(self, crowd: Crowd, found: list[Found], shared: SharedReads) -> list[Found]:
+    def read(self, crowd: Crowd, found: list[Found], once: Once) -> list[Found]:
         return found
 
     def passing(self, crowd: Crowd, found: list[Found]) -> Passing:
         reading, order = crowd.reading, self._order
-        width, is_keyed, needs = reading.width, reading.keys is not None, reading.windows[0].needs
+        width, is_keyed, needs = len(order.pair), reading.keys is not None, reading.windows[0].needs
         numbers, silent = (
             compared_numbers(reading, stacked(needs, found)),
             compared_numbers(reading, nothing(needs)),
@@ -117,33 +122,23 @@ class LaneSlots(CrowdSlots):
 
     def find(self, crowd: Crowd, member: Ints, key: Ints) -> Ints:
         pair = self._order.find(self._number[member], key)
-        found: Ints = np.where(pair < 0, -1, crowd.window[member] * crowd.reading.width + pair)
+        found: Ints = np.where(pair < 0, -1, crowd.window[member] * len(self._order.pair) + pair)
         return found
 
 
 class BandSlots(CrowdSlots):
     """Each member reads what lies above a cut in one lane, or below it."""
 
-    def __init__(self, state: State, crowd: Crowd):
-        super().__init__(state, crowd)
-        assert crowd.reading.laned is not None
-        self._pairs = bands_of(state, crowd.asked)
-        self._version = self._pairs.version
-        whole: BandOrder = self._pairs.order(crowd.reading.laned.way)
-        self._number = whole.numbers(crowd.lanes)
-        # a crowd may ask for few of the lanes: what is merged for it, it looks at
-        self._order = whole.of_lanes(self._number[crowd.there])
-        self._cut = self._order.cuts_of(crowd.lanes)
+    def __init__(self, crowd: Crowd, known_from: Ints, number: Ints, order: BandOrder):
+        super().__init__(known_from, number)
+        self._order = order
+        self._cut = order.cuts_of(crowd.lanes)
         # members by window, lane and cut: one walk through the entries of a lane serves all that follow each other
-        self._by_cut = np.lexsort((self._cut, self._number, crowd.window))
+        self._by_cut = np.lexsort((self._cut, number, crowd.window))
 
-    def are_of(self, state: State, crowd: Crowd) -> bool:
-        pairs = bands_of(state, crowd.asked)
-        return pairs is self._pairs and pairs.version == self._version and super().are_of(state, crowd)
-
-    def read(self, crowd: Crowd, found: list[Found], shared: SharedReads) -> list[Found]:
+    def read(self, crowd: Crowd, found: list[Found], once: Once) -> list[Found]:
         needs = crowd.reading.windows[0].needs
-        return [accumulated(self._order, each, needs, shared.once) for each in found]
+        return [accumulated(self._order, each, needs, once) for each in found]
 
     def passing(self, crowd: Crowd, found: list[Found]) -> Passing:
         reading = crowd.reading

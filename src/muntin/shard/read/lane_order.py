@@ -12,7 +12,9 @@ from muntin.arrays import Ints
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.lane import Asked, Lane, columns_of_lanes
 from muntin.shard.state import State
+from muntin.store.columns import Columns
 
+_INT = np.dtype(np.int64)
 _NOBODY: Ints = np.zeros(0, np.int64)
 Thing = TypeVar("Thing")
 Places = TypeVar("Places", bound="PairPlaces")
@@ -21,6 +23,8 @@ Places = TypeVar("Places", bound="PairPlaces")
 class PairPlaces:
     """The key and the lane of each pair of a store, by its id; all of it known by numbers of its own."""
 
+    _parts: tuple[str, ...] = ()  # what else is known of each pair
+
     def __init__(self, state: State, asked: Asked):
         self.pairs: KeyDictionary = state.keys[asked.store_keys]
         self._keys = state.keys[asked.keys] if asked.keys else None
@@ -28,11 +32,14 @@ class PairPlaces:
         # without attributes all pairs are in one lane
         self._lanes = KeyDictionary([each.type for each in asked.attributes]) if asked.attributes else None
         self._number: dict[Lane, int] = {}  # of lanes that were asked for
-        self._lane_of: Ints = _NOBODY
-        self._key_of: Ints = _NOBODY  # -1 of a pair that others keep, whose key is not known here yet
+        # the key is -1 of a pair that others keep, whose key is not known here yet
+        self._known = Columns({"lane": _INT, "key": _INT, **dict.fromkeys(self._parts, _INT)})
+        self._waiting: Ints = _NOBODY  # pairs whose key is not known
         self._keys_known = 0
-        self.version = 0  # changes whenever pairs are put in their places
+        self.version = 0  # changes whenever pairs come, or a key becomes known
+        self._arranged = 0  # the version in which pairs were put in their places
         self._picked: dict[Hashable, Any] = {}  # since then
+        self.grid: Any = None  # see pair_grid.py
 
     def is_of(self, state: State) -> bool:
         """Whether ids are still those of the state's dictionaries."""
@@ -41,24 +48,51 @@ class PairPlaces:
 
     def follow(self) -> None:
         """Learn of new pairs and keys; O(pairs that are new, or wait for their key), if there are any."""
-        known, now = len(self._lane_of), len(self.pairs)
-        many = 0 if self._keys is None else len(self._keys)
-        is_behind = many > self._keys_known and bool((self._key_of < 0).any())
+        known, now = len(self._known), len(self.pairs)
+        many = self.keys
+        is_behind = many > self._keys_known and len(self._waiting) > 0
         if known == now and not is_behind:
             return
         self._keys_known = many
         self.version += 1
         self._picked = {}
         fresh = np.arange(known, now)
-        columns = self.pairs.take(fresh)[len(self._asked.keys) :]
+        columns = self.pairs.take(fresh)
+        of_lanes = columns[len(self._asked.keys) :]
         lanes = np.zeros(len(fresh), np.int64)
         if self._lanes is not None:
-            lanes = self._lanes.encode(columns[: len(self._asked.attributes)])
-        self._lane_of = np.concatenate([self._lane_of, lanes])
-        self._key_of = np.concatenate([self._key_of, np.full(now - known, -1)])
-        unknown = np.flatnonzero(self._key_of < 0)
-        self._key_of[unknown] = self._find_keys(unknown)
-        self._arrange(fresh, columns)
+            lanes = self._lanes.encode(of_lanes[: len(self._asked.attributes)])
+        parts = dict(zip(self._parts, map(np.asarray, of_lanes[len(self._asked.attributes) :]), strict=True))
+        self._known.extend({"lane": lanes, "key": self._find_keys(columns), **parts})
+        if is_behind:
+            self.key_of[self._waiting] = self._find_keys(self.pairs.take(self._waiting))
+        unknown = np.append(self._waiting, fresh)
+        self._waiting = unknown[self.key_of[unknown] < 0]
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are; without keys there is one, of all pairs."""
+        return 1 if self._keys is None else len(self._keys)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the key of some pair is not known."""
+        return len(self._waiting) > 0
+
+    @property
+    def key_of(self) -> Ints:
+        """The key of each pair, -1 if it is not known here yet."""
+        return self._known["key"]
+
+    def lanes_of(self, pairs: slice) -> list[Ints]:
+        """What tells apart the pairs of one key: the number of the lane, and the ends of a band."""
+        return [self._known[name][pairs] for name in ("lane", *self._parts)]
+
+    def arrange(self) -> None:
+        """Have all pairs in their places; O(pairs), if some are new."""
+        if self._arranged != self.version:
+            self._arranged = self.version
+            self._arrange()
 
     def picked(self, which: Hashable, pick: Callable[[], Thing]) -> Thing:
         """Places that were picked, as long as these are the same."""
@@ -67,14 +101,15 @@ class PairPlaces:
         picked: Thing = self._picked[which]
         return picked
 
-    def _arrange(self, fresh: Ints, columns: Sequence[pa.Array]) -> None:
-        """Put new pairs in their places, given the columns of their lanes; or others, whose key has become known."""
+    def _arrange(self) -> None:
+        """Put new pairs in their places; or others, whose key has become known."""
         raise NotImplementedError
 
-    def _find_keys(self, pairs: Ints) -> Ints:
+    def _find_keys(self, columns: Sequence[pa.Array]) -> Ints:
+        """The keys of pairs, given their columns."""
         if self._keys is None:
-            return np.zeros(len(pairs), np.int64)
-        return self._keys.find(self.pairs.take(pairs)[: len(self._asked.keys)])
+            return np.zeros(len(columns[0]), np.int64)
+        return self._keys.find(columns[: len(self._asked.keys)])
 
     def numbers(self, lanes: Sequence[Lane]) -> Ints:
         """Of some lanes, whatever their range; -1 of one that no event has been in yet."""
@@ -88,29 +123,17 @@ class PairPlaces:
         return np.array([self._number.get(lane, -1) for lane in points])
 
 
-class LaneOrder(PairPlaces):
-    """The pairs of a store in the order of their lanes, and of their keys within a lane."""
+class InLanes:
+    """Pairs in the order of their lanes, and of their keys within a lane."""
 
-    def __init__(self, state: State, asked: Asked):
-        super().__init__(state, asked)
-        self.pair: Ints = _NOBODY  # ids of pairs, in order …
-        self.key: Ints = _NOBODY  # … and of their keys
-        self._words: Ints = _NOBODY  # lane and key, in order
-
-    def _arrange(self, fresh: Ints, columns: Sequence[pa.Array]) -> None:
-        """O(pairs), since most are in order."""
-        words = (self._lane_of << 32) | self._key_of  # negative without a key, and then in no lane
-        merged = np.concatenate([self.pair, fresh])
-        self.pair = merged[np.argsort(words[merged], kind="stable")]
-        self._words = words[self.pair]
-        self.key = self._words & 0xFFFFFFFF
-
-    def spans(self, lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
-        """Where each of some lanes begins and ends in the order; O(log pairs) each."""
-        return self.spans_of(self.numbers(lanes))
+    def __init__(self, pair: Ints, words: Ints):
+        self.pair = pair  # ids of pairs, in order …
+        self.key: Ints = words & 0xFFFFFFFF  # … and of their keys
+        self._words = words  # lane and key, in order
 
     def spans_of(self, number: Ints) -> tuple[Ints, Ints]:
-        """The same, given the numbers of lanes; one that no event has been in yet ends where it begins."""
+        """Where each of some lanes begins and ends in the order, given their numbers; one that no event has been in yet
+        ends where it begins. O(log pairs) each."""
         words = number << 32
         return self._words.searchsorted(words), self._words.searchsorted(
             np.where(words < 0, words, words + (1 << 32))
@@ -124,6 +147,25 @@ class LaneOrder(PairPlaces):
         found: Ints = np.where(is_there & (number >= 0), np.append(self.pair, -1)[place], -1)
         return found
 
+
+class LaneOrder(PairPlaces, InLanes):
+    """All pairs of a store without a banded attribute."""
+
+    def __init__(self, state: State, asked: Asked):
+        PairPlaces.__init__(self, state, asked)
+        InLanes.__init__(self, _NOBODY, _NOBODY)
+
+    def _arrange(self) -> None:
+        """O(pairs), since most are in order."""
+        words = (self._known["lane"] << 32) | self.key_of  # negative without a key, and then in no lane
+        merged = np.concatenate([self.pair, np.arange(len(self.pair), len(words))])
+        pair = merged[np.argsort(words[merged], kind="stable")]
+        InLanes.__init__(self, pair, words[pair])
+
+    def spans(self, lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
+        """Where each of some lanes begins and ends in the order; O(log pairs) each."""
+        return self.spans_of(self.numbers(lanes))
+
     def places(self, lanes: Sequence[Lane], ids: Ints | None) -> Ints | slice:
         """The places of all pairs of some lanes; those of one lane in the order of keys."""
         begin, end = self.spans(lanes)
@@ -133,7 +175,8 @@ class LaneOrder(PairPlaces):
 
 
 def places_of(state: State, asked: Asked, kind: type[Places]) -> Places:
-    """The pairs of a store as they are now; which kind it is depends on whether an attribute is banded."""
+    """What is known of the pairs of a store as they are now, though they need not be in their places; which kind it is
+    depends on whether an attribute is banded."""
     orders: dict[Asked, Places] = state.prepared.lane_orders
     if asked not in orders or not orders[asked].is_of(state):
         orders[asked] = kind(state, asked)
@@ -143,4 +186,6 @@ def places_of(state: State, asked: Asked, kind: type[Places]) -> Places:
 
 def order_of(state: State, asked: Asked) -> LaneOrder:
     """The order of the pairs of a store as they are now, if no attribute is banded."""
-    return places_of(state, asked, LaneOrder)
+    order = places_of(state, asked, LaneOrder)
+    order.arrange()
+    return order

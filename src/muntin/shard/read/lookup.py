@@ -2,7 +2,8 @@
 
 The general way to an answer is `answers.py`. A single answer in plain numbers need not take it: a query without keys
 is read by `point.py`, one key by `key_point.py`, one lane by `lane_point.py`, the first values of many queries by
-`bundle.py`. Short paths and the general way give the same answers (`tests/engine/test_short_paths.py`).
+`bundle.py`, and the keys that an index names by `key_filter.py`. Short paths and the general way give the same answers
+(`tests/engine/test_short_paths.py`, `tests/engine/test_key_filter.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from muntin.shard.moving import refuse_before_move
 from muntin.shard.read.answers import answer_one
 from muntin.shard.read.bundle import Bundle
 from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.key_filter import key_filter_of
 from muntin.shard.read.key_point import UNREAD, key_reader_of
 from muntin.shard.read.lane_point import LanePointReader, lane_reader_of
 from muntin.shard.read.left_out import LeftOut, tell
@@ -32,6 +34,7 @@ from muntin.shard.read.question import Question
 from muntin.shard.state import State
 from muntin.shard.table_join.table_join import join_of
 
+_MANY = 64  # keys
 _BUNDLES = 16  # lists of names that lookup_many has prepared
 
 T = TypeVar("T")
@@ -140,7 +143,7 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
     query = state.registrations[name].query
     instant = at if at is not None else state.now_of(name)
     if (join := join_of(state, name)) is not None:
-        columns = None if key is None else _key_columns(join.query.keys, key)
+        columns = None if key is None else key_columns(join.query.keys, key)
         if instant is not None and query.slide:
             instant -= instant % query.slide
         return join.lookup(state, instant, columns)
@@ -151,21 +154,32 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
         return answer_one(state, Question(name, np.zeros(1, np.int64), is_started=False))
     if query.slide:
         instant -= instant % query.slide
+    if key is None and (key_filter := key_filter_of(state, name)):
+        passing = key_filter.ask(instant)
+        return (
+            Answered(passing)
+            if isinstance(passing, pa.Table)
+            else answer_one(state, passing, is_narrowed=True)
+        )
     return answer_one(state, Question(name, np.array([instant]), ids))
 
 
 def _ids_of(state: State, query: Query, key: Any) -> Ints:
     """Ids of the known ones among the keys asked for, ascending."""
-    columns = _key_columns(query.keys, key)
+    columns = key_columns(query.keys, key)
     found = state.keys[query.key_expressions].find(columns)
-    # a set of a few costs less than any call of NumPy's, one of many less than the keys did
+    if len(found) > _MANY:
+        return np.unique(found[found >= 0])
+    # a set of a few costs less than any call of NumPy's
     return np.array(sorted({id for id in found.tolist() if id >= 0}), np.int64)
 
 
-def _key_columns(keys: Sequence[Key], key: Any) -> list[pa.Array]:
+def key_columns(keys: Sequence[Key], key: Any) -> list[pa.Array]:
     """The keys asked for, as columns of GROUP BY."""
     if not keys:
         raise MuntinError("the query has no GROUP BY, so it has no keys to look up")
+    if len(keys) == 1 and isinstance(key, list) and tuple not in set(map(type, key)):
+        return [key_column(key, keys[0].expression.type, keys[0].name)]
     parts = [
         each if isinstance(each, tuple) else (each,) for each in (key if isinstance(key, list) else [key])
     ]

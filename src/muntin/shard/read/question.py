@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from muntin.arrays import LONG_AGO, Ints
 from muntin.band import Band
-from muntin.key_index.finders import FEW, KeyBand
+from muntin.key_index.finders import KeyBand
 from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.state import State
 from muntin.structure.synopsis import Moves
@@ -65,7 +65,7 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
     part, low, high, is_forced, tolerance = reading.range
     if len(question.instants) > 1 or not question.is_started:
         return question
-    if (sharers > _MANY or reading.width < FEW) and not is_forced:
+    if sharers > _MANY and not is_forced:
         return question
     number, window = reading.windows[part.window][:2]
     watermark = state.clock.watermark
