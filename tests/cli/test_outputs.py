@@ -114,6 +114,7 @@ COMMANDS: dict[str, list[object]] = {
     "state": ["spark", "state", "checkpoint"],
     "doctor": ["doctor"],
     "explain": ["explain", "script.sql"],
+    "serve": ["serve", "script.sql", "--check"],
     "version": ["--version"],
 }
 
@@ -138,4 +139,4 @@ def test_without_spark(muntin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_every_command_is_tried() -> None:
     """Those beside COMMANDS never import muntin.spark."""
     named = {each.name or each.callback.__name__ for each in app.registered_commands if each.callback}
-    assert named - COMMANDS.keys() == {"demo", "bench", "warm-up"}
+    assert named - COMMANDS.keys() == {"demo", "bench", "warm-up", "lookup-at"}

@@ -69,8 +69,8 @@ def ordered(table: pa.Table) -> list[dict[str, object]]:
 
 def test_the_state_is_shown_shard_by_shard() -> None:
     shards = [
-        ShardState("symbol", 0, 1, 1, 12, 8, 34_567, 2, None),
-        ShardState("", 0, 0, 1, 12, 0, 89, 0, None),
+        ShardState("symbol", 0, 1, 1, 12, 8, 34_567, 2, 1, 250, 3, None),
+        ShardState("", 0, 0, 1, 12, 0, 89, 0, 0, 17, 0, None),
     ]
     text = show_state(shards)
     assert "symbol" in text

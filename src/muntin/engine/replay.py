@@ -20,8 +20,9 @@ from muntin.argument import count_of, shown
 from muntin.engine.catalog import Catalog
 from muntin.engine.engine import Engine
 from muntin.engine.event_file import even_batches, history_batches
-from muntin.engine.requests import Requests, answer_requests, answerable, read_requests
+from muntin.engine.requests import answer_requests
 from muntin.errors import MuntinError
+from muntin.shard.requests import Requests, answerable, read_requests
 from muntin.shard.shard import Shard
 from muntin.stream import Stream
 

@@ -55,7 +55,7 @@ def run_on_spark(
     queries = read.only([target]).queries
     if read.views:
         raise MuntinError(
-            f"view '{next(iter(read.views))}' is kept by an embedded run; on Spark, use muntin.spark.archive_join"
+            f"view '{next(iter(read.views))}' is kept by an embedded run; on Spark, use muntin.spark.keep_view"
         )
     if filled := [each for each in queries if each in read.backfills]:
         raise MuntinError(
@@ -89,6 +89,29 @@ def run_on_spark(
         progress.close()
     report.seconds = time.perf_counter() - started
     return report
+
+
+def explain_on_spark(script: Path) -> str:
+    """The plan of a script's queries on all cores of this machine, stream by stream; no session is started."""
+    from muntin.spark.explain import explain_job
+    from muntin.spark.plan_job import plan_job
+
+    read = read_script(script)
+    parts = []
+    for stream in read.streams.values():
+        queries = read.only([stream]).queries
+        if not queries:
+            continue
+        joined = {
+            table.name: table
+            for query in queries.values()
+            if isinstance(query, TableQuery)
+            for table in query.tables
+        }
+        texts = {name: query.text for name, query in queries.items()}
+        job = plan_job(stream, texts, shards=os.cpu_count() or 1, tables=tuple(joined.values()))
+        parts.append(explain_job(job))
+    return "\n\n".join(parts) or "no queries"
 
 
 def _rows_of(script: Script, files: Mapping[str, Path]) -> dict[str, pa.Table]:

@@ -55,11 +55,7 @@ class OutputFiles:
                 path = out / f"{quote(name, safe=' ')}.{format}"
                 self.files[name] = AnswerFile(path, query.emission_schema(), format)
             return
-        format, compression = format_of(out)
-        written = [suffix for suffix, each in SUFFIXES.items() if each != "arrow"]
-        if compression or format == "arrow":
-            what = "compressed by name" if compression else "written as Arrow files"
-            raise MuntinError(f"answers are not {what}: use one of {', '.join(written)}")
+        format = format_to_write(out)
         if len(queries) == 1:
             (name,) = queries
             self.files[name] = AnswerFile(out, queries[name].emission_schema(), format)
@@ -95,6 +91,16 @@ def open_outputs(out: Path, queries: Mapping[str, Answerable], format: str) -> I
         if isinstance(fault, OSError):
             raise MuntinError(f"cannot write '{out}': {fault.strerror or fault}") from fault
         raise
+
+
+def format_to_write(out: Path) -> str:
+    """The format that the name of a file of answers promises; an error if they are not written so."""
+    format, compression = format_of(out)
+    if compression or format == "arrow":
+        what = "compressed by name" if compression else "written as Arrow files"
+        written = [suffix for suffix, each in SUFFIXES.items() if each != "arrow"]
+        raise MuntinError(f"answers are not {what}: use one of {', '.join(written)}")
+    return format
 
 
 def is_directory(out: Path) -> bool:
