@@ -54,8 +54,8 @@ def run(quick: bool) -> Result:
 
 
 def _measure(turns: int, count: int) -> dict[str, float]:
-    from muntin.spark.job import plan_job
     from muntin.spark.pack import pack_events
+    from muntin.spark.plan_job import plan_job
     from muntin.spark.shard import SparkShard
     from muntin.stream import Stream
 

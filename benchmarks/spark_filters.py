@@ -96,7 +96,7 @@ class _Way:
     """A job in this process: a task that folds and the shards, and what each step has cost."""
 
     def __init__(self, queries: dict[str, str], has_lanes: bool = True):
-        from muntin.spark.job import plan_job
+        from muntin.spark.plan_job import plan_job
         from muntin.spark.shard import SparkShard
         from muntin.stream import Stream
 

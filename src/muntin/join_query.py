@@ -70,6 +70,7 @@ class JoinQuery:
     outputs: tuple[Output, ...]
     fold: Query | None = None
     emits_changes: bool = False
+    is_part: bool = False  # of some pairs only: answers are partials, to be merged elsewhere (join/part.py)
 
     @property
     def signature(self) -> JoinSignature:

@@ -39,7 +39,7 @@ def start(spark, folder: Path, **trigger):
         .withWatermark("ts", "1 second")
         for name, schema in SCHEMAS.items()
     }  # fmt: skip
-    writer = muntin.spark.archive_join(
+    writer = muntin.spark.keep_view(
         VIEW, streams, time="ts", archive=str(folder / "views"), checkpoint=str(folder / "checkpoint")
     )
     return (writer.trigger(**trigger) if trigger else writer).start()

@@ -135,7 +135,7 @@ class _Running:
             self._keep(self.shards.promise(until + self.stream.delay))
         due: dict[str, list[Row]] = {}
         for name, rows in self.emitted.items():
-            due[name] = [row for row in rows if until is None or _ended(row, until)]
+            due[name] = [row for row in rows if until is None or ended(row, until)]
             self.emitted[name] = [row for row in rows if row not in due[name]]
         return due
 
@@ -156,5 +156,5 @@ class _Running:
         return found
 
 
-def _ended(row: Row, until: int) -> bool:
+def ended(row: Row, until: int) -> bool:
     return row["window_end"] is None or microseconds(row["window_end"]) <= until

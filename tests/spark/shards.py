@@ -19,10 +19,11 @@ from muntin.shard.record_batch import to_record_batch
 from muntin.spark.answers import EMITTED_SCHEMA, unpack_answers
 from muntin.spark.changes import pack_changes
 from muntin.spark.control import pack_statements
-from muntin.spark.job import Job, plan_job
+from muntin.spark.job import Job
 from muntin.spark.ledger import Head, parse_head
 from muntin.spark.loaded_tables import pack_loads
 from muntin.spark.pack import PACKED, pack_events
+from muntin.spark.plan_job import plan_job
 from muntin.spark.processor import CACHE, stateful_step
 from muntin.spark.shard import SparkShard
 from muntin.stream import Stream
@@ -35,8 +36,10 @@ class Shards:
     def __init__(self, stream: Stream, queries: Mapping[str, str], **options: Any):
         self.stream = stream
         self.options = {"zone": None, **options}
-        self.late = self.ahead = self.overflows = 0
+        self.late = self.ahead = self.overflows = self.bad = 0
         self.refused: list[str] = []
+        self.batch = 0  # micro-batches so far
+        self.reports: list[str] = []
         self.configure(queries)
         self.tester = TwsTester(stateful_step(self.job))
 
@@ -62,7 +65,9 @@ class Shards:
     ) -> list[pa.RecordBatch]:
         """What tasks make of events, for `deliver`."""
         return [
-            batch for origin, some in enumerate(tasks) for batch in pack_events(self.job, some, origin, wall)
+            batch
+            for origin, some in enumerate(tasks)
+            for batch in pack_events(self.job, some, origin, wall, self.batch)
         ]
 
     def tell(self, *statements: str) -> dict[str, pa.Table]:
@@ -100,14 +105,15 @@ class Shards:
     def promise(self, greatest: int) -> dict[str, pa.Table]:
         """A micro-batch that brings nothing but time."""
         rows = [
-            (each, LONG_AGO, 0, 1, "time", greatest, 0, None, 0, None)
+            (each, LONG_AGO, 0, 1, "time", greatest, 0, None, 0, None, 0, None)
             for route in self.job.routes
             for each in route.ids
         ]
         columns = [list(column) for column in zip(*rows, strict=True)]
         return self.deliver([pa.record_batch(columns, schema=PACKED)])
 
-    def deliver(self, packed: Sequence[pa.RecordBatch]) -> dict[str, pa.Table]:
+    def emitted(self, packed: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """What shards give out in a micro-batch of packed rows."""
         by_shard: dict[int, list[Row]] = {}
         for row in (row for batch in packed for row in batch.to_pylist()):
             by_shard.setdefault(row["shard"], []).append(Row(**row))
@@ -115,13 +121,18 @@ class Shards:
         self.late += sum(row["late"] for row in emitted)
         self.overflows += sum(row["overflows"] for row in emitted)
         self.ahead += sum(row["ahead"] for row in emitted)
-        batch = pa.RecordBatch.from_pylist([row.asDict() for row in emitted], schema=EMITTED_SCHEMA)
-        answers = [pa.Table.from_batches([each]) for each in unpack_answers(self.job, [batch])]
+        self.bad += sum(row["bad"] for row in emitted)
+        self.reports += [row["report"] for row in emitted if row["report"] is not None]
+        return pa.RecordBatch.from_pylist([row.asDict() for row in emitted], schema=EMITTED_SCHEMA)
+
+    def deliver(self, packed: Sequence[pa.RecordBatch]) -> dict[str, pa.Table]:
+        answers = [pa.Table.from_batches([each]) for each in unpack_answers(self.job, [self.emitted(packed)])]
         table = pa.concat_tables(answers) if answers else self.job.answer_table.schema.empty_table()
         self.refused += [
             json.loads(row["rest"])["refused"] for row in table.to_pylist() if row["query"] is None
         ]
         self.last = table
+        self.batch += 1
         return split(self.job, table)
 
     def lose_attempt(self, tasks: Sequence[Iterable[pa.RecordBatch]]) -> None:
@@ -130,15 +141,17 @@ class Shards:
 
     def lose(self, packed: Sequence[pa.RecordBatch]) -> None:
         """The same, of rows that are packed."""
-        handle, late, refused = self.tester.handle, self.late, list(self.refused)
+        handle, before_it = self.tester.handle, (self.late, self.bad, list(self.refused), self.batch)
         kept = [
             {name: copy.deepcopy(each.state) for name, each in states.items()} for states in _states(handle)
         ]
-        self.deliver(packed)
-        for states, before in zip(_states(handle), kept, strict=True):
-            for name, each in states.items():
-                each.state = before.get(name, {})
-        self.late, self.refused = late, refused
+        try:
+            self.deliver(packed)
+        finally:  # also if it fails
+            for states, before in zip(_states(handle), kept, strict=True):
+                for name, each in states.items():
+                    each.state = before.get(name, {})
+            self.late, self.bad, self.refused, self.batch = before_it
 
     def head(self, shard: int) -> Head | None:
         found = self.tester.peekValueState("head", shard)

@@ -12,8 +12,8 @@ from shards import Shards
 import muntin
 from muntin.shard.clock import wall_clock
 from muntin.spark.event_folder import _StreamReader
-from muntin.spark.job import plan_job
 from muntin.spark.pack import CLOCK, pack_events
+from muntin.spark.plan_job import plan_job
 from muntin.stream import Stream
 from muntin.testing import WallClock
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from muntin.archive import Archive
 from muntin.errors import ArchiveError, MuntinError, NameTaken
-from muntin.spark.archive_join import Told, _Keeper
+from muntin.spark.view_owner import OwnedView
 from muntin.sql import parse_view
 from muntin.stream import Stream
 from muntin.view.materialized_view import KEPT_BY, MaterializedView, definition_of
@@ -31,12 +31,12 @@ assert VIEW is not None
 OWN, OTHER = "own", "other"
 
 
-def keeper(folder: Path, owner: str = OWN) -> _Keeper:
+def owned(folder: Path, owner: str = OWN) -> OwnedView:
     checkpoint = folder / f"checkpoint of {owner}"
     checkpoint.mkdir(exist_ok=True)
     (checkpoint / "metadata").write_text(json.dumps({"id": owner}))
     assert VIEW is not None
-    return _Keeper(VIEW, Told.of(VIEW, STREAMS), folder / "v", checkpoint)
+    return OwnedView(VIEW, folder / "v", checkpoint)
 
 
 def make(folder: Path, owner: str | None, last: int | None) -> None:
@@ -61,10 +61,10 @@ def test_who_may_go_on(tmp_path: Path, owner: str | None, last: int | None, batc
     before = (tmp_path / "v" / "directory").read_bytes()
     wanted = {0} if last is None else {last, last + 1}
     if owner == OWN and batch in wanted:
-        keeper(tmp_path)._open(batch).close()
+        owned(tmp_path).open(batch).close()
     else:
         with pytest.raises(ArchiveError if owner == OWN else NameTaken, match="start with a new checkpoint"):
-            keeper(tmp_path)._open(batch)
+            owned(tmp_path).open(batch)
     assert (tmp_path / "v" / "directory").read_bytes() == before
     Archive.open(tmp_path / "v").close()  # nobody holds it
 
@@ -74,13 +74,13 @@ def test_a_view_that_is_not_there(tmp_path: Path, batch: int) -> None:
     """Only the first micro-batch begins one; later ones would leave out what came before."""
     if batch:
         with pytest.raises(ArchiveError, match="there is no view"):
-            keeper(tmp_path)._open(batch)
+            owned(tmp_path).open(batch)
         assert not (tmp_path / "v").exists()
         return
-    with keeper(tmp_path)._open(0) as archive:
+    with owned(tmp_path).open(0) as archive:
         assert archive.view.epoch.about[KEPT_BY] == OWN
         with pytest.raises(MuntinError, match="being written"):
-            keeper(tmp_path)._open(0)
-    keeper(tmp_path)._open(0).close()
+            owned(tmp_path).open(0)
+    owned(tmp_path).open(0).close()
     with pytest.raises(NameTaken, match="streaming query own"):
-        keeper(tmp_path, OTHER)._open(0)
+        owned(tmp_path, OTHER).open(0)

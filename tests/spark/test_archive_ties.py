@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import muntin.spark
 from muntin.errors import NameTaken
-from muntin.spark.archive_join import _Keeper
+from muntin.spark.view_pairs import PairKeeper
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SECOND = 1_000_000
@@ -80,7 +80,7 @@ def start(spark: SparkSession, folder: Path, delay: int, checkpoint: str = "chec
     }  # fmt: skip
     if delay:  # `a` has none: its delay is 0
         read["b"] = read["b"].withWatermark("ts", f"{delay} microseconds")
-    writer = muntin.spark.archive_join(
+    writer = muntin.spark.keep_view(
         VIEW, read, time="ts", archive=str(folder / "views"), checkpoint=str(folder / checkpoint)
     )
     return writer.trigger(availableNow=True).start()
@@ -96,7 +96,7 @@ def test_ties_and_restarts(
     left = by_sparks_rule(made, delay)
     assert any(expected(left, now) != expected(made, now) for now in instants), "these streams would show it"
     seen: list[tuple[int | None, Counter[Any]]] = []
-    take = _Keeper.take
+    take = PairKeeper.take
 
     def watched(self: Any, pairs: Any, batch: int) -> None:
         take(self, pairs, batch)
@@ -106,7 +106,7 @@ def test_ties_and_restarts(
             (view.now, Counter(zip(*(found[name].to_pylist() for name in ("k", "x", "y")), strict=True)))
         )
 
-    monkeypatch.setattr(_Keeper, "take", watched)
+    monkeypatch.setattr(PairKeeper, "take", watched)
     for files in (range(FIRST), range(FIRST, FILES)):
         for name, table in made.items():
             write_files(table, tmp_path / name, files, FILES)

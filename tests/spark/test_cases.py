@@ -9,25 +9,31 @@ import pytest
 pytest.importorskip("pyspark")
 
 from case_runtime import SparkShards
+from join_case_runtime import SparkJoins
 
 from casefile import read_case
 from muntin.errors import MuntinError
-from muntin.spark.job import plan_job
+from muntin.spark.plan_job import plan_job
 from reference import declared
 from tests.test_cases import CASES, run_case
 
-OVER_ONE_STREAM = [path for path in CASES if " JOIN " not in path.read_text().replace("\n", " ")]
+JOINS = [path for path in CASES if " JOIN " in path.read_text().replace("\n", " ")]
+OVER_ONE_STREAM = [path for path in CASES if path not in JOINS]
 
 
-def test_joins_are_refused() -> None:
-    """The cases left out are those of joins, which say what to do instead."""
+def test_joins_get_several_dataframes() -> None:
+    """With one, they say what to write instead."""
     stream = declared("CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT) TIMESTAMP BY ts")
     join = "SELECT a.n, b.n FROM s [RANGE 5 SECONDS] AS a JOIN s [RANGE 5 SECONDS] AS b ON a.k = b.k"
-    with pytest.raises(MuntinError, match="join the DataFrames"):
+    with pytest.raises(MuntinError, match="DataFrame for each stream"):
         plan_job(stream, {"pairs": join})
-    assert len(CASES) - len(OVER_ONE_STREAM) == 2
 
 
 @pytest.mark.parametrize("path", OVER_ONE_STREAM, ids=lambda path: path.stem)
 def test_case(path: Path) -> None:
     run_case(read_case(path.read_text()), SparkShards())
+
+
+@pytest.mark.parametrize("path", JOINS, ids=lambda path: path.stem)
+def test_case_of_joins(path: Path) -> None:
+    run_case(read_case(path.read_text()), SparkJoins())

@@ -150,23 +150,21 @@ def test_names_of_views(spark: SparkSession, tmp_path: Path) -> None:
     for name in schema.names[1:]:
         text = f"""CREATE MATERIALIZED VIEW v AS SELECT l.{quoted(name)} AS one, r.{quoted(name)} AS other FROM l
         [RANGE 1 MINUTE] JOIN r [RANGE 1 MINUTE] ON l.{quoted(name)} = r.{quoted(name)} EVERY 1 MINUTE"""
-        muntin.spark.archive_join(text, {"l": df, "r": df}, **places)
+        muntin.spark.keep_view(text, {"l": df, "r": df}, **places)
     twice = df.select(F.col(f"`{TIME}`"), F.col("x y").alias("k"), F.col("x y").alias("K"))
     text = text.replace(quoted(schema.names[-1]), "k")
     with pytest.raises(MuntinError, match="k"):
-        muntin.spark.archive_join(text, {"l": twice, "r": twice}, **places)
+        muntin.spark.keep_view(text, {"l": twice, "r": twice}, **places)
     local = df.withColumn("k", F.lit(None).cast("timestamp"))
     other = df.withColumn("k", F.lit(None).cast("timestamp_ntz"))
     with pytest.raises(SchemaError, match="TIMESTAMP_NTZ: cast one"):
-        muntin.spark.archive_join(text, {"l": local, "r": other}, **places)
+        muntin.spark.keep_view(text, {"l": local, "r": other}, **places)
     with pytest.raises(SchemaError, match="must be TIMESTAMP"):
-        muntin.spark.archive_join(text, {"l": other, "r": other}, **(places | {"time": "k"}))
+        muntin.spark.keep_view(text, {"l": other, "r": other}, **(places | {"time": "k"}))
     with pytest.raises(MuntinError, match="is a table"):
-        muntin.spark.archive_join(
-            text, dict.fromkeys("lr", spark.read.parquet(str(tmp_path / "in"))), **places
-        )
+        muntin.spark.keep_view(text, dict.fromkeys("lr", spark.read.parquet(str(tmp_path / "in"))), **places)
     with pytest.raises(MuntinError, match="not a folder of this machine"):
-        muntin.spark.archive_join(text, {"l": df, "r": df}, **(places | {"checkpoint": "s3://bucket/c"}))
+        muntin.spark.keep_view(text, {"l": df, "r": df}, **(places | {"checkpoint": "s3://bucket/c"}))
 
 
 def test_types_that_muntin_lacks(spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import join_events
 import pyarrow as pa
 import pyarrow.dataset as ds
 from flow import WHOLE, assert_same, events, expected, write_files
@@ -63,11 +64,22 @@ def test_exactly_once(tmp_path: Path, victim: Callable[[int], list[int]], master
         assert_same(wanted, mine.select(wanted.schema.names))
 
 
-def supervise(folder: Path, victim: Callable[[int], list[int]], master: str, sink: str) -> int:
+def test_joins_exactly_once(tmp_path: Path) -> None:
+    tables = join_events.both(6_000)
+    for name, table in tables.items():
+        write_files(table, tmp_path / name, range(FILES), FILES)
+    assert supervise(tmp_path, workers, "local[2,4]", "files", "joins") >= 2
+    answers = read_answers(tmp_path, "files")
+    for name, wanted in join_events.expected(tables, join_events.JOINS).items():
+        mine = answers.filter(ds.field("query") == name)
+        join_events.assert_same(wanted, mine.select(wanted.schema.names), name)
+
+
+def supervise(folder: Path, victim: Callable[[int], list[int]], master: str, sink: str, *more: str) -> int:
     """Run until the query has ended well, killing its processes after the 2nd, 4th and 6th micro-batch."""
     due, kills, started, unprovoked = [1, 3, 5], 0, time.monotonic(), 0
     while True:
-        process, before = start(folder, master, sink), kills
+        process, before = start(folder, master, sink, *more), kills
         while process.poll() is None:
             assert time.monotonic() - started < LIMIT
             time.sleep(0.2)
@@ -83,10 +95,10 @@ def supervise(folder: Path, victim: Callable[[int], list[int]], master: str, sin
         assert unprovoked < 4, (folder / "log").read_text()[-4_000:]
 
 
-def start(folder: Path, master: str, sink: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, master: str, sink: str, *more: str) -> subprocess.Popen[bytes]:
     with open(folder / "log", "ab") as log:
         return subprocess.Popen(
-            [sys.executable, str(DRIVER), str(folder), master, sink], stdout=log, stderr=log
+            [sys.executable, str(DRIVER), str(folder), master, sink, *more], stdout=log, stderr=log
         )
 
 

@@ -72,7 +72,7 @@ def test_a_checkpoint_from_before_there_were_lanes(
     conditions = [f"k = 'k{i % 7}' AND n > {i}" for i in range(80)]
     queries = subscriptions(keys, ["k IN ('k1', 'k2')", *conditions[:40]])
     with monkeypatch.context() as before:
-        before.setattr("muntin.spark.job.lanes_of", lambda query, is_by_demand: LanesOf(None, ()))
+        before.setattr("muntin.spark.plan_job.lanes_of", lambda query, is_by_demand: LanesOf(None, ()))
         before.setattr("muntin.shard.shard.Shard.has_lanes", property(lambda shard: False, _without_lanes))
         if base:
             before.setattr("muntin.spark.ledger._SMALL", 0)

@@ -62,7 +62,7 @@ def frame(**columns: str) -> Any:
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns are made without Java, and every session will do."""
-    for name in ("flow", "archive_join"):
+    for name in ("flow", "view_pairs"):
         monkeypatch.setattr(sys.modules[f"muntin.spark.{name}"], "F", Column())
     monkeypatch.setattr(sys.modules["muntin.spark.flow"], "check_session", lambda *_: None)
 
@@ -81,9 +81,9 @@ def test_views_are_joined_by_instants_or_by_times_of_day(
     }
     if {left, right} == {"TIMESTAMP", "TIMESTAMP_NTZ"}:
         with pytest.raises(SchemaError, match="are a TIMESTAMP and a TIMESTAMP_NTZ"):
-            muntin.spark.archive_join(VIEW, streams, **options)
+            muntin.spark.keep_view(VIEW, streams, **options)
     elif left == right:
-        muntin.spark.archive_join(VIEW, streams, **options)
+        muntin.spark.keep_view(VIEW, streams, **options)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_answers_of_one_query(no_session: None) -> None:
         "all": "SELECT MAX(k) AS n, MIN(k) AS least FROM s [RANGE 1 SECOND SLIDE 1 SECOND]",
     }
     queries = {name: read_query(stream, text) for name, text in texts.items()}
-    answers = MagicMock(schema=_spark_schema(table_of(queries, None, {}, False)))
+    answers = MagicMock(schema=_spark_schema(table_of(queries, None, {}, False), ""))
     for name, columns in (("counts", ["k", "n"]), ("all", ["n", "least"])):
         answers.reset_mock()
         muntin.spark.answers_of(answers, name)

@@ -10,8 +10,9 @@ pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError
 from muntin.spark.fold import FoldPlan, TaskFold
-from muntin.spark.job import MOST_SHARDS, plan_job, read_query
+from muntin.spark.job import MOST_SHARDS, read_query
 from muntin.spark.pack import EventSorter, read_batch
+from muntin.spark.plan_job import plan_job
 from muntin.spark.shard_of import shard_of_keys
 from muntin.store.saved import unpack
 from muntin.stream import Stream

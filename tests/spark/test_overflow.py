@@ -12,9 +12,9 @@ pytest.importorskip("pyspark")
 from shards import Shards, split
 
 from muntin.spark.answers import unpack_answers
-from muntin.spark.flow import run_table
-from muntin.spark.job import plan_job
 from muntin.spark.pack import pack_events
+from muntin.spark.plan_job import plan_job
+from muntin.spark.run_table import run_table
 from overflows import HUGE, STREAM, random_sql
 from reference import ReferenceEngine, declared
 from scenario import SECOND, SeededDice

@@ -177,6 +177,23 @@ def test_a_log_is_replaced_by_a_base_and_read_back(monkeypatch: pytest.MonkeyPat
         shard.check()
 
 
+def test_a_filter_that_is_folded_by_itself_and_by_lanes() -> None:
+    """LAST goes by its own filter, SUM by lanes: a store that serves both takes what it needs from either."""
+    queries = {
+        "last": "SELECT k, LAST(v) AS a FROM s [RANGE 40 SECONDS SLIDE 10 SECONDS] WHERE v > 2 GROUP BY k",
+        "sum": "SELECT k, SUM(v) AS a FROM s [RANGE 5 SECONDS TO 1 SECOND SLIDE 1 SECOND] WHERE v > 2 GROUP BY k",
+    }
+    shards, engine = shards_and_engine(queries, 2)
+    assert all(route.fold for route in shards.job.routes)
+    at = np.arange(120) * 500_000
+    part = pa.table(
+        {"ts": pa.array(at, pa.timestamp("us")), "k": [f"k{i % 3}" for i in range(120)], "j": [0.0] * 120,
+         "v": [i % 7 for i in range(120)], "x": [1.0] * 120}
+    )  # fmt: skip
+    engine.push("s", part)
+    same(engine.advance(), shards.send([part.to_batches()]))
+
+
 def test_queries_may_change_between_runs() -> None:
     """Those that are gone are dropped, new ones answer from then on; others go on as if nothing had been."""
     first = {"all": FOLDED["all"], "few": FOLDED["few"]}

@@ -21,9 +21,9 @@ from answers import assert_same_answer
 from effort import some_of
 from muntin.plan import choices
 from muntin.spark.answers import unpack_answers
-from muntin.spark.flow import run_table
-from muntin.spark.job import plan_job
 from muntin.spark.pack import pack_events
+from muntin.spark.plan_job import plan_job
+from muntin.spark.run_table import run_table
 from muntin.store.saved import unpack
 from reference import declared
 from scenario import SECOND, VALUES, WILD, SeededDice
@@ -199,7 +199,7 @@ def test_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answered in one go, in the order of their slices."""
     dice = SeededDice(seed)
     lanes_from(monkeypatch, dice.pick((1, 3, 10**9)))
-    monkeypatch.setattr("muntin.spark.flow._HELD", dice.pick((1, 2_000, 1 << 23)))
+    monkeypatch.setattr("muntin.spark.run_table._HELD", dice.pick((1, 2_000, 1 << 23)))
     monkeypatch.setattr("muntin.spark.pack._MOST_CELLS", dice.pick((5, 1 << 18)))
     monkeypatch.setattr("muntin.spark.pack._AT_ONCE", 3)
     run = Run(dice, list({dice.pick(ROUTES) for _ in range(2)}))

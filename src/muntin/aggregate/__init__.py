@@ -24,14 +24,23 @@ from muntin.aggregate.approximate import (
 )
 from muntin.aggregate.contract import Aggregate, Lowered, Partial, Partials
 from muntin.aggregate.holistic import CountDistinct, Quantile
+from muntin.aggregate.part import part_of
 
-AGGREGATES: dict[str, Aggregate] = {
-    aggregate.name: aggregate
+
+class Aggregates(dict[str, Aggregate]):
+    """Functions by name; parts (`part.py`) are found by theirs, and are not among the names."""
+
+    def __missing__(self, name: str) -> Aggregate:
+        return part_of(name)
+
+
+AGGREGATES = Aggregates(
+    (aggregate.name, aggregate)
     for aggregate in (
         Count(), Sum(), Avg(), Min(), Max(), First(), Last(), VarPop(), VarSamp(),
         StddevPop(), StddevSamp(), Quantile(), CountDistinct(), ApproxQuantile(), ApproxQuantileError(),
         ApproxCount(), ApproxCountError(), ApproxFrequent(), ApproxQuantileSummary(), ApproxCountSummary(),
     )
-}  # fmt: skip
+)  # fmt: skip
 
 __all__ = ["AGGREGATES", "Aggregate", "Lowered", "Partial", "Partials"]

@@ -299,8 +299,9 @@ def _check_run(epoch: Epoch, index: Index, number: Number, run: Stored) -> None:
     _demand((belongs == number).all(), f"'{path}' holds a result of another part than {number}")
     extent = Extent(definition)
     extent.see(rows)
-    seen = (extent.least_expiry, extent.greatest_expiry, extent.least_inputs)
-    known = (run.least_expiry, run.greatest_expiry, run.least_inputs)
+    greatest = None if run.greatest_inputs is None else extent.greatest_inputs
+    seen = (extent.least_expiry, extent.greatest_expiry, extent.least_inputs, greatest)
+    known = (run.least_expiry, run.greatest_expiry, run.least_inputs, run.greatest_inputs)
     _demand(seen == known, f"'{path}' holds {seen}, the directory says {known}")
     if not definition.by_count and epoch.now is not None and not _may_wait(epoch, index, number):
         _demand((rows[EXPIRES].to_numpy() > epoch.now).all(), f"'{path}' holds a result that has expired")

@@ -180,25 +180,32 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 def _open(folder: Path, description: dict[str, Any]) -> Epoch:
     definition = _read_definition(folder, description["definition"])
-    log, entries = None, None
-    invalidations = Invalidations(definition)
+    log, invalidations = None, Invalidations(definition)
     if description["log"]:
-        path = folder / own_name(description["log"])
-        log = Segment(path, invalidations.schema, (), (AT, UPDATE))
-        refuse_other(log, description.get("log_checksum"))
-        entries = pa.Table.from_batches(log.between(0, log.rows), invalidations.schema)
+        log, invalidations = read_log(folder, definition, description["log"], description.get("log_checksum"))
     return Epoch(
         number=description["number"],
         definition=definition,
         now=description["now"],
         indexes=tuple(_open_index(folder, index, definition) for index in description["indexes"]),
-        invalidations=Invalidations(definition, entries),
+        invalidations=invalidations,
         log=log,
         arrivals=Arrivals.from_description(description["arrivals"]),
         batch=description["batch"],
         about=description["about"],
         known_from=description.get("known_from"),  # version 0.1 did not say
     )
+
+
+def read_log(
+    folder: Path, definition: Definition, name: str, checksum: str | None
+) -> tuple[Segment, Invalidations]:
+    """The segment of invalidations, and these."""
+    schema = Invalidations(definition).schema
+    log = Segment(folder / own_name(name), schema, (), (AT, UPDATE))
+    refuse_other(log, checksum)
+    entries = pa.Table.from_batches(log.between(0, log.rows), schema)
+    return log, Invalidations(definition, entries)
 
 
 def _read_definition(folder: Path, description: dict[str, Any]) -> Definition:

@@ -88,7 +88,8 @@ class WriterLock:
             return False
 
 
-_WAITING = "waiting"  # results that Spark keeps beside the segments until their instant has come
+WAITING = "waiting"  # results that Spark keeps beside the segments until their instant has come
+STATE = "state"  # what Spark keeps of a view's inputs
 
 
 def remove_archive(folder: Path) -> None:
@@ -107,7 +108,7 @@ def check_removal(folder: Path) -> None:
         raise ArchiveError(f"'{folder}' is not the folder of an archive; nothing was removed")
     for path in sorted(folder.iterdir()):
         is_folder = path.is_dir() and not path.is_symlink()
-        if path.name not in (READERS, _WAITING) if is_folder else not _is_own(path):
+        if path.name not in (READERS, WAITING, STATE) if is_folder else not _is_own(path):
             raise ArchiveError(f"'{path}' is no part of the archive; move it elsewhere. Nothing was removed")
 
 

@@ -109,6 +109,12 @@ class Segment:
         number = max(self._searched.bound(values, side) - 1, 0)
         return int(self._start[number]) + self._sorted(number).bound(values, side)
 
+    def blocks_between(self, low: Sequence[Any], high: Sequence[Any], right: Side) -> range:
+        """Numbers of the blocks that may have rows from `low` on and up to `high`; known without reading one."""
+        assert self._searched is not None, "rows of this segment are in no order"
+        first = max(self._searched.bound(low, "left") - 1, 0)
+        return range(first, self._searched.bound(high, right))
+
     def span(self, values: Sequence[Any]) -> tuple[int, int]:
         """Numbers of the rows that begin with `values`: from the first to below the second."""
         assert self._searched is not None, "rows of this segment are in no order"

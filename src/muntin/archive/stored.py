@@ -27,6 +27,7 @@ RUN = {
     "checksum": Absent(str),
     "expiry": (WHOLE, WHOLE),
     "inputs": [WHOLE],
+    "greatest_inputs": Absent([WHOLE]),  # version 0.1 did not know them
 }
 
 
@@ -53,6 +54,7 @@ class Stored:
     least_expiry: int
     greatest_expiry: int
     least_inputs: tuple[int, ...]
+    greatest_inputs: tuple[int, ...] | None = None  # None: version 0.1 wrote it
 
     @property
     def rows(self) -> int:
@@ -69,6 +71,7 @@ class Stored:
         return {
             "file": self.segment.name, "rows": self.rows, "bytes": self.size, "checksum": self.segment.checksum,
             "expiry": [self.least_expiry, self.greatest_expiry], "inputs": list(self.least_inputs),
+            **({} if self.greatest_inputs is None else {"greatest_inputs": list(self.greatest_inputs)}),
         }  # fmt: skip
 
     @classmethod
@@ -87,7 +90,10 @@ class Stored:
         if len(description["inputs"]) != len(definition.inputs):
             raise ArchiveError(f"the directory is damaged: of '{segment.name}' it knows too few inputs")
         least, greatest = description["expiry"]
-        return cls(segment, least, greatest, tuple(description["inputs"]))
+        inputs = description.get("greatest_inputs")
+        return cls(
+            segment, least, greatest, tuple(description["inputs"]), None if inputs is None else tuple(inputs)
+        )
 
 
 @dataclass(frozen=True)
@@ -106,24 +112,30 @@ class Extent:
     least_expiry: int = 0
     greatest_expiry: int = 0
     least_inputs: tuple[int, ...] = ()
+    greatest_inputs: tuple[int, ...] = ()
     is_empty: bool = True
 
     def see(self, rows: pa.Table) -> pa.Table:
         """Pass rows on."""
         bounds = pc.min_max(rows[EXPIRES])
         least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
-        inputs = tuple(pc.min(rows[name]).as_py() for name in self.definition.inputs)
+        places = [pc.min_max(rows[name]) for name in self.definition.inputs]
+        inputs, latest = (tuple(each[end].as_py() for each in places) for end in ("min", "max"))
         if self.is_empty:
-            self.least_expiry, self.greatest_expiry, self.least_inputs = least, greatest, inputs
+            self.least_expiry, self.greatest_expiry = least, greatest
+            self.least_inputs, self.greatest_inputs = inputs, latest
         else:
             self.least_expiry, self.greatest_expiry = (
                 min(self.least_expiry, least),
                 max(self.greatest_expiry, greatest),
             )
             self.least_inputs = tuple(map(min, self.least_inputs, inputs))
+            self.greatest_inputs = tuple(map(max, self.greatest_inputs, latest))
         self.is_empty = False
         return rows
 
     def stored(self, segment: Segment) -> Stored:
         """The segment that was made of the rows."""
-        return Stored(segment, self.least_expiry, self.greatest_expiry, self.least_inputs)
+        return Stored(
+            segment, self.least_expiry, self.greatest_expiry, self.least_inputs, self.greatest_inputs
+        )

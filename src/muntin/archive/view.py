@@ -121,8 +121,8 @@ class View:
 
         Either end may be left open. `after_low` leaves `low` out, `through_high` takes `high` in.
         """
-        lows = () if low is None else self._sought(low)
-        highs = () if high is None else self._sought(high)
+        lows = () if low is None else self.sought(low)
+        highs = () if high is None else self.sought(high)
         left, right = (
             "right" if after_low and lows else "left",
             "right" if through_high or not highs else "left",
@@ -152,7 +152,8 @@ class View:
         empty = self._answer(self.definition.schema.empty_table())
         return pa.concat_tables([empty, *self.scan(sizes)])
 
-    def _sought(self, key: Any) -> tuple[Any, ...]:
+    def sought(self, key: Any) -> tuple[Any, ...]:
+        """Values of the first columns of the key, as rows are searched for them."""
         values = key if isinstance(key, tuple) else (key,)
         names = self.definition.key
         if len(values) > len(names):
@@ -162,7 +163,7 @@ class View:
 
     def _probe(self, key: Any) -> pa.Table:
         """The live rows with a key. Most keys have none that ended before their time, which is known without them."""
-        values = self._sought(key)
+        values = self.sought(key)
         known = dict(zip(self.definition.key, key if isinstance(key, tuple) else (key,), strict=False))
         may_end = self._liveness.invalidations.may_end(known)
         liveness = self._liveness if may_end else self._of_untouched

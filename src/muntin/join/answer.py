@@ -14,6 +14,7 @@ from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import MuntinError, WindowTooLarge
 from muntin.expression import Expression
 from muntin.join.group import JoinGroup, JoinRegistration
+from muntin.join.part import part_columns, part_schema
 from muntin.join_query import PAIR_NUMBER, PAIR_TIME
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.plan import request_of
@@ -64,6 +65,11 @@ def answer(
     """Answers at `instants`: `rows` are the pairs seen at each (None: each once), `at` their instants, in
     order. Without those of which a value does not exist."""
     query = registration.query
+    if query.fold is not None and query.is_part:
+        given = {name: column for name, column in pairs.take(rows).items() if name != _LENGTH}
+        values, at, left_out = part_columns(query.fold, given, at, instants)
+        table = pa.Table.from_arrays([*values, *bounds(registration, at)], schema=part_schema(query))
+        return Answered(table, pairs.left_out.also(left_out))
     if query.fold is not None:
         columns = {name: column for name, column in pairs.take(rows).items() if name != _LENGTH}
         table, left_out, gone = fold_pairs(query.fold, columns, at, instants)

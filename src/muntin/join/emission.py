@@ -129,6 +129,17 @@ def emit(group: JoinGroup, until: int | None, rows: int = DEFAULT_ROWS) -> Answe
     return answers
 
 
+def skip(group: JoinGroup) -> None:
+    """As `emit` of all that closed, when the answers have been given out already."""
+    target, first = group.watermark, group.first
+    if target is None or first is None or target <= first:
+        return
+    for each in group.registrations.values():
+        if each.emitted_to is None or target > each.emitted_to:
+            each.emitted_to = target
+    group.note_emitted()
+
+
 def _due(group: JoinGroup, registration: JoinRegistration, after: int, target: int) -> tuple[_Due, int]:
     """What a query owes, and how many windows it cannot give any more."""
     slide, began_at = registration.query.slide, registration.began_at

@@ -15,7 +15,7 @@ from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
 from muntin.join import snapshot
 from muntin.join.answer import lookup
-from muntin.join.emission import emit
+from muntin.join.emission import emit, skip
 from muntin.join.group import JoinGroup, JoinRegistration, Keyed
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.plan.explain import KeptMatches, explain_join
@@ -221,6 +221,12 @@ class JoinOperator:
             answers.more |= found.more
         self.forget(self.settled_to())
         return answers
+
+    def skip(self) -> None:
+        """As `advance` to the watermark, when the answers have been given out already."""
+        for group in self.groups.values():
+            skip(group)
+        self.forget(self.settled_to())
 
     def owed(self, name: str) -> int:
         """How many instants of a query have closed that no `advance` has gone past, silent ones included."""

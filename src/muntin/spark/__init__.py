@@ -8,16 +8,21 @@ except ImportError:
     raise MissingPackage("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
 
 from muntin.spark.answers import overwrite_batches
-from muntin.spark.archive_join import archive_join
-from muntin.spark.archive_scan import scan_archive
 from muntin.spark.event_folder import EventFolder
+from muntin.spark.explain import explain
 from muntin.spark.flow import answers_of, shared_windows
+from muntin.spark.keep_view import archive_join, keep_view
+from muntin.spark.lookup_at import lookup_at
 from muntin.spark.progress import ProgressListener
+from muntin.spark.published import publish_metrics
+from muntin.spark.restore import RestoredState, restore
+from muntin.spark.scan_archive import scan_archive
 from muntin.spark.session import local_session
 from muntin.spark.state import read_state
 from muntin.spark.table_frame import TableFrame
 
 __all__ = [
-    "EventFolder", "ProgressListener", "TableFrame", "answers_of", "archive_join", "local_session",
-    "overwrite_batches", "read_state", "scan_archive", "shared_windows",
+    "EventFolder", "ProgressListener", "RestoredState", "TableFrame", "answers_of", "archive_join", "explain",
+    "keep_view", "local_session", "lookup_at", "overwrite_batches", "publish_metrics", "read_state", "restore",
+    "scan_archive", "shared_windows",
 ]  # fmt: skip

@@ -13,21 +13,23 @@ A column of timestamps has the time zone of the columns it is made of: UTC (Spar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.errors import SchemaError
-from muntin.query import CHANGE, Query
+from muntin.join_query import LEAVES_AT, AnyQuery, JoinQuery
+from muntin.query import CHANGE, Call, Query
 from muntin.shard.read.reading import answer_type
 from muntin.sql.type_name import type_name
 from muntin.table_query import TableQuery
 
 WINDOW = ("window_start", "window_end", "complete")
 REST = "rest"  # of a controlled job: what the layout has no column for, as a JSON object
-Refusal = dict[str, str]  # `refused`: the reason; and the `statement`, or the `table`
+Refusal = dict[str, Any]  # `refused`: the reason; and the `statement`, the `table`, or the `event`
 _OWN = ("query", *WINDOW, CHANGE, REST)
 
 
@@ -91,10 +93,12 @@ class AnswerTable:
             and (field.name in WINDOW or not (self.is_mixed and _has_instants(field.type)))
         }
 
-    def refusal(self, refusal: Refusal) -> pa.Table:
-        """A row that says what was not carried out, and why."""
-        row = {REST: json.dumps(refusal, ensure_ascii=False), "complete": False}
-        return pa.Table.from_pylist([{name: row.get(name) for name in self.schema.names}], schema=self.schema)
+    def refusals(self, refusals: Sequence[Refusal]) -> pa.Table:
+        """A row for each, which says what was not carried out or taken in, and why."""
+        rows = [
+            {REST: json.dumps(each, ensure_ascii=False, default=str), "complete": False} for each in refusals
+        ]
+        return pa.Table.from_pylist(rows, schema=self.schema)
 
     def metadata(self) -> str:
         """What `answers_of` needs to know, as a text that a column of Spark's can carry."""
@@ -102,24 +106,26 @@ class AnswerTable:
 
 
 def table_of(
-    queries: Mapping[str, Query | TableQuery],
+    queries: Mapping[str, AnyQuery],
     zone: str | None,
     zones: Mapping[str, str | None],
     is_controlled: bool = False,
 ) -> AnswerTable:
     """One table for some queries; instants are in a time zone, or in none, and so are values of the columns in
-    `zones`, where a column of a table is called `limits.since`. If other queries may come, the table has a place for
-    columns that nobody knows yet."""
-    named = {name: _named(name, query, zone, zones) for name, query in queries.items()}
+    `zones`, where a column of a table, or of a stream of a join, is called `limits.since`. If other queries may come,
+    the table has a place for columns that nobody knows yet."""
+    named = {name: named_fields(name, query, zone, zones) for name, query in queries.items()}
     kinds: dict[str, dict[pa.DataType, None]] = {}  # by name, the types meant by it
     for fields in named.values():
         for field in fields:
             kinds.setdefault(field.name, {})[field.type] = None
     columns: dict[tuple[str, pa.DataType], str] = {}
-    taken = set(_OWN)
+    leave = {name for name, query in queries.items() if isinstance(query, JoinQuery) and query.emits_changes}
+    own = (*_OWN, LEAVES_AT) if leave else _OWN
+    taken = set(own)
     for name, types in kinds.items():
         for kind in types:
-            plain = len(types) == 1 and name.casefold() not in _OWN
+            plain = len(types) == 1 and name.casefold() not in own
             column = name if plain else f"{name}_{type_name(kind).lower()}"
             while column.casefold() in taken:
                 column += "_"
@@ -131,19 +137,22 @@ def table_of(
     laid += [pa.field(name, instant) for name in WINDOW[:2]] + [pa.field("complete", pa.bool_())]
     if is_controlled or any(query.emits_changes for query in queries.values()):
         laid.append(pa.field(CHANGE, pa.string()))
+    if leave:
+        laid.append(pa.field(LEAVES_AT, instant))
     if is_controlled:
         laid.append(pa.field(REST, pa.string()))
     places = {
         name: {field.name: columns[field.name, field.type] for field in named[name]}
         | {each: each for each in WINDOW}
         | ({CHANGE: CHANGE} if query.emits_changes else {})
+        | ({LEAVES_AT: LEAVES_AT} if name in leave else {})
         for name, query in queries.items()
     }
     return AnswerTable(pa.schema(laid), places, len({zone, *zones.values()}) > 1)
 
 
-def _named(
-    name: str, query: Query | TableQuery, zone: str | None, zones: Mapping[str, str | None]
+def named_fields(
+    name: str, query: AnyQuery, zone: str | None, zones: Mapping[str, str | None]
 ) -> list[pa.Field]:
     """The columns that a query gives names to, with the types that Spark has for them."""
     fields = list(query.answer_schema())[: -len(WINDOW)]
@@ -156,21 +165,21 @@ def _named(
 
 
 def _zone_of(
-    name: str, query: Query | TableQuery, number: int, zone: str | None, zones: Mapping[str, str | None]
+    name: str, query: AnyQuery, number: int, zone: str | None, zones: Mapping[str, str | None]
 ) -> str | None:
     """The zone of a query's timestamps in one of its columns: that of the columns they come from."""
     keys = {key.name: key.expression.columns for key in query.keys}
     if number < len(keys):
         made = keys[query.keys[number].name]
     else:
-        calls = query.calls if isinstance(query, Query) else query.source.calls
+        calls = _calls(query)
         of_calls = {
             f"${place}": call.argument.columns if call.argument and _has_instants(answer_type(call)) else ()
             for place, call in enumerate(calls)
         }
         read = query.outputs[number - len(keys)].expression.columns
         made = tuple(column for each in read for column in {**of_calls, **keys}.get(each, (each,)))
-    if isinstance(query, TableQuery):
+    if not isinstance(query, Query):
         made = tuple(column for each in made for column in _origins(query).get(each, (each,)))
     found = {zones[column]: column for column in made if column in zones}
     if len(found) > 1:
@@ -181,8 +190,20 @@ def _zone_of(
     return next(iter(found), zone)
 
 
-def _origins(query: TableQuery) -> dict[str, tuple[str, ...]]:
-    """Columns of the stream and of tables, by the names that a join has for them."""
+def _calls(query: AnyQuery) -> tuple[Call, ...]:
+    if isinstance(query, JoinQuery):
+        return () if query.fold is None else query.fold.calls
+    return query.calls if isinstance(query, Query) else query.source.calls
+
+
+def _origins(query: TableQuery | JoinQuery) -> dict[str, tuple[str, ...]]:
+    """Columns of streams and of tables, by the names that a join has for them."""
+    if isinstance(query, JoinQuery):
+        return {
+            f"{side.name}.{column}": (f"{side.stream.name}.{column}",)
+            for side in query.sides
+            for column in side.stream.schema.names
+        }
     found = {key.name: key.expression.columns for key in query.source.keys}
     for side in query.sides:
         found |= {f"{side.name}.{column}": (f"{side.table.name}.{column}",) for column in side.columns}

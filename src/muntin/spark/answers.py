@@ -1,6 +1,7 @@
 """Answers on their way: packed by shards with a few numbers about each micro-batch, unpacked into rows.
 
-Of spread queries (spread.py) each row has what one shard said of one window; they are merged where they are unpacked.
+Of spread queries (spread.py, shares.py), and of joins whose partials are merged (join_answers.py), each row has what
+one shard said of a window; they are merged where they are unpacked.
 """
 
 from __future__ import annotations
@@ -12,43 +13,62 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from muntin.spark.answer_table import Refusal
+from muntin.spark.asking import ask_of
 from muntin.spark.job import Job
+from muntin.spark.join_answers import is_part, split_parts, whole_join
+from muntin.spark.join_job import JoinJob
+from muntin.spark.shares import has_shares, split_shares, whole_answers
 from muntin.spark.spread import split_windows, whole_answer
 
 # what a shard gives out: one row or more per micro-batch, numbers in the first one only
 EMITTED = (
-    "shard INT, events BIGINT, late BIGINT, ahead BIGINT, answers BIGINT, overflows BIGINT, greatest BIGINT, "
-    "state_bytes BIGINT, query STRING, window_end BIGINT, data BINARY"
+    "shard INT, events BIGINT, late BIGINT, ahead BIGINT, bad BIGINT, answers BIGINT, overflows BIGINT, "
+    "greatest BIGINT, state_bytes BIGINT, report STRING, query STRING, window_end BIGINT, data BINARY"
 )
 EMITTED_SCHEMA = pa.schema(
-    [("shard", pa.int32()), ("events", pa.int64()), ("late", pa.int64()), ("ahead", pa.int64()),
+    [("shard", pa.int32()), ("events", pa.int64()), ("late", pa.int64()), ("ahead", pa.int64()), ("bad", pa.int64()),
      ("answers", pa.int64()), ("overflows", pa.int64()), ("greatest", pa.int64()), ("state_bytes", pa.int64()),
-     ("query", pa.string()),
+     ("report", pa.string()), ("query", pa.string()),
      ("window_end", pa.int64()), ("data", pa.binary())]
 )  # fmt: skip
-UNPACKED = ("query", "window_end", "data")  # what is read of it again
+UNPACKED = ("shard", "query", "window_end", "data")  # what is read of it again
 _ROWS = 1 << 17  # of answers in one piece
 
 
 def emitted_rows(
     job: Job, shard: int, answers: Mapping[str, pa.Table], refusals: Sequence[Refusal], *,
-    events: int = 0, late: int = 0, ahead: int = 0, overflows: int = 0, greatest: int | None, state_bytes: int,
+    events: int = 0, late: int = 0, ahead: int = 0, bad: int = 0, overflows: int = 0,
+    greatest: int | None, state_bytes: int, report: str | None = None,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """Answers of one shard, and what was refused, packed; a row even if there is neither."""
-    pieces: list[tuple[str | None, int | None, bytes | None]] = [(None, None, None)]
+    pieces: list[tuple[str | None, int | None, bytes | None]] = []
     route, bucket = job.route_of(shard)
+    shares = {name: table for name, table in answers.items() if route.whole or is_part(table)}
+    answers = {name: table for name, table in answers.items() if name not in shares}
     count = sum(table.num_rows for table in answers.values())
-    if route.whole:
-        count = 0 if bucket else count  # they are those of all shards together
-        pieces += [(name, end, _to_bytes(table)) for name, end, table in split_windows(answers)]
+    if job.asking is not None:
+        count = sum(table.num_rows for name, table in answers.items() if not ask_of(name)[0])
+        pieces = [(None, None, None)]
+        pieces += [
+            (chunk, number, _to_bytes(table.slice(lo, _ROWS)))
+            for name, table in answers.items()
+            for number, chunk in [ask_of(name)]
+            for lo in range(0, table.num_rows, _ROWS)
+        ]
     elif answers or refusals:
-        told = [job.answer_table.refusal(each) for each in refusals]
-        table = pa.concat_tables([job.answer_table.table(answers), *told])
-        parts = [_to_bytes(table.slice(lo, _ROWS)) for lo in range(0, table.num_rows, _ROWS)]
-        pieces = [(None, None, part) for part in parts] or pieces
+        table = job.answer_table.table(answers)
+        if refusals:
+            table = pa.concat_tables([table, job.answer_table.refusals(refusals)])
+        pieces = [(None, None, _to_bytes(table.slice(lo, _ROWS))) for lo in range(0, table.num_rows, _ROWS)]
+    pieces = pieces or [(None, None, None)]
+    if shares:
+        # they are those of all shards together
+        count += 0 if bucket else sum(table.num_rows for table in shares.values())
+        split = _split(job, shares) if route.whole else split_parts(shares)
+        pieces += [(name, end, _to_bytes(table)) for name, end, table in split]
     for number, piece in enumerate(pieces):
-        numbers = (events, late, ahead, count, overflows, greatest, state_bytes)
-        numbers = numbers if number == 0 else (0, 0, 0, 0, 0, greatest, 0)
+        numbers = (events, late, ahead, bad, count, overflows, greatest, state_bytes, report)
+        numbers = numbers if number == 0 else (0, 0, 0, 0, 0, 0, greatest, 0, None)
         yield (shard, *numbers, *piece)
 
 
@@ -57,9 +77,9 @@ def unpack_answers(
 ) -> Iterator[pa.RecordBatch]:
     """The answers in rows that shards gave out. All that was said of a window of a spread query must be among them;
     if rows are sorted by `query` and `window_end`, one window after the other is held."""
-    held: dict[tuple[str, int], list[pa.Table]] = {}
+    held: _Held = {}
     for batch in batches:
-        for name, end, piece in zip(*(batch.column(each) for each in UNPACKED), strict=True):
+        for shard, name, end, piece in zip(*(batch.column(each) for each in UNPACKED), strict=True):
             if not piece.is_valid:
                 continue
             with pa.ipc.open_stream(piece.as_buffer()) as reader:
@@ -69,17 +89,44 @@ def unpack_answers(
                 window = name.as_py(), end.as_py()
                 if is_sorted and window not in held:
                     yield from _merged(job, held)
-                held.setdefault(window, []).append(reader.read_all())
+                held.setdefault(window, []).append((shard.as_py(), reader.read_all()))
     yield from _merged(job, held)
 
 
-def _merged(job: Job, held: dict[tuple[str, int], list[pa.Table]]) -> Iterator[pa.RecordBatch]:
-    """Answers of spread queries; then none are held."""
-    for (name, _), parts in held.items():
+# by query and window (or some of its windows), what each shard said
+_Held = dict[tuple[str, int], list[tuple[int, pa.Table]]]
+
+
+def _split(job: Job, answers: Mapping[str, pa.Table]) -> Iterator[tuple[str, int, pa.Table]]:
+    """What a shard said of windows, as all shards cut it."""
+    for name, table in answers.items():
+        query, _ = job.whole_query(name)
+        pieces = split_shares(query, table) if has_shares(query) else split_windows(table)
+        yield from ((name, number, piece) for number, piece in pieces)
+
+
+def _merged(job: Job, held: _Held) -> Iterator[pa.RecordBatch]:
+    """Answers of spread queries and of joins; then none are held."""
+    if isinstance(job, JoinJob):
+        by_query: dict[str, list[pa.Table]] = {}
+        for (name, _), told in held.items():
+            by_query.setdefault(name, []).extend(table for _, table in told)
+        for name, parts in by_query.items():
+            yield from job.answer_table.table({name: whole_join(job, pa.concat_tables(parts))}).to_batches()
+        held.clear()
+        return
+    for (name, _), told in held.items():
         query, shards = job.whole_query(name)
-        yield from job.answer_table.table(
-            {name: whole_answer(query, shards, pa.concat_tables(parts))}
-        ).to_batches()
+        places = {
+            each: place for route in job.routes if name in route.whole for place, each in enumerate(route.ids)
+        }
+        parts = [table for _, table in sorted(told, key=lambda each: places[each[0]])]
+        whole = (
+            whole_answers(query, parts)
+            if has_shares(query)
+            else whole_answer(query, shards, pa.concat_tables(parts))
+        )
+        yield from job.answer_table.table({name: whole}).to_batches()
     held.clear()
 
 

@@ -11,16 +11,21 @@ the job alone, so all of them come to the same decision; only those of the query
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from muntin.arrays import LONG_AGO
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.instant import to_microseconds
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan import request_of
+from muntin.spark.history import files_told, looked_up
 from muntin.spark.job import Job, Route, is_together, over_one_stream, route_name
+from muntin.spark.join_job import JoinJob
 from muntin.spark.pack import packed_rows
 from muntin.sql import (
     DeleteRows,
@@ -31,9 +36,11 @@ from muntin.sql import (
     parse_statements,
     statement_texts,
 )
+from muntin.table_query import TableQuery
 from muntin.tables.keyed_rows import keyed_rows
 
-# As it is logged: ["drop", name], ["register", name, text], ["rewind", instant], ["change", INSERT or DELETE]
+# As it is logged: ["drop", name], ["register", name, text], ["fill", name, text, files of its history as JSON],
+# ["rewind", instant, stream], ["change", INSERT or DELETE]
 Step = list[str]
 
 
@@ -49,33 +56,35 @@ class Roster:
         own = {name: route.name for route in job.routes for name in route.queries}
         return {name: route for name, route in own.items() if name not in self.went} | self.came
 
-    def apply(self, job: Job, route: Route, text: str, watermark: int | None = None) -> list[Step]:
-        """What the statements of a text do to the shards of one route, the stream having come as far as its
-        watermark; an error if they cannot be carried out, and then nothing has changed."""
+    def apply(
+        self, job: Job, route: Route, text: str, watermarks: Mapping[str, int | None],
+        histories: Mapping[str, Any] = MappingProxyType({}),
+    ) -> list[Step]:  # fmt: skip
+        """What the statements of a text do to the shards of one route, streams having come as far as their
+        watermarks, and `histories` being what is known of those that they name; an error if they cannot be carried out,
+        and then nothing has changed."""
         came, went, steps = dict(self.came), list(self.went), []
         trial = Roster(came, went)
         for statement, words in zip(parse_statements(text, job.sources), statement_texts(text), strict=True):
             in_use = trial.routes(job)
             match statement:
-                case RegisterQuery(name, _, str()):
-                    raise MuntinError(f"query '{name}' cannot have a BACKFILL in a control stream")
-                case RegisterQuery(name, query):
+                case RegisterQuery(name, query, path):
                     if name in in_use and not statement.is_replacement:
                         raise NameTaken(
                             f"there is a query '{name}' already; drop it first or choose another name"
                         )
                     if any(name == table.name for table in job.tables):
                         raise NameTaken(f"there is a table '{name}' already; choose another name")
-                    read = over_one_stream(query)
-                    request_of(read)
-                    keys = route_name(read)
-                    if keys not in {each.name for each in job.routes}:
-                        raise MuntinError(_no_route(job, name, keys))
+                    if path is not None and isinstance(query, TableQuery | JoinQuery):
+                        what = "joins a table" if isinstance(query, TableQuery) else "is a join"
+                        raise MuntinError(f"query '{name}' {what}, and takes no BACKFILL; leave it out")
+                    filled = [] if path is None else [files_told(histories, path)]
+                    keys = job.route_for(name, query) if isinstance(job, JoinJob) else _home(job, name, query)
                     if name in in_use:
                         steps += trial._drop(name, in_use[name], route.name)
                     came[name] = keys
                     if keys == route.name:
-                        steps.append(["register", name, read.text])
+                        steps.append(["fill" if filled else "register", name, query.text, *filled])
                 case DropQuery(name):
                     if name not in in_use:
                         raise NotFound(f"there is no query '{name}'{nearest(name, in_use)}")
@@ -86,12 +95,12 @@ class Roster:
                 case DeleteRows(table):
                     steps += [["change", words]] if table.name in route.held else []
                 case RewindStream(name, to):
-                    if name != job.stream.name:
-                        raise NotFound(f"there is no stream '{name}'{nearest(name, [job.stream.name])}")
-                    instant = to_microseconds(to)
+                    if name not in watermarks:
+                        raise NotFound(f"there is no stream '{name}'{nearest(name, watermarks)}")
+                    instant, watermark = to_microseconds(to), watermarks[name]
                     if watermark is None or instant > watermark:
                         raise MuntinError(f"stream '{name}' has not come as far as {to} yet")
-                    steps.append(["rewind", str(instant)])
+                    steps.append(["rewind", str(instant), name])
                 case _:
                     raise MuntinError(
                         "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY, REWIND STREAM, "
@@ -105,6 +114,16 @@ class Roster:
         if self.came.pop(name, None) is None:
             self.went.append(name)
         return [["drop", name]] if home == route else []
+
+
+def _home(job: Job, name: str, query: AnyQuery) -> str:
+    """The route of a query over one stream; an error if there is none."""
+    read = over_one_stream(query)
+    request_of(read)
+    keys = route_name(read)
+    if keys not in {each.name for each in job.routes}:
+        raise MuntinError(_no_route(job, name, keys))
+    return keys
 
 
 def _no_route(job: Job, name: str, keys: str) -> str:
@@ -127,13 +146,30 @@ def pack_statements(job: Job, batches: Iterable[pa.RecordBatch], origin: int) ->
             if text is None:
                 continue
             turn += 1
-            told = json.dumps({"place": place, "text": text}).encode()
+            histories = {path: looked_up(job.stream, path) for path in _histories_in(job, text)}
+            told = json.dumps({"place": place, "text": text, "histories": histories}).encode()
             yield packed_rows(origin, turn, [(each, LONG_AGO, "statement", None, 0, told) for each in shards])
 
 
-def in_order(packed: Iterable[bytes]) -> list[str]:
+def _histories_in(job: Job, text: str) -> list[str]:
+    """The paths of histories that statements name; none if shards will refuse the text."""
+    try:
+        statements = parse_statements(text, job.sources)
+    except MuntinError:
+        return []
+    return [each.backfill for each in statements if isinstance(each, RegisterQuery) and each.backfill]
+
+
+class Told(NamedTuple):
+    """Statements as they came, with what is known of the histories that they name."""
+
+    text: str
+    histories: dict[str, Any]
+
+
+def in_order(packed: Iterable[bytes]) -> list[Told]:
     """The statements of a micro-batch by their places, those without a place last. Statements at the same place are in
     the order given: that of the task that read them, and of their rows there."""
     told = [json.loads(each) for each in packed]
     told.sort(key=lambda each: [(part is None, part) for part in each["place"]])
-    return [str(each["text"]) for each in told]
+    return [Told(str(each["text"]), each["histories"]) for each in told]

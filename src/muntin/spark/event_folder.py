@@ -28,13 +28,14 @@ from pyspark.sql.streaming.datasource import (
 from muntin.errors import MuntinError, NotFound
 from muntin.shard.clock import wall_clock
 from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.spark.bad_events import FAIL
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
 from muntin.spark.packed_source import PackedSource
 from muntin.spark.stream_of import find_time
 from muntin.stream import Stream
 
-_FORMATS = (".parquet", ".arrow", ".feather")
+FORMATS = (".parquet", ".arrow", ".feather")
 _PART = 500_000  # events that are worth a task
 _BATCH = 131_072  # events read at once
 
@@ -80,7 +81,7 @@ class EventFolder:
             files = files_of(self.path)
             if not files:
                 raise NotFound(
-                    f"there is no {' or '.join(_FORMATS)} file in '{self.path}' to take the columns from"
+                    f"there is no {' or '.join(FORMATS)} file in '{self.path}' to take the columns from"
                 )
             schema = _schema_of(files[0])
         return schema
@@ -126,9 +127,7 @@ class _OnceReader(DataSourceReader):
         return parts_of(files_of(self._path), wall_clock())
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return pack_events(
-            self._job, read_part(partition, self._job.reading), partition.origin, partition.wall
-        )
+        return _pack(self._job, partition)
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -162,9 +161,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parts_of(files, int(end.get("clock", wall_clock())))
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return pack_events(
-            self._job, read_part(partition, self._job.reading), partition.origin, partition.wall
-        )
+        return _pack(self._job, partition)
+
+
+def _pack(job: Job, part: _RowGroups) -> Iterator[pa.RecordBatch]:
+    events = read_part(part, job.reading, job.bad_events == FAIL)
+    return pack_events(job, events, part.origin, part.wall)
 
 
 def files_of(path: str) -> list[Path]:
@@ -172,7 +174,7 @@ def files_of(path: str) -> list[Path]:
     folder = Path(path)
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{path}'")
-    found = (file for file in folder.iterdir() if file.suffix in _FORMATS and file.name[0] not in "._")
+    found = (file for file in folder.iterdir() if file.suffix in FORMATS and file.name[0] not in "._")
     return sorted(found, key=lambda file: file.name)
 
 
@@ -196,8 +198,9 @@ def parts_of(files: Sequence[Path], wall: int) -> list[InputPartition]:
     return parts
 
 
-def read_part(part: _RowGroups, stream: Stream) -> Iterator[pa.RecordBatch]:
-    """The events of a part, as the stream has them; only the columns that are needed."""
+def read_part(part: _RowGroups, stream: Stream, is_strict: bool = True) -> Iterator[pa.RecordBatch]:
+    """The events of a part, as the stream has them; only the columns that are needed. If `is_strict`, an event
+    without a time is an error."""
     batches = _raw_batches(part, stream.schema.names)
     while True:
         with _named(part.file):
@@ -205,7 +208,8 @@ def read_part(part: _RowGroups, stream: Stream) -> Iterator[pa.RecordBatch]:
             if batch is None:
                 return
             events = to_record_batch(stream, batch)
-            to_times(stream, events)  # says which row has none
+            if is_strict:
+                to_times(stream, events)  # says which row has none
         yield events
 
 

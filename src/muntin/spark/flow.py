@@ -10,8 +10,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import groupby
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -26,17 +25,23 @@ from muntin.argument import count_of, shown, text_of
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.instant import to_microseconds
 from muntin.spark.answer_table import AnswerTable
-from muntin.spark.answers import EMITTED, EMITTED_SCHEMA, UNPACKED, emitted_rows, unpack_answers
+from muntin.spark.answers import EMITTED, UNPACKED, unpack_answers
+from muntin.spark.bad_events import FAIL
 from muntin.spark.changes import pack_changes
 from muntin.spark.control import pack_statements
 from muntin.spark.event_folder import EventFolder
-from muntin.spark.job import Job, Route, plan_job, source_of
-from muntin.spark.loaded_tables import LOAD, loaded_frame
-from muntin.spark.pack import CLOCK, pack_events, read_batch
+from muntin.spark.explain import PLANNED, remember
+from muntin.spark.history import check_history, history_files
+from muntin.spark.job import Job
+from muntin.spark.join_flow import inputs_of, plan_frames, run_join_table, span_of
+from muntin.spark.join_job import JoinJob
+from muntin.spark.loaded_tables import loaded_frame
+from muntin.spark.pack import CLOCK, pack_events
 from muntin.spark.place import placed
+from muntin.spark.plan_job import plan_job
 from muntin.spark.processor import stateful_step
+from muntin.spark.run_table import run_table
 from muntin.spark.session import check_session
-from muntin.spark.shard import SparkShard
 from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
 from muntin.spark.table_frame import (
     TableFrame,
@@ -49,32 +54,38 @@ from muntin.spark.table_frame import (
 
 PACKED = (
     "shard INT, start BIGINT, origin INT, turn INT, kind STRING, greatest BIGINT, events BIGINT, data BINARY, "
-    "ahead BIGINT, least BIGINT"
+    "ahead BIGINT, least BIGINT, bad BIGINT, roster BIGINT"
 )
 METRICS = "muntin"  # how the names begin under which progress has our numbers
 _number = itertools.count(1)  # of calls: a streaming query may have several, each with a name of its own
+_NO_FLUSH = "flush is for tables: a stream has no end at which windows could be left open"
 _PLACES = "muntin"  # the metadata of the column `query`: where each query has its columns
 
 
-Packing = Callable[[Job, Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
+Packing = Callable[[Any, Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
+RunTable = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def shared_windows(
-    df: DataFrame | EventFolder,
+    df: DataFrame | EventFolder | Mapping[str, DataFrame],
     queries: Mapping[str, str],
     *,
-    stream: str,
-    time: str,
-    delay: timedelta | None = None,
-    ahead: timedelta | None = None,
+    stream: str | None = None,
+    time: str | Mapping[str, str],
+    delay: timedelta | Mapping[str, timedelta] | None = None,
+    ahead: timedelta | Mapping[str, timedelta] | None = None,
     rewind: datetime | None = None,
     control: DataFrame | None = None,
     tables: Mapping[str, DataFrame | TableFrame] = MappingProxyType({}),
+    history: EventFolder | str | None = None,
     keys: Iterable[str] = (),
     shards: int = 4,
     fold: bool = True,
     flush: bool = False,
-    spread: bool = False,
+    spread: bool | str = False,
+    bad_events: str = FAIL,
+    name: str | None = None,
+    roster: str | None = None,
 ) -> DataFrame:
     """The answers of many queries over one DataFrame (or folder), streaming or not: a row for each answer.
 
@@ -95,36 +106,63 @@ def shared_windows(
     column `statement`: queries that come and go while the stream runs; and of INSERT and DELETE, which change tables.
     Those of one micro-batch take effect by a column `position`, or in the order of files and of rows in a file. Their
     keys must be among those of `queries` or `keys` (GROUP BY lists, "" for none), and what has no column here goes
-    into one more, `rest`, as JSON.
+    into one more, `rest`, as JSON. `roster` is a folder that driver and executors reach by one path: with it, tasks
+    learn of these queries and go on folding, and a query comes or goes one micro-batch later.
+
+    `bad_events` says what becomes of events without a time, or for which a query cannot compute something: by default
+    they fail the query ("fail"); with "count" they are left out and counted; with "emit" a row of the answers without a
+    `query` tells of each besides.
+
+    `name` is that of the job, under which its numbers are observed.
+
+    `history` has events from before the stream, in a folder that driver and tasks reach by the same path: the windows
+    of queries that are new to the checkpoint are filled from it, and others do not notice.
 
     Keyed queries are spread over `shards`; queries without GROUP BY run in one. `fold=False` sends every
     event to its shard as it is, and judges lateness by the microsecond instead of by the slice.
     With `flush` the windows still open at the end of a table are emitted too. With `spread` approximate queries
     without GROUP BY over RANGE windows run in all shards: each has a sketch of its share of the events, and
-    what they know of a window is merged.
+    what they know of a window is merged. With `spread="all"` so do exact ones whose events cannot be folded where they
+    are read (docs/concepts/spark.md).
+
+    Joins of streams get a DataFrame for each stream by name, `{"trades": trades, "quotes": quotes}`, and no `stream`;
+    `time`, `delay` and `ahead` are then one for all, or one for each stream by name. Such joins have no `rewind`,
+    `tables`, `keys`, `fold` or `spread`.
     """
-    _check_arguments(df, queries, stream, time, delay, shards)
+    _check_queries(queries, shards)
+    if isinstance(df, Mapping):
+        joins = plan_frames(
+            df, queries, time=time, delay=delay, ahead=ahead, shards=shards, flush=flush,
+            is_controlled=control is not None, stream=stream, rewind=rewind, tables=tables, keys=tuple(keys),
+            spread=spread, history=history,
+        )  # fmt: skip
+        return _joined(df, joins, control)
+    check_arguments(df, queries, stream, time, delay, shards)
+    stream, time = text_of("stream", stream), text_of("time", time)
+    delay, ahead = span_of("delay", delay), span_of("ahead", ahead)
     is_streaming = df.is_streaming if isinstance(df, EventFolder) else df.isStreaming
     if flush and is_streaming:
-        raise MuntinError("flush is for tables: a stream has no end at which windows could be left open")
+        raise MuntinError(_NO_FLUSH)
     declared = (
         df.stream(stream, time) if isinstance(df, EventFolder) else stream_of(df, stream, time, delay, ahead)
     )
     zones = df.zones() if isinstance(df, EventFolder) else zones_of(df)
     frames = frames_of(tables, is_streaming)
+    files = [] if history is None else _files_of(history, is_streaming)
     job = plan_job(
         declared, queries, keys=keys, shards=shards, fold=fold, flush=flush, spread=spread,
         zone=zones.get(declared.time, "UTC"), zones={**zones, **zones_of_tables(frames)},
         is_controlled=control is not None, rewind=None if rewind is None else to_microseconds(rewind),
         tables=tables_of(frames, declared, queries.values()),
-        has_changes=any(frame.is_streaming for frame in frames.values()),
+        has_changes=any(frame.is_streaming for frame in frames.values()), history=files,
+        bad_events=bad_events,
+        name=None if name is None else text_of("name", name),
+        roster=None if roster is None else text_of("roster", roster),
     )  # fmt: skip
+    check_history(job.reading, files, is_whole=False)
     session = df.session if isinstance(df, EventFolder) else df.sparkSession
     check_session(session, is_streaming)
-    if isinstance(df, EventFolder):
-        packed = df.packed(job, PACKED)
-    else:
-        packed = _needed(df, job).mapInArrow(_in_tasks(job, _pack_columns), PACKED)
+    packed = packed_events(df, job)
     if control is not None:
         packed = packed.unionByName(_packed_statements(job, control, is_streaming))
     if loaded := loaded_rows(frames, job.tables):
@@ -132,23 +170,63 @@ def shared_windows(
     for name, frame in frames.items():
         if frame.is_streaming:
             packing = partial(pack_changes, name, frame.deleted is not None)
-            packed = packed.unionByName(changes_of(frame, name).mapInArrow(_in_tasks(job, packing), PACKED))
+            packed = packed.unionByName(changes_of(frame, name).mapInArrow(in_tasks(job, packing), PACKED))
+    remember(job)
     return answers_from(packed, job)
 
 
-def _check_arguments(df: Any, queries: Any, stream: Any, time: Any, delay: Any, shards: Any) -> None:
+def check_arguments(df: Any, queries: Any, stream: Any, time: Any, delay: Any, shards: Any) -> None:
+    """An error that names the argument which cannot be what it is."""
     if not isinstance(df, EventFolder) and not hasattr(df, "isStreaming"):
-        raise MuntinError(f"df is a DataFrame or an EventFolder, not {shown(df)}")
+        raise MuntinError(
+            f"df is a DataFrame, an EventFolder, or for joins one DataFrame a stream, not {shown(df)}"
+        )
+    _check_queries(queries, shards)
+    text_of("stream", stream)
+    text_of("time", time)
+    span_of("delay", delay)
+
+
+def _check_queries(queries: Any, shards: Any) -> None:
     if not isinstance(queries, Mapping):
         raise MuntinError(f"queries is a dict {{name: sql}}, not {shown(queries)}")
     for name, sql in queries.items():
         text_of("each name of queries", name)
         text_of(f"query '{name}'", sql)
-    text_of("stream", stream)
-    text_of("time", time)
-    if delay is not None and not isinstance(delay, timedelta):
-        raise MuntinError(f"delay is a timedelta, not {shown(delay)}")
     count_of("shards", shards, 1)
+
+
+def _joined(frames: Mapping[str, DataFrame], job: JoinJob, control: DataFrame | None) -> DataFrame:
+    """The answers of joins."""
+    first = next(iter(frames.values()))
+    if job.flush and first.isStreaming:
+        raise MuntinError(_NO_FLUSH)
+    check_session(first.sparkSession, first.isStreaming)
+    packed = [df.mapInArrow(in_tasks(job, packing), PACKED) for df, packing in inputs_of(job, frames)]
+    if control is not None:
+        packed.append(_packed_statements(job, control, first.isStreaming))
+    remember(job)
+    return answers_from(reduce(DataFrame.unionByName, packed), job)
+
+
+def packed_events(df: DataFrame | EventFolder, job: Job) -> DataFrame:
+    """Rows for shards, packed by the tasks that read the events."""
+    if isinstance(df, EventFolder):
+        return df.packed(job, PACKED)
+    return _needed(df, job).mapInArrow(in_tasks(job, _pack_columns), PACKED)
+
+
+def _files_of(history: Any, is_streaming: bool) -> list[str]:
+    if not is_streaming:
+        raise MuntinError(
+            "history is for streams: a table is answered from all its rows, so add those of the past to it"
+        )
+    if hasattr(history, "isStreaming"):
+        raise MuntinError(
+            "history is a folder, which shards read when a query is new, and no DataFrame: write it there with "
+            "df.write.parquet(path), and give history=path"
+        )
+    return history_files(history.path if isinstance(history, EventFolder) else text_of("history", history))
 
 
 def _needed(df: DataFrame, job: Job) -> DataFrame:
@@ -167,7 +245,7 @@ def _pack_columns(job: Job, batches: Iterable[pa.RecordBatch], origin: int) -> I
 def _packed_statements(job: Job, control: DataFrame, is_streaming: bool) -> DataFrame:
     if not is_streaming or not control.isStreaming:
         raise MuntinError("a control stream is for streams: both DataFrames must be streaming")
-    return _statements(control).mapInArrow(_in_tasks(job, pack_statements), PACKED)
+    return _statements(control).mapInArrow(in_tasks(job, pack_statements), PACKED)
 
 
 def _statements(control: DataFrame) -> DataFrame:
@@ -183,29 +261,42 @@ def _statements(control: DataFrame) -> DataFrame:
 
 def answers_from(packed: DataFrame, job: Job) -> DataFrame:
     """From packed rows to answers."""
+    emitted = emitted_from(packed, job, run_join_table if isinstance(job, JoinJob) else run_table)
+    if job.is_spread:  # all that was said of a window comes together
+        emitted = brought_together(emitted, "query", F.coalesce("window_end", "shard"))
+        emitted = emitted if packed.isStreaming else emitted.sortWithinPartitions("query", "window_end")
+    return emitted.mapInArrow(
+        _unpacking(job, not packed.isStreaming), _spark_schema(job.answer_table, job.fingerprint)
+    )
+
+
+def emitted_from(packed: DataFrame, job: Job, run: RunTable) -> DataFrame:
+    """From packed rows to what shards give out; those of a table `run` from its beginning to its end."""
     if packed.isStreaming:
         emitted = packed.groupBy("shard").transformWithState(stateful_step(job), EMITTED, "Append", "None")
         emitted = emitted.observe(
-            f"{METRICS} {next(_number)}",
+            f"{METRICS} {job.name or next(_number)}",
             F.sum("events").alias("events"),
             F.sum("late").alias("late"),
             F.sum("ahead").alias("ahead"),
+            F.sum("bad").alias("bad"),
             F.sum("answers").alias("answers"),
             F.sum("overflows").alias("overflows"),
             F.max("greatest").alias("greatest"),
             F.sum("state_bytes").alias("state_bytes"),
+            F.collect_list("report").alias("reports"),
         )
     else:
         together = packed.repartition(_cores(packed), "shard").sortWithinPartitions(
             "shard", "start", "origin", "turn"
         )
-        emitted = together.mapInArrow(_running(job), EMITTED)
-    emitted = emitted.select("shard", *UNPACKED)
-    if job.is_spread:  # all that was said of a window comes together
-        tasks = int(packed.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-        emitted = emitted.repartition(tasks, "query", F.coalesce("window_end", "shard"))
-        emitted = emitted if packed.isStreaming else emitted.sortWithinPartitions("query", "window_end")
-    return emitted.mapInArrow(_unpacking(job, not packed.isStreaming), _spark_schema(job.answer_table))
+        emitted = together.mapInArrow(_running(job, run), EMITTED)
+    return emitted.select(*UNPACKED)
+
+
+def brought_together(emitted: DataFrame, *by: Any) -> DataFrame:
+    """Rows that agree on some columns, in one task; in as many tasks as the session shuffles into."""
+    return emitted.repartition(int(emitted.sparkSession.conf.get("spark.sql.shuffle.partitions")), *by)
 
 
 def _cores(df: DataFrame) -> int:
@@ -235,13 +326,16 @@ def answers_of(answers: DataFrame, name: str) -> DataFrame:
     return answers.where(F.col("query") == name).select(*chosen)
 
 
-def _spark_schema(table: AnswerTable) -> spark.StructType:
+def _spark_schema(table: AnswerTable, job: str) -> spark.StructType:
     fields = [spark.StructField(field.name, to_spark_type(field.type)) for field in table.schema]
-    fields[0] = spark.StructField("query", spark.StringType(), metadata={_PLACES: table.metadata()})
+    metadata = {_PLACES: table.metadata(), PLANNED: job}
+    fields[0] = spark.StructField("query", spark.StringType(), metadata=metadata)
     return spark.StructType(fields)
 
 
-def _in_tasks(job: Job, pack: Packing) -> Any:
+def in_tasks(job: Job, pack: Packing) -> Any:
+    """What tasks run, told which of them they are."""
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         return pack(job, batches, context.partitionId() if context else 0)
@@ -256,73 +350,8 @@ def _unpacking(job: Job, is_sorted: bool) -> Any:
     return run
 
 
-def _running(job: Job) -> Any:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_table(job, batches)
+def _running(job: Job, run: RunTable) -> Any:
+    def run_in_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run(job, batches)
 
-    return run
-
-
-# bytes of rows taken in together: a thousand queries are cheaper to answer at several instants at once
-_HELD = 1 << 23
-
-
-def run_table(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Answers of the shards whose rows come here, shard by shard and in order of `start`.
-
-    State is bounded by the windows, not by the table: when some rows of data have been taken in, every window
-    that ends before the next one starts is emitted.
-    """
-    rows = (row for batch in batches for row in batch.to_pylist())
-    for number, some in groupby(rows, key=lambda row: row["shard"]):
-        if number == Job.ID:
-            continue  # a table has no state
-        route, bucket = job.route_of(number)
-        shard = SparkShard(job, route, bucket)
-        shard.register(route.queries)
-        told: dict[str, Any] = {"events": 0, "late": 0, "greatest": None, "state_bytes": 0}
-        for answers in _run_shard(job, route, shard, some, told):
-            told["overflows"] = shard.take_overflows()
-            for row in emitted_rows(job, number, answers, [], **told):
-                yield pa.record_batch([[cell] for cell in row], schema=EMITTED_SCHEMA)
-            told["events"] = told["state_bytes"] = 0
-
-
-def _run_shard(
-    job: Job, route: Route, shard: SparkShard, rows: Iterable[dict[str, Any]], told: dict[str, Any]
-) -> Iterator[dict[str, pa.Table]]:
-    """Rows that only tell the time come first, so that the end is known before the beginning."""
-    # a query without SLIDE answers once, as of the end: there must be no instant in between
-    queries = map(source_of, shard.parsed_queries.values())
-    goes_on = all(query.slide or query.moves_by_rows for query in queries)
-    greatest: int | None = None
-    held: list[tuple[str, bytes]] = []
-    size = 0
-    for row in rows:
-        told["events"] += row["events"]
-        if row["kind"] == "counted":
-            continue  # no event of a table is late
-        if row["kind"].startswith(LOAD):
-            shard.tables.load(row["kind"].removeprefix(LOAD), read_batch(row["data"]))
-            continue
-        if row["least"] is not None and route.held:
-            shard.begin(row["least"])
-        if row["data"] is None:
-            seen = row["greatest"]
-            greatest = greatest if seen is None else seen if greatest is None else max(greatest, seen)
-            continue
-        assert greatest is not None
-        if size > _HELD:
-            shard.insert(held)
-            held, size = [], 0
-            if goes_on:
-                yield from filter(None, shard.advance_to(min(row["start"], greatest - job.stream.delay)))
-        held.append((row["kind"], row["data"]))
-        size += len(row["data"])
-    shard.insert(held)
-    told["greatest"], told["state_bytes"] = greatest, shard.nbytes()
-    if greatest is None:
-        return
-    yield from shard.advance(greatest)
-    if job.flush:
-        yield from shard.flush(greatest)
+    return run_in_task

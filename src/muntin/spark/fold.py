@@ -24,7 +24,8 @@ from muntin.lane import Asked, Lane
 from muntin.shard.bands import fit_lanes
 from muntin.shard.intake import WantedColumns, prepare
 from muntin.shard.lanes import Lanes
-from muntin.spark.job import Fold, folded_demands, read_query, source_of
+from muntin.spark.job import Fold, read_query, source_of
+from muntin.spark.plan_job import folded_demands
 from muntin.spark.shard_of import shard_of_keys
 from muntin.sql import shared_templates
 from muntin.store.needs import Need
@@ -46,7 +47,7 @@ class FoldPlan:
         for text in fold.queries:
             query = source_of(read_query(stream, text, templates, tables))
             self.keys = query.key_expressions
-            for demand, laned in folded_demands(query):
+            for demand, laned, _ in folded_demands(query):
                 self.needs.setdefault(demand.where, set()).add(demand.need)
                 if laned is not None:
                     self.lanes.setdefault(laned.asked, {}).update(dict.fromkeys(laned.lanes, 1))
@@ -74,7 +75,7 @@ class TaskFold:
         self._shards = shards
         self._lanes: dict[Asked, Lanes] = {}
         fit_lanes(self._lanes, plan.lanes, plan.lanes, None)
-        self._wanted = replace(plan.wanted, lanes=self._lanes)
+        self.wanted = replace(plan.wanted, lanes=self._lanes)
         self._begin()
 
     def _begin(self) -> None:
@@ -90,8 +91,8 @@ class TaskFold:
             store.fit(dict.fromkeys(plan.needs[where], True), plan.steps[where], None)
 
     def insert(self, events: pa.RecordBatch, at: Ints) -> None:
-        """Fold events; O(events)."""
-        prepared = prepare(events, at, bool(ascends(at)), self._wanted, {}, self._keys)
+        """Fold events, all or none; O(events)."""
+        prepared = prepare(events, at, bool(ascends(at)), self.wanted, {}, self._keys)
         for store in self._stores.values():
             store.insert(prepared)
 

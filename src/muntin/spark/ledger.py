@@ -54,13 +54,22 @@ class Head:
     log_bytes: int = 0  # since the base
     tokens: dict[int, str] = field(default_factory=dict)  # of entries in the log
     greatest: int | None = None  # event time of the whole stream
+    reached: dict[str, int] = field(default_factory=dict)  # the same by stream, of joins
     late: int = 0
+    bad: int = 0
+    answers: int = 0  # given out
+    overflows: int = 0  # left out of them
+    noted: int | None = None  # the micro-batch whose note has the queries that came (shared_roster.py) …
+    kept: list[list[str]] = field(
+        default_factory=list
+    )  # … and what is done to queries when the next one begins
     rewound: int | None = None  # the instant that a run was last told to start again at
     stream: str = ""  # the identity of the state (below)
     time: str = ""
     columns: dict[str, str] | None = None  # their types; None in format 2
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # their columns, keys, and who holds rows
     configured: str = ""  # what the job's own queries were, as a hash
+    asked: str = ""  # what its requests are like, if it has any (asking.py)
     came: dict[str, str] = field(default_factory=dict)  # queries that came by statement, of all routes …
     went: list[str] = field(default_factory=list)  # … and went: see control.py
 
@@ -91,11 +100,11 @@ class Ledger:
 
     def is_due(self, head: Head) -> bool:
         """Whether the log has outgrown the base, in bytes or in entries."""
-        entries = min(_MOST, max(_FEW, head.base_bytes // _PER_ENTRY))
-        return head.log_bytes > max(head.base_bytes, _SMALL) or head.entries - head.base >= entries
+        return outgrows(head.entries - head.base, head.log_bytes, head.base_bytes)
 
-    def write_base(self, head: Head, snapshot: Any) -> None:
-        """Replace the base by a snapshot as of the last entry, and forget entries that it includes."""
+    def write_base(self, head: Head, snapshot: Any, is_beyond_log: bool = False) -> None:
+        """Replace the base by a snapshot as of the last entry, and forget entries that it includes: all of them if the
+        last one cannot be done again from the log (history.py), so that no shard in memory tries to."""
         view = memoryview(snapshot)
         pieces = [view[lo : lo + _PIECE].tobytes() for lo in range(0, len(view), _PIECE)]
         for number, piece in enumerate(pieces):
@@ -104,7 +113,9 @@ class Ledger:
             self._base.removeKey((number,))
         head.base, head.pieces = head.entries, len(pieces)
         head.base_bytes, head.log_bytes = len(view), 0
-        for entry in [entry for entry in head.tokens if entry <= head.entries - _KEPT]:
+        for entry in [
+            entry for entry in head.tokens if entry <= head.entries - (1 if is_beyond_log else _KEPT)
+        ]:
             self._log.removeKey((entry,))
             del head.tokens[entry]
 
@@ -114,6 +125,12 @@ class Ledger:
     def read_entry(self, entry: int) -> bytes:
         found: bytes = self._log.getValue((entry,))[0]
         return found
+
+
+def outgrows(entries: int, log_bytes: int, base_bytes: int) -> bool:
+    """Whether a log of so many entries and bytes is worth a new base."""
+    most = min(_MOST, max(_FEW, base_bytes // _PER_ENTRY))
+    return log_bytes > max(base_bytes, _SMALL) or entries >= most
 
 
 def parse_head(text: str) -> Head:
@@ -140,7 +157,7 @@ def parse_head(text: str) -> Head:
 # every ledger, and in one more ledger, that of the job: shards of other keys would find no state, and could
 # not tell that there is some under the keys of before.
 
-_KINDS = {
+KINDS = {
     str(kind): kind
     for kind in (
         pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
@@ -169,6 +186,7 @@ def bind(head: Head, job: Job, route: Route | None) -> None:
     routes = job.routes if route is None else (route,)
     read = typed(job.stream, [name for each in routes for name in each.columns])
     head.stream, head.time, head.columns = job.stream.name, job.stream.time, read | (head.columns or {})
+    head.asked = "" if job.asking is None else job.asking.identity
     for each in routes:
         head.tables |= {
             name: {**_declared(job.table(name)), "by": _told(by)} for name, by in each.held.items()
@@ -187,6 +205,12 @@ def check_identity(head: Head, job: Job, route: Route | None) -> None:
         raise CheckpointError(
             f"this checkpoint has {head.shards} shards for the keys '{route.name}', not {route.shards}: "
             f"go on with shards={head.shards}, or start from a new checkpoint"
+        )
+    asked = "" if job.asking is None else job.asking.identity
+    if head.asked != asked:
+        raise CheckpointError(
+            f"this checkpoint is of {head.asked or 'shared windows, without requests'}, not of "
+            f"{asked or 'shared windows, without requests'}. {_GO_ON}"
         )
     if head.columns is None:
         return
@@ -245,10 +269,15 @@ def _table_text(declared: dict[str, Any]) -> str:
     return f"({columns}, PRIMARY KEY ({', '.join(declared['key'])}))"
 
 
-def check_known(head: Head, route: Route) -> None:
+def check_known(head: Head, job: Job, route: Route) -> None:
     """An error if there is a query that came by a statement, and the job folds events without knowing it."""
     unknown = [name for name, keys in head.came.items() if keys == route.name]
-    if route.fold is not None and unknown:
+    if unknown and job.roster is not None and head.noted is None:
+        raise CheckpointError(
+            f"query '{unknown[0]}' came by a statement before there was a roster: go on without roster=…, give that "
+            "query, too, or start from a new checkpoint"
+        )
+    if unknown and route.fold is not None and job.roster is None:
         raise CheckpointError(
             f"query '{unknown[0]}' came by a statement, but without a control stream events are folded for the queries "
             "that are given. Go on with control=…, give that query, too, or start from a new checkpoint"
@@ -270,9 +299,9 @@ def columns_in(head: Head, job: Job, route: Route) -> pa.Schema:
     if head.columns is None:
         return job.stream.schema
     fields = {name: job.stream.schema.field(name) for name in route.columns}
-    known = {name: pa.field(name, _KINDS[kind]) for name, kind in head.columns.items()}
+    known = {name: pa.field(name, KINDS[kind]) for name, kind in head.columns.items()}
     return pa.schema(list((known | fields).values()))
 
 
 def _shown(kind: str) -> str:
-    return type_name(_KINDS[kind]) if kind in _KINDS else kind
+    return type_name(KINDS[kind]) if kind in KINDS else kind

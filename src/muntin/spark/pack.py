@@ -9,6 +9,7 @@
 | `statement` | before all others | a text that every shard is told (control.py) |
 | `load t`, `changes t` | before all others | rows of table `t` (loaded_tables.py, changes.py) |
 | `refused t` | before all others | why rows of table `t` were left out, for the first shard |
+| `bad` | before all others | events that are left out, with the reasons, for the first shard (bad_events.py) |
 
 A shard that got no events must still learn that time goes on, or its windows would not close.
 """
@@ -16,18 +17,26 @@ A shard that got no events must still learn that time goes on, or its windows wo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
+from muntin.shard.intake import WantedColumns, evaluate
 from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.shard.without_value import find_without_value
+from muntin.spark.answer_table import Refusal
+from muntin.spark.bad_events import BAD, EMIT, FAIL, INSTEAD, has_time, no_time, to_bytes, told_of
 from muntin.spark.fold import CountedSlices, FoldPlan, TaskFold
 from muntin.spark.job import Job, Route, key_query, read_query, source_of
 from muntin.spark.shard_of import shard_of_keys
+from muntin.spark.shared_roster import job_at
+from muntin.spark.shares import dealt_by
+from muntin.stream import Stream
 
 PACKED = pa.schema(
     [
@@ -41,50 +50,72 @@ PACKED = pa.schema(
         ("data", pa.binary()),
         ("ahead", pa.int64()),  # events that the task left out, in one of its rows
         ("least", pa.int64()),  # event time, in rows of kind `time`
+        (
+            "bad",
+            pa.int64(),
+        ),  # events that the task left out since they cannot be taken in, in rows of kind `time`
+        ("roster", pa.int64()),  # the note that its queries are in, in rows of kind `time` (shared_roster.py)
     ]
 )
 CLOCK = "muntin clock"  # a column with the clock on the wall, where there is an AHEAD
 PackedRow = tuple[int, int, str, int | None, int, bytes | None]  # all but what rows written together share
 _MOST_CELLS = 1 << 18  # held by a task before they are sent on
-_MOST_EVENTS = 1 << 18
+MOST_EVENTS = 1 << 18
 _AT_ONCE = 1 << 16  # events that are packed together
 
 
 def pack_events(
-    job: Job, batches: Iterable[pa.RecordBatch], origin: int, wall: int | None = None
+    job: Job,
+    batches: Iterable[pa.RecordBatch],
+    origin: int,
+    wall: int | None = None,
+    batch: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows for the shards of all routes. Events too far ahead of the clock on the `wall`, by default the one in
-    their column `CLOCK`, are left out: how far the stream has come is not known where its events are read."""
-    rows = _Rows(origin)
+    their column `CLOCK`, are left out: how far the stream has come is not known where its events are read. `batch` is
+    the number of the micro-batch, by default the one that Spark tells of."""
+    job, notes = job_at(job, batch)
+    rows = _Rows(origin, notes)
     packers = [(route, _packer(job, route)) for route in job.routes]
     counted = CountedSlices(job.slice_step) if job.slice_step else None
+    bad = _BadEvents(job)
     events, greatest, ahead = 0, LONG_AGO, 0
     least: int | None = None
     for some in gathered(batches):
-        given = to_record_batch(job.reading, some)
+        given = bad.leave_out_of_time(to_record_batch(job.reading, some))
         at = to_times(job.reading, given)
-        if job.stream.ahead is not None:
-            now = _clock_of(some) if wall is None else wall
-            kept = at <= now + job.stream.ahead
-            if not kept.all():
-                ahead += int((~kept).sum())
-                given, at = given.filter(pa.array(kept)), at[kept]
-                if not len(at):
-                    continue
+        given, at, left_out = admitted(job.stream, some, given, at, wall)
+        ahead += left_out
+        if not len(at):
+            yield from rows.of_bad(job, bad)
+            continue
         events, greatest = events + len(at), max(greatest, int(at.max()))
         least = int(at.min()) if least is None else min(least, int(at.min()))
         if counted is not None:
             counted.insert(at)
         for route, packer in packers:
-            packer.insert(given, at)
-            if len(packer) >= (_MOST_CELLS if route.fold else _MOST_EVENTS):
+            bad.insert(route, packer, given, at)
+            if len(packer) >= (_MOST_CELLS if route.fold else MOST_EVENTS):
                 yield from rows.of(route, packer, greatest)
+        yield from rows.of_bad(job, bad)
     for route, packer in packers:
         if len(packer):
             yield from rows.of(route, packer, greatest)
     if counted is not None and events:
         yield rows.of_counts(job, counted, greatest)
-    yield rows.of_time(job, greatest if events else None, events, ahead, least)
+    yield rows.of_time(job, greatest if events else None, events, ahead, least, bad.counts)
+
+
+def admitted(
+    stream: Stream, some: pa.Table, given: pa.RecordBatch, at: Ints, wall: int | None
+) -> tuple[pa.RecordBatch, Ints, int]:
+    """The events that are not ahead, their times, and how many are. `some` may have the clock on the wall."""
+    if stream.ahead is None:
+        return given, at, 0
+    kept = at <= (_clock_of(some) if wall is None else wall) + stream.ahead
+    if kept.all():
+        return given, at, 0
+    return given.filter(pa.array(kept)), at[kept], int((~kept).sum())
 
 
 def _clock_of(events: pa.Table) -> int:
@@ -109,8 +140,9 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 class _Rows:
     """Rows of one task, numbered in order."""
 
-    def __init__(self, origin: int):
+    def __init__(self, origin: int, notes: Mapping[str, int | None]):
         self._origin = origin
+        self._notes = notes
         self._turn = 0
 
     def of(self, route: Route, packer: TaskFold | EventSorter, greatest: int) -> Iterator[pa.RecordBatch]:
@@ -126,30 +158,96 @@ class _Rows:
         ]
         return self._batch(told)
 
+    def of_bad(self, job: Job, bad: _BadEvents) -> Iterator[pa.RecordBatch]:
+        if told := bad.take():
+            yield self._batch([(job.routes[0].ids[0], LONG_AGO, BAD, None, 0, to_bytes(told))])
+
     def of_time(
-        self, job: Job, greatest: int | None, events: int, ahead: int, least: int | None
+        self,
+        job: Job,
+        greatest: int | None,
+        events: int,
+        ahead: int,
+        least: int | None,
+        bad: Mapping[str, int],
     ) -> pa.RecordBatch:
         told: list[PackedRow] = [
             (each, LONG_AGO, "time", greatest, 0, None) for route in job.routes for each in route.ids
         ]
         told.append((job.ID, LONG_AGO, "time", greatest, 0, None))
         told[0] = (*told[0][:4], events, None)
-        return self._batch(told, ahead, least)
-
-    def _batch(self, rows: list[PackedRow], ahead: int = 0, least: int | None = None) -> pa.RecordBatch:
+        lost = {route.ids[0]: bad[route.name] for route in job.routes if route.name in bad}
+        counts = [lost.get(each[0], 0) for each in told]
+        notes = [self._notes.get(route.name) for route in job.routes for _ in route.ids]
         self._turn += 1
-        return packed_rows(self._origin, self._turn, rows, ahead, least)
+        return packed_rows(self._origin, self._turn, told, ahead, least, counts, [*notes, None])
+
+    def _batch(self, rows: list[PackedRow]) -> pa.RecordBatch:
+        self._turn += 1
+        return packed_rows(self._origin, self._turn, rows)
 
 
 def packed_rows(
-    origin: int, turn: int, rows: list[PackedRow], ahead: int = 0, least: int | None = None
+    origin: int,
+    turn: int,
+    rows: list[PackedRow],
+    ahead: int = 0,
+    least: int | None = None,
+    bad: Sequence[int] = (),
+    roster: Sequence[int | None] = (),
 ) -> pa.RecordBatch:
-    """Rows that one task writes together; the first of them tells how many events were `ahead`."""
+    """Rows that one task writes together; the first of them tells how many events were `ahead`, each perhaps how many
+    were `bad`."""
     shard, start, kind, greatest, events, data = (list(column) for column in zip(*rows, strict=True))
     numbers = [[origin] * len(rows), [turn] * len(rows)]
     left_out = [ahead] + [0] * (len(rows) - 1)
     columns = [shard, start, *numbers, kind, greatest, events, data, left_out, [least] * len(rows)]
+    columns += [list(bad) or [0] * len(rows), list(roster) or [None] * len(rows)]
     return pa.record_batch(columns, schema=PACKED)
+
+
+class _BadEvents:
+    """Bad events that one task has read: how many of each route, and what is to be told of them."""
+
+    def __init__(self, job: Job):
+        self._job = job
+        self._told: list[Refusal] = []
+        self.counts: dict[str, int] = {}
+
+    def leave_out_of_time(self, events: pa.RecordBatch) -> pa.RecordBatch:
+        """The events that have a time; those that have none count for the first route."""
+        if self._job.bad_events == FAIL:
+            return events  # whoever reads the times says which row has none
+        timed = has_time(self._job.reading, events)
+        if timed.all():
+            return events
+        lost = events.filter(pa.array(~timed))
+        self._note(self._job.routes[0], lost, [no_time(self._job.stream)] * lost.num_rows, None)
+        return events.filter(pa.array(timed))
+
+    def insert(self, route: Route, packer: TaskFold | EventSorter, events: pa.RecordBatch, at: Ints) -> None:
+        """Have a packer take in events, perhaps without some."""
+        try:
+            packer.insert(events, at)
+        except MuntinError as error:
+            if self._job.bad_events == FAIL:
+                raise type(error)(f"{error}; {INSTEAD}") from None
+            found = find_without_value(events, packer.wanted)
+            if found.sound.all():
+                raise
+            sound = pa.array(found.sound)
+            packer.insert(events.filter(sound), at[found.sound])
+            self._note(route, events.filter(pa.array(~found.sound)), found.why(), route.keys)
+
+    def _note(self, route: Route, events: pa.RecordBatch, why: list[str], keys: str | None) -> None:
+        self.counts[route.name] = self.counts.get(route.name, 0) + events.num_rows
+        if self._job.bad_events == EMIT:
+            self._told += told_of(events, why, keys)
+
+    def take(self) -> list[Refusal]:
+        """What is to be told; then nothing is left."""
+        told, self._told = self._told, []
+        return told
 
 
 def _packer(job: Job, route: Route) -> TaskFold | EventSorter:
@@ -168,7 +266,8 @@ def _make_maker(job: Job, route: Route) -> Callable[[], TaskFold | EventSorter]:
         return lambda: TaskFold(plan, route.shards)
     # a query of the route says what its keys are: their canonical text leaves a column called "select" unquoted
     text = next(iter(route.queries.values()), None) or key_query(job.reading, route.keys)
-    keys = source_of(read_query(job.reading, text, tables=job.tables)).key_expressions
+    query = source_of(read_query(job.reading, text, tables=job.tables))
+    keys = dealt_by(query) if route.whole else query.key_expressions
     return lambda: EventSorter(keys, route.columns, route.shards)
 
 
@@ -189,8 +288,13 @@ class EventSorter:
         self._keys = KeyDictionary([part.type for part in keys]) if keys else None
         self._held: list[pa.RecordBatch] = []
         self._times: list[Ints] = []
+        self._ids: list[Ints] = []
+        self.wanted = WantedColumns(frozenset(), frozenset(), frozenset({keys} if keys else ()))
 
     def insert(self, events: pa.RecordBatch, at: Ints) -> None:
+        if self._keys is not None and self._shards > 1:
+            given = dict(zip(events.schema.names, events.columns, strict=True))
+            self._ids.append(self._keys.encode([evaluate(part, given) for part in self._expressions]))
         self._held.append(events.select(self._columns))
         self._times.append(at)
 
@@ -208,7 +312,7 @@ class EventSorter:
         if self._keys is None:
             yield from self._dealt(events, at)
             return
-        bucket = self._bucket_of_event(events)
+        bucket = self._bucket_of_event()
         order = np.argsort(bucket, kind="stable")
         edges = np.searchsorted(bucket[order], np.arange(self._shards + 1))
         for each in range(self._shards):
@@ -223,10 +327,9 @@ class EventSorter:
             if lo < hi:
                 yield each, int(at[lo:hi].min()), batch_bytes(events.slice(lo, hi - lo))
 
-    def _bucket_of_event(self, events: pa.RecordBatch) -> np.ndarray:
+    def _bucket_of_event(self) -> np.ndarray:
         assert self._keys is not None
-        given = dict(zip(events.schema.names, events.columns, strict=True))
-        ids = self._keys.encode([_one_array(part.evaluate(given)) for part in self._expressions])
+        ids, self._ids = np.concatenate(self._ids), []
         keys = self._keys.take(np.arange(len(self._keys)))
         return shard_of_keys(keys, self._shards).astype(np.int16)[ids]  # so narrow, it is sorted by radix
 
@@ -244,7 +347,3 @@ def batch_bytes(batch: pa.RecordBatch) -> bytes:
         writer.write_batch(batch)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
-
-
-def _one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

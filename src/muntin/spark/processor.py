@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -15,9 +16,10 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from muntin.described import WHOLE, Absent, Maybe, check_shape
-from muntin.errors import MuntinError
+from muntin.errors import CheckpointError, MuntinError
 from muntin.spark.answer_table import Refusal
 from muntin.spark.answers import EMITTED_SCHEMA, emitted_rows
+from muntin.spark.bad_events import BAD, COUNT, FAIL, from_bytes
 from muntin.spark.changes import REFUSED
 from muntin.spark.control import Roster, Step, in_order
 from muntin.spark.job import Job, Route
@@ -33,7 +35,10 @@ from muntin.spark.ledger import (
 )
 from muntin.spark.loaded_tables import LOAD
 from muntin.spark.pack import read_batch
+from muntin.spark.report import report_text
+from muntin.spark.request_shard import shard_of
 from muntin.spark.shard import SparkShard
+from muntin.spark.shared_roster import check_note, this_batch, write_note
 from muntin.store.saved import pack, refusing, unpack
 
 # Shards that live on in a Python worker between micro-batches, so that state is seldom read back.
@@ -49,7 +54,7 @@ _MOST = 64  # shards that a worker keeps
 class Copy:
     """A shard as of one entry of its ledger, which it knows by token."""
 
-    shard: SparkShard
+    shard: Any  # a SparkShard, or a JoinShard
     job: str  # the fingerprint of the job that it was made for: another one may read other columns
     entries: int
     token: str
@@ -69,7 +74,7 @@ class ShardCache:
             return None
         return copy
 
-    def put(self, head: Head, job: str, shard: SparkShard) -> None:
+    def put(self, head: Head, job: str, shard: Any) -> None:
         self._copies[head.ledger] = Copy(shard, job, head.entries, head.tokens[head.entries])
         while len(self._copies) > _MOST:
             self._copies.popitem(last=False)
@@ -79,6 +84,7 @@ class ShardCache:
 
 
 CACHE = ShardCache()
+_OF_QUERIES = ("register", "fill", "drop")
 # an entry of the log: what a micro-batch did to its shard
 _ENTRY = {
     "steps": [[str]],
@@ -86,7 +92,10 @@ _ENTRY = {
     "delay": Absent(WHOLE),
     "kinds": [str],
     "lanes": Absent(bool),  # whether queries could go to lanes; versions before folded each filter by itself
-    "least": Absent(WHOLE),  # event time of the micro-batch, where rows of tables are asked about silence
+    "bad": Absent(bool),  # whether events without a value were left out
+    "least": Absent(
+        WHOLE
+    ),  # event time of the micro-batch, where rows of tables or a history are asked about silence
 }
 
 
@@ -112,10 +121,10 @@ def stateful_step(job: Job) -> StatefulProcessor:
 
         def processor(self) -> Any:
             if self._processor is None:
+                from muntin.spark.join_processor import processor_of
                 from muntin.spark.ledger import Ledger
-                from muntin.spark.processor import ShardProcessor
 
-                self._processor = ShardProcessor(pickle.loads(packed), Ledger(*self._variables))
+                self._processor = processor_of(pickle.loads(packed), Ledger(*self._variables))
             return self._processor
 
     return Step()
@@ -123,6 +132,8 @@ def stateful_step(job: Job) -> StatefulProcessor:
 
 class ShardProcessor:
     """Spark's side of a shard: it finds the shard in memory or in the state, and keeps both in step."""
+
+    _ENTRY: Mapping[str, Any] = _ENTRY
 
     def __init__(self, job: Job, ledger: Ledger):
         self._job = job
@@ -143,23 +154,38 @@ class ShardProcessor:
         shard = self._find(head, route)
         before = replace(head)
         description, arrays, refusals = self._entry(head, shard, route, given)
-        late, answers = apply(shard, head, description, arrays)
+        late, answers = self._apply(shard, head, description, arrays)
         is_first = route is self._job.routes[0]
-        told = {name: sum(row[name] for row in given) for name in ("events", "ahead")}
-        told["late"] = late if route is self._job.counting else 0
-        refused = refusals if is_first and bucket == 0 else []
+        told = {name: sum(row[name] for row in given) for name in ("events", "ahead", "bad")}
+        told["late"] = late if self._counts(route) else 0
+        bad = shard.take_bad()
+        told["bad"] += bad.events
+        refused = [*(refusals if is_first and bucket == 0 else []), *bad.told]
+        head.bad += told["bad"]
+        counts = {**shard.take_came(), "late": late, "bad": told["bad"]}
         for portion in answers:  # sent on one by one: a long silence must not fill the worker's memory
+            nbytes, overflows = shard.nbytes() if told else 0, shard.take_overflows()
+            is_counted = not (
+                route.whole and bucket
+            )  # what shards say of a spread query is one answer together
+            given_out = {name: table.num_rows for name, table in portion.items() if is_counted}
+            head.answers += sum(given_out.values())
+            head.overflows += sum(overflows.values())
+            report = report_text(
+                route.name, {**counts, "state_bytes": nbytes}, given_out, overflows, len(shard.queries)
+            )
             for emitted in emitted_rows(
-                self._job, int(key[0]), portion, refused, **told, overflows=shard.take_overflows(),
-                greatest=head.greatest, state_bytes=shard.nbytes() if told else 0,
+                self._job, int(key[0]), portion, refused, **told, overflows=sum(overflows.values()),
+                greatest=head.greatest, state_bytes=nbytes, report=report,
             ):  # fmt: skip
                 yield Row(**dict(zip(EMITTED_SCHEMA.names, emitted, strict=True)))
-            told, refused = {}, []
+            told, counts, refused = {}, {}, []
         if description["steps"] or arrays or head != before:
             bind(head, self._job, route)
             self._ledger.append(head, pack(description, arrays).to_pybytes())
-            if self._ledger.is_due(head) or before.columns is None:
-                self._ledger.write_base(head, shard.snapshot())
+            is_filled = any(step[0] == "fill" for step in description["steps"])
+            if is_filled or self._ledger.is_due(head) or before.columns is None:
+                self._ledger.write_base(head, shard.snapshot(), is_filled)
             self._ledger.write_head(head)
         if head.entries:
             CACHE.put(head, self._job.fingerprint, shard)
@@ -174,46 +200,71 @@ class ShardProcessor:
             bind(head, self._job, None)
             self._ledger.write_head(head)
 
-    def _find(self, head: Head, route: Route) -> SparkShard:
+    def _find(self, head: Head, route: Route) -> Any:
         """The shard as of the last entry: from memory, brought up to date, or from the state."""
         copy = CACHE.take(head, self._job.fingerprint)
         if copy is not None:
             shard, done = copy.shard, copy.entries
         else:
-            columns = columns_in(head, self._job, route)
-            shard, done = SparkShard(self._job, route, head.bucket, columns), head.base
+            shard, done = self._make(head, route), head.base
             if head.pieces:
                 shard.restore(self._ledger.read_base(head))
         replayed = Head(head.route, head.bucket, head.shards, head.routes)
         for number in range(done + 1, head.entries + 1):
             with refusing(f"entry {number} of the log in this checkpoint"):
                 description, arrays = unpack(self._ledger.read_entry(number))
-                check_shape(description, _ENTRY, "the entry")
-                apply(shard, replayed, description, arrays, is_replay=True)
+                check_shape(description, self._ENTRY, "the entry")
+                self._apply(shard, replayed, description, arrays, is_replay=True)
+        shard.bad_events = self._job.bad_events
         return shard
 
+    def _make(self, head: Head, route: Route) -> Any:
+        """A shard that has taken in nothing yet."""
+        return shard_of(self._job, route, head.bucket, columns_in(head, self._job, route))
+
+    def _counts(self, route: Route) -> bool:
+        """Whether the shards of a route count late events."""
+        return route is self._job.counting
+
+    def _apply(
+        self,
+        shard: Any,
+        head: Head,
+        description: dict[str, Any],
+        arrays: dict[str, Any],
+        is_replay: bool = False,
+    ) -> tuple[int, Iterator[Mapping[str, pa.Table]]]:
+        return apply(shard, head, description, arrays, is_replay)
+
     def _entry(
-        self, head: Head, shard: SparkShard, route: Route, rows: Iterable[dict[str, Any]]
+        self, head: Head, shard: Any, route: Route, rows: Sequence[dict[str, Any]]
     ) -> tuple[dict[str, Any], dict[str, Any], list[Refusal]]:
         """What this micro-batch does to the shard, as it is logged: queries, data, how far time has come; and
         statements and rows that were refused."""
         seen = [row["greatest"] for row in rows if row["greatest"] is not None]
         known = [] if head.greatest is None else [head.greatest]
         data = [row for row in rows if row["data"] is not None]
-        steps = self._reconfigure(head, shard, route) + self._rewind(head)
-        check_known(head, route)
-        roster, refusals = Roster(head.came, head.went), list[Refusal]()
-        for text in in_order(row["data"] for row in data if row["kind"] == "statement"):
-            try:
-                steps += roster.apply(self._job, route, text, self._watermark(head))
-            except MuntinError as error:
-                refusals.append({"refused": str(error), "statement": text})
-        head.came, head.went = roster.came, roster.went
+        if self._job.roster is not None:
+            for row in rows:
+                if row["kind"] == "time":
+                    check_note(head.noted, row["roster"], route, self._job.roster)
+        steps, head.kept = head.kept, []
+        steps = (
+            steps + self._reconfigure(head, queries_after(shard.queries, steps), route) + self._rewind(head)
+        )
+        check_known(head, self._job, route)
+        told, refusals = self._carry_out(head, route, data)
+        for step in told:
+            is_kept = self._job.roster is not None and step[0] in _OF_QUERIES
+            (head.kept if is_kept else steps).append(step)
+        self._note(head, route, queries_after(shard.queries, steps + head.kept))
         packed = [(row["kind"], row["data"]) for row in data if row["kind"] != "statement"]
-        for kind, told in packed:
+        for kind, why in packed:
             if kind.startswith(REFUSED):
-                refusals.append({"refused": told.decode(), "table": kind.removeprefix(REFUSED)})
-        packed = [(kind, each) for kind, each in packed if not kind.startswith(REFUSED)]
+                refusals.append({"refused": why.decode(), "table": kind.removeprefix(REFUSED)})
+            elif kind == BAD:
+                refusals += from_bytes(why)
+        packed = [(kind, each) for kind, each in packed if kind != BAD and not kind.startswith(REFUSED)]
         if rewinds := [int(step[1]) for step in steps if step[0] == "rewind"]:
             known = rewinds[-1:]  # how far the stream had come before does not count any more
         description = {
@@ -222,12 +273,37 @@ class ShardProcessor:
             "delay": self._job.stream.delay,  # a replay must skip what was emitted by it, not by a later one
             "kinds": [kind for kind, _ in packed],
             "lanes": True,
+            "bad": self._job.bad_events != FAIL,
         }
         least = [row["least"] for row in rows if row["least"] is not None]
-        if route.held and least:
+        is_filled = shard.awaits_event or any(step[0] == "fill" for step in steps)
+        if least and (route.held or is_filled):  # what is known of silent keys is asked for, too
             description["least"] = min(least)
         arrays = {str(i): np.frombuffer(each, np.uint8) for i, (_, each) in enumerate(packed)}
         return description, arrays, refusals
+
+    def _note(self, head: Head, route: Route, queries: Mapping[str, str]) -> None:
+        """Let tasks know of queries that came or went, if it is they who fold for these."""
+        if self._job.roster is None:
+            head.noted = None
+        elif head.kept:
+            head.noted = this_batch()
+            if head.bucket == 0:
+                came = {name: text for name, text in queries.items() if head.came.get(name) == route.name}
+                write_note(self._job, route, head.noted, came, head.went)
+
+    def _carry_out(
+        self, head: Head, route: Route, data: Iterable[dict[str, Any]]
+    ) -> tuple[list[Step], list[Refusal]]:
+        """What the statements of a micro-batch do to the shard, and those that were refused."""
+        roster, steps, refusals = Roster(head.came, head.went), list[Step](), list[Refusal]()
+        for text, histories in in_order(row["data"] for row in data if row["kind"] == "statement"):
+            try:
+                steps += roster.apply(self._job, route, text, self._watermarks(head), histories)
+            except MuntinError as error:
+                refusals.append({"refused": str(error), "statement": text})
+        head.came, head.went = roster.came, roster.went
+        return steps, refusals
 
     def _rewind(self, head: Head) -> list[Step]:
         """What to do if this run is to start at an instant that the runs before did not start at."""
@@ -241,19 +317,34 @@ class ShardProcessor:
         """As the micro-batches before have left it; the same in all shards."""
         return None if head.greatest is None else head.greatest - self._job.stream.delay
 
-    def _reconfigure(self, head: Head, shard: SparkShard, route: Route) -> list[Step]:
-        """What to do since the job's own queries are not those of the last run."""
+    def _watermarks(self, head: Head) -> dict[str, int | None]:
+        """The same by stream."""
+        return {self._job.stream.name: self._watermark(head)}
+
+    def _reconfigure(self, head: Head, there: Mapping[str, str], route: Route) -> list[Step]:
+        """What to do to the queries that are there since the job's own are not those of the last run."""
         if self._job.configured == head.configured:
             return []
         head.configured, head.went = self._job.configured, []
         names = {name for each in self._job.routes for name in each.queries}
         head.came = {name: keys for name, keys in head.came.items() if name not in names}
-        there = shard.queries
         stale = [
             name for name, text in there.items() if name not in head.came and route.queries.get(name) != text
         ]
         fresh = {name: text for name, text in route.queries.items() if name in stale or name not in there}
-        return [["drop", name] for name in stale] + [["register", *each] for each in fresh.items()]
+        word, files = ("fill", [json.dumps(self._job.history)]) if self._job.history else ("register", [])
+        return [["drop", name] for name in stale] + [[word, *each, *files] for each in fresh.items()]
+
+
+def queries_after(queries: Mapping[str, str], steps: Iterable[Step]) -> dict[str, str]:
+    """Texts by name, when some steps have been done."""
+    found = dict(queries)
+    for word, *told in steps:
+        if word == "drop":
+            del found[told[0]]
+        elif word in ("register", "fill"):
+            found[told[0]] = told[1]
+    return found
 
 
 def apply(
@@ -266,6 +357,8 @@ def apply(
     """Do what an entry says; how many events were late, and the answers (none of a replay), portion by portion:
     the entry has been done when all of them have been drawn."""
     shard.has_lanes = description.get("lanes", False)
+    if is_replay:
+        shard.bad_events = COUNT if description.get("bad", False) else FAIL
     packed = [(kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"])]
     for kind, data in packed:
         if kind.startswith(LOAD):
@@ -275,8 +368,13 @@ def apply(
             word == "register"
         ):  # those that follow one another at once: they may share what they are planned for
             shard.register({name: text for _, name, text in some})
+        elif word == "fill":
+            if is_replay:
+                raise CheckpointError("a base is missing that has the history of a query")
+            for files, same in groupby(some, key=lambda step: str(step[3])):
+                shard.fill({name: text for _, name, text, _ in same}, json.loads(files))
         elif word == "rewind":
-            for _, to in some:
+            for _, to, *_ in some:
                 shard.rewind(int(to))
         elif word == "change":
             for _, text in some:

@@ -9,8 +9,7 @@ the sum is within eps of all. Where a promise may fail by a chance, each shard h
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -124,10 +123,7 @@ def _place(call: Call, summary: ItemSummary) -> int:
     return summary.find(to_arrow(kept, np.ones(1, np.bool_), kind)[0].as_py())
 
 
-def split_windows(answers: Mapping[str, pa.Table]) -> Sequence[tuple[str, int, Any]]:
-    """What a shard said of each window, with the query and when the window ends, or it is looked up."""
-    found = []
-    for name, table in answers.items():
-        ends = table["window_end"].combine_chunks().view(pa.int64()).to_pylist()
-        found += [(name, end, table.slice(row, 1)) for row, end in enumerate(ends)]
-    return found
+def split_windows(answers: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """What a shard said of each window, with when the window ends, or it is looked up."""
+    for row, end in enumerate(answers["window_end"].combine_chunks().view(pa.int64()).to_pylist()):
+        yield end, answers.slice(row, 1)

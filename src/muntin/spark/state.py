@@ -28,13 +28,16 @@ class ShardState:
     base: int
     bytes: int
     late: int
+    bad: int
+    answers: int  # given out …
+    overflows: int  # … and left out, since a value of them does not exist
     latest: datetime | None
 
 
 def read_state(session: SparkSession, checkpoint: str) -> list[ShardState]:
     """The shards of a checkpoint, by route and number; the query must not be running."""
     try:
-        with _settings(session, STATE_SETTINGS):
+        with with_settings(session, STATE_SETTINGS):
             rows = session.read.format("statestore").option("stateVarName", "head").load(checkpoint).collect()
     except PySparkException as error:
         raise CheckpointError(
@@ -51,14 +54,14 @@ def read_state(session: SparkSession, checkpoint: str) -> list[ShardState]:
         shards.append(
             ShardState(
                 head.route, head.bucket, row["partition_id"], head.format, head.entries, head.base,
-                head.base_bytes + head.log_bytes, head.late, latest,
+                head.base_bytes + head.log_bytes, head.late, head.bad, head.answers, head.overflows, latest,
             )
         )  # fmt: skip
     return sorted(shards, key=lambda each: (each.route, each.bucket))
 
 
 @contextmanager
-def _settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+def with_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """A session with other settings for a while; afterwards its own are as they were."""
     own = {name: session.conf.get(name, None) for name in settings}
     for name, value in settings.items():
@@ -76,13 +79,15 @@ def _settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[No
 def show_state(shards: list[ShardState]) -> str:
     """A line for each shard, and one for all."""
     lines = [
-        f"{'keys':24} {'shard':>5} {'partition':>9} {'entries':>8} {'base at':>8} {'bytes':>12} {'late':>8}  latest"
+        f"{'keys':24} {'shard':>5} {'partition':>9} {'entries':>8} {'base at':>8} {'bytes':>12} {'late':>8} "
+        f"{'bad':>8} {'answers':>12} {'left out':>8}  latest"
     ]
     for each in shards:
         latest = each.latest.strftime("%Y-%m-%d %H:%M:%S.%f") if each.latest else "-"
         lines.append(
             f"{each.route or '(none)':24} {each.bucket:>5} {each.partition:>9} {each.entries:>8,} "
-            f"{each.base:>8,} {each.bytes:>12,} {each.late:>8,}  {latest}"
+            f"{each.base:>8,} {each.bytes:>12,} {each.late:>8,} "
+            f"{each.bad:>8,} {each.answers:>12,} {each.overflows:>8,}  {latest}"
         )
     formats = ", ".join(sorted({str(each.format) for each in shards})) or "-"
     total = sum(each.bytes for each in shards)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -126,3 +126,18 @@ def quoted(name: str) -> str:
     '`a.b``c`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def refuse_look_alikes(df: DataFrame, stream: str, names: Iterable[str]) -> None:
+    """Raise an error if Spark, which takes names that differ in case for one, cannot find one of these columns."""
+    often = Counter(name.casefold() for name in df.columns)
+    for name in names:
+        if often[name.casefold()] > 1:
+            raise SchemaError(
+                f"Spark cannot tell '{name}' from another column of stream '{stream}': rename one"
+            )
+
+
+def without_zone(column: pa.Array) -> pa.Array:
+    """Instants as their digits in UTC, which is how muntin reads them; other columns as they are."""
+    return column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column

@@ -26,7 +26,7 @@ from muntin.join.group import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.shard.clock import Clock
-from muntin.view.operator import ViewOperator
+from muntin.view.operator import Turn, ViewOperator
 from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, place_of
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
@@ -197,38 +197,11 @@ class MaterializedView:
         if turn is None:
             self.catch_up()
             return
-        columns = {
-            name: turn.entering[name]
-            for name in definition.columns.names
-            if name in turn.entering.schema.names
-        }
-        columns[GENERATED] = np.full(turn.entering.num_rows, turn.instant)
-        if not definition.by_count:
-            # an event is seen from its place on; with it goes, at the next update, what it is part of
-            places = [
-                turn.entering[place_of(side)].to_numpy() + size for side, size in enumerate(self._sizes())
-            ]
-            columns[EXPIRES] = -(-np.minimum.reduce(places) // self.query.every) * self.query.every
-        self.pending.append(pa.table(columns, schema=self._schema()))
-        if turn.ended is not None:
-            at = pa.array(np.full(turn.ended.num_rows, turn.instant), pa.int64())
-            self.ended.append(turn.ended.append_column(INVALIDATED_AT, at))
-        self._store(turn.instant, turn.counts if definition.by_count else None)
-
-    def _sizes(self) -> list[int]:
-        """Of the windows that decide how long a result lives."""
-        sides = self.query.source.sides
-        return [
-            side.window.size
-            for side in (sides[:1] if isinstance(self.query.source, NegationQuery) else sides)
-        ]
-
-    def _schema(self) -> pa.Schema:
-        """Of results as they wait: without the expiry that an archive guesses."""
-        definition = self.archive.definition
-        return pa.schema([
-            field for field in definition.schema if not (definition.by_count and field.name == EXPIRES)
-        ])  # fmt: skip
+        brought = brought_by(turn, self.query, definition)
+        self.pending.append(brought.results)
+        if brought.ended is not None:
+            self.ended.append(brought.ended)
+        self._store(turn.instant, brought.counts)
 
     def _store(self, instant: int, counts: tuple[int, ...] | None = None) -> None:
         """If the disk does not take what waits, it waits on, with a warning: the view stays as it was."""
@@ -236,7 +209,7 @@ class MaterializedView:
         if now is not None and instant <= now:
             self.pending, self.ended, self._waits = [], [], None  # a replay brings what is there already
             return
-        rows = pa.concat_tables([self._schema().empty_table(), *self.pending])
+        rows = pa.concat_tables([_waiting_schema(self.archive.definition).empty_table(), *self.pending])
         if now is not None:
             rows = rows.filter(pc.greater(rows[GENERATED], now))
         ended = pa.concat_tables(self.ended) if self.ended else None
@@ -270,7 +243,41 @@ class MaterializedView:
             columns[name] = pc.add(entering[name].cast(pa.timestamp("us")).cast(pa.int64()), 1)
         columns[GENERATED] = pc.add(entering["window_end"].cast(pa.int64()), to)
         columns[EXPIRES] = entering[LEAVES_AT].cast(pa.int64())
-        return pa.table(columns, schema=self._schema())
+        return pa.table(columns, schema=_waiting_schema(self.archive.definition))
+
+
+class Brought(NamedTuple):
+    """What a turn of a view's operator brings to its archive."""
+
+    results: pa.Table
+    ended: pa.Table | None  # values whose results have ended before their time
+    counts: tuple[int, ...] | None  # events seen of each input, with windows by count
+
+
+def brought_by(turn: Turn, query: ViewQuery, definition: Definition) -> Brought:
+    """The results of a turn as an archive takes them."""
+    entering = turn.entering
+    columns = {name: entering[name] for name in definition.columns.names if name in entering.schema.names}
+    columns[GENERATED] = np.full(entering.num_rows, turn.instant)
+    if not definition.by_count:
+        # an event is seen from its place on; with it goes, at the next update, what it is part of
+        sides = query.source.sides
+        deciding = sides[:1] if isinstance(query.source, NegationQuery) else sides
+        places = [entering[place_of(at)].to_numpy() + side.window.size for at, side in enumerate(deciding)]
+        columns[EXPIRES] = -(-np.minimum.reduce(places) // query.every) * query.every
+    ended = turn.ended
+    if ended is not None:
+        at = pa.array(np.full(ended.num_rows, turn.instant), pa.int64())
+        ended = ended.append_column(INVALIDATED_AT, at)
+    results = pa.table(columns, schema=_waiting_schema(definition))
+    return Brought(results, ended, turn.counts if definition.by_count else None)
+
+
+def _waiting_schema(definition: Definition) -> pa.Schema:
+    """Of results as they wait: without the expiry that an archive guesses."""
+    return pa.schema([
+        field for field in definition.schema if not (definition.by_count and field.name == EXPIRES)
+    ])  # fmt: skip
 
 
 def definition_of(query: ViewQuery) -> Definition:

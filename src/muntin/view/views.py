@@ -45,7 +45,7 @@ class Views:
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
         clocks = self._prepare(query)
-        folder, operator = self._shelf.folder_of(query.name), _operator_of(query, clocks)
+        folder, operator = self._shelf.folder_of(query.name), operator_of(query, clocks)
         view = self.at_work[query.name] = MaterializedView(query, folder, operator, clocks)
         return view
 
@@ -53,7 +53,7 @@ class Views:
         """Go on with the archive of a view that a checkpoint tells of; it must hold as much, unless it `may_lack`
         some."""
         clocks = self._prepare(query)
-        folder, operator = self._shelf.folder_of(query.name), _operator_of(query, clocks)
+        folder, operator = self._shelf.folder_of(query.name), operator_of(query, clocks)
         view = MaterializedView.resume(query, folder, operator, clocks, promise, may_lack)
         self.at_work[query.name] = view
         return view
@@ -79,7 +79,7 @@ class Views:
         for view in self.at_work.values():
             if stream in view.query.streams:
                 clocks = [self._joins.clock_of(side.stream.name) for side in view.query.source.sides]
-                view.operator = _operator_of(view.query, clocks)
+                view.operator = operator_of(view.query, clocks)
                 view.coverage.lose_before(self._joins.clock_of(stream).promised)
 
     def check_creation(self, query: ViewQuery) -> None:
@@ -303,7 +303,7 @@ class Views:
         return name in self.at_work and self.at_work[name].is_complete()
 
 
-def _operator_of(query: ViewQuery, clocks: list[Clock]) -> ViewOperator | None:
+def operator_of(query: ViewQuery, clocks: list[Clock]) -> ViewOperator | None:
     """What feeds a view that no join of the engine can."""
     if isinstance(query.source, NegationQuery):
         return Negation(query.source, clocks)

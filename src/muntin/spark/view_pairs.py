@@ -1,9 +1,9 @@
-"""A materialised view kept by Spark: its own stream-stream join finds the pairs, its tasks rewrite the parts.
+"""Views of pairs: Spark's own stream-stream join finds the pairs, and its tasks rewrite the parts.
 
     streams --join by Spark--> pairs --foreachBatch--> results by part --a task a part--> segments --driver--> directory
 
-What reads the archive, embedded or elsewhere, reads it while Spark writes. A micro-batch that is repeated changes
-nothing: the directory knows the last one it holds, and pairs that wait for their instant lie in a folder by batch.
+A micro-batch that is repeated changes nothing: the directory knows the last one it holds, and pairs that wait for
+their instant lie in a folder by batch.
 
 **Lateness.** Spark's join drops events with `ts <= watermark`; ours is the rule `ts < watermark`. So the join sees
 every time one millisecond later than it is, a step of Spark's watermark, and the pairs get their own times back
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,156 +27,105 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
-from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.archive import EXPIRES, GENERATED, Archive
-from muntin.archive.epoch import NAME as DIRECTORY
+from muntin.archive.lock import WAITING
 from muntin.archive.update import RemoteUpdate
-from muntin.errors import ArchiveError, MuntinError, NameTaken, NotFound, SchemaError, nearest
+from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
-from muntin.join_query import JoinQuery, JoinSide
-from muntin.spark.stream_of import WATERMARK, quoted, stream_of, to_spark_type, zones_of
+from muntin.join_query import JoinQuery
+from muntin.shard.intake import evaluate
+from muntin.spark.stream_of import WATERMARK, quoted, refuse_look_alikes, to_spark_type, without_zone
+from muntin.spark.view_owner import OwnedView
 from muntin.sql import parse_view
 from muntin.stream import Stream
-from muntin.view.folders import folder_of
-from muntin.view.materialized_view import MaterializedView, definition_of
+from muntin.view.materialized_view import definition_of
 from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, ViewQuery
 
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
-def archive_join(
-    statement: str,
-    streams: Mapping[str, DataFrame],
-    *,
-    time: Mapping[str, str] | str,
-    archive: str,
-    checkpoint: str,
-) -> DataStreamWriter:
-    """A stream that keeps a view: `CREATE MATERIALIZED VIEW v AS SELECT … FROM a [RANGE …] JOIN b [RANGE …] ON …
-    EVERY …` over DataFrames, each with its watermark. Nothing happens until it is started.
+def pairs_of(view: ViewQuery, told: Told, streams: Mapping[str, DataFrame]) -> DataFrame:
+    """The pairs that are ever in both windows, as Spark's own join finds them: it forgets events by their times.
 
-    A DataFrame without a watermark has one of delay 0. The view is in `archive` as an embedded engine would have it:
-    `Engine(archive=…)` reads it meanwhile. At each micro-batch it moves to the last update instant that the
-    watermark has passed. `checkpoint` is a folder that the driver can read; all tasks must reach the archive by
-    its path. The view belongs to the checkpoint that began it: another checkpoint is refused.
-
-        muntin.spark.archive_join(text, {"a": a, "b": b}, time="ts", archive="/views", checkpoint="/spark").start()
+    Time windows with TO are `to` microseconds behind: an event is seen while `ts + to < now <= ts + size`.
     """
-    for each in (archive, checkpoint):
-        if "://" in str(each):
-            raise MuntinError(
-                f"'{each}' is not a folder of this machine: give the path under which it is mounted"
+    join = view.source
+    assert isinstance(join, JoinQuery)
+    for side in join.sides:
+        if not isinstance(streams[side.stream.name].schema[side.stream.time].dataType, spark.TimestampType):
+            raise SchemaError(
+                f"time column '{side.stream.time}' of stream '{side.stream.name}' must be TIMESTAMP: Spark has "
+                "watermarks for these only"
             )
-    named = {name: time if isinstance(time, str) else _time_of(name, time) for name in streams}
-    known = {name: _joinable(df, name, named[name]) for name, df in streams.items()}
-    view = parse_view(statement, known)
-    if view is None:
-        raise MuntinError("archive_join takes a CREATE MATERIALIZED VIEW")
-    source = view.source
-    if not isinstance(source, JoinQuery) or any(side.window.to for side in source.sides):
-        raise MuntinError(
-            f"on Spark a view joins two streams over time windows that end now; '{view.name}' does not: keep it "
-            "embedded"
-        )
-    for side in source.sides:
-        if side.stream.name not in streams:
-            raise NotFound(f"there is no stream '{side.stream.name}'{nearest(side.stream.name, streams)}")
-    pairs = _pairs(source, streams)
+    left, right = (_side(join, number, told, streams) for number in (0, 1))
+    at = [_column(number, side.stream.time) for number, side in enumerate(join.sides)]
+    windows = [side.window for side in join.sides]
+    spans = [
+        F.expr(f"INTERVAL {ours.size - theirs.to} MICROSECONDS")
+        for ours, theirs in zip(windows, reversed(windows), strict=True)
+    ]
+    condition = (at[1] <= at[0] + spans[0]) & (at[0] <= at[1] + spans[1])
+    for place, equal in enumerate(join.on):
+        ours, theirs = (F.col(quoted(_compared(equal, place, number))) for number in (0, 1))
+        condition &= ours == theirs
+    pairs = left.join(right, condition, "inner")
     if pairs.sparkSession.conf.get(_POLICY, "min") != "min":
         raise MuntinError(f"the watermark of a join is the smaller of both: set {_POLICY} to min")
-    keeper = _Keeper(view, Told.of(view, known), folder_of(Path(archive), view.name), Path(checkpoint))
-    return pairs.writeStream.foreachBatch(keeper.take).option("checkpointLocation", checkpoint)
+    return pairs
 
 
-def _time_of(name: str, time: Mapping[str, str]) -> str:
-    if name not in time:
-        raise SchemaError(f"time= names no column for stream '{name}'")
-    return time[name]
+def _compared(equal: tuple[Expression, Expression], place: int, number: int) -> str:
+    """The column of a side that has what an equality of ON compares."""
+    return value_of(number, place) if _is_computed(equal) else column_of(number, equal[number].columns[0])
 
 
-def _joinable(df: DataFrame, name: str, time: str) -> Stream:
-    """The stream that a DataFrame is, if Spark can join it by time."""
-    if not df.isStreaming:
-        raise MuntinError(f"stream '{name}' is a table: archive_join takes streaming DataFrames")
-    stream = stream_of(df, name, time)
-    if not isinstance(df.schema[stream.time].dataType, spark.TimestampType):
-        raise SchemaError(
-            f"time column '{stream.time}' of stream '{name}' must be TIMESTAMP: Spark has watermarks for these only"
-        )
-    return stream
+def _is_computed(equal: tuple[Expression, Expression]) -> bool:
+    """Whether tasks compute what is compared: both sides if one is an expression, so that both have muntin's types."""
+    return not all(value.is_column for value in equal)
 
 
-def _pairs(join: JoinQuery, streams: Mapping[str, DataFrame]) -> DataFrame:
-    """The pairs that are ever in both windows, as Spark's own join finds them: it forgets events by these times."""
-    left, right = (_side(side, join, number, streams) for number, side in enumerate(join.sides))
-    at = [_column(number, side.stream.time) for number, side in enumerate(join.sides)]
-    sizes = [F.expr(f"INTERVAL {side.window.size} MICROSECONDS") for side in join.sides]
-    condition = (at[1] <= at[0] + sizes[0]) & (at[0] <= at[1] + sizes[1])
-    for ours, theirs in join.on:
-        _check_kinds(join, (ours.columns[0], theirs.columns[0]), streams)
-        condition &= _column(0, ours.columns[0]) == _column(1, theirs.columns[0])
-    return left.join(right, condition, "inner")
-
-
-def _side(side: JoinSide, join: JoinQuery, number: int, streams: Mapping[str, DataFrame]) -> DataFrame:
-    on = [equal[number] for equal in join.on]
-    for value in on:
-        _check_column(value)
+def _side(join: JoinQuery, number: int, told: Told, streams: Mapping[str, DataFrame]) -> DataFrame:
+    """What the join sees of a side: its columns, and the values of ON that are expressions."""
+    side = join.sides[number]
     time = side.stream.time
-    wanted = {*side.columns, *(value.columns[0] for value in on)} - {time}
+    on = [equal[number] for equal in join.on]
+    wanted = sorted({*side.columns, *(name for value in on for name in value.columns)} - {time})
     df = streams[side.stream.name]
-    often = Counter(name.casefold() for name in df.columns)
-    for name in (time, *sorted(wanted)):
-        if often[name.casefold()] > 1:
-            raise SchemaError(
-                f"Spark cannot tell '{name}' from another column of stream '{side.stream.name}': rename one"
-            )
+    refuse_look_alikes(df, side.stream.name, [time, *wanted])
     delay = timedelta(microseconds=side.stream.delay)
     if WATERMARK not in df.schema[time].metadata:
         df = df.withWatermark(quoted(time), f"{delay // timedelta(milliseconds=1)} milliseconds")
-    # the join sees each time a millisecond later, as the time that Spark has its watermark of: see above
-    later = F.col(quoted(time)) + F.expr("INTERVAL 1 MILLISECOND")
-    return df.select(
-        later.alias(column_of(number, time), metadata={WATERMARK: delay // timedelta(milliseconds=1)}),
-        *(F.col(quoted(name)).alias(column_of(number, name)) for name in sorted(wanted)),
-    )
-
-
-def _check_column(value: Expression) -> None:
-    if not value.is_column:
-        raise MuntinError(
-            f"on Spark a view is joined by columns; '{value}' is an expression: add it as a column"
-        )
-
-
-def _check_kinds(join: JoinQuery, names: tuple[str, str], streams: Mapping[str, DataFrame]) -> None:
-    """Spark would compare an instant with a time of day by the session's time zone."""
-    zones = {
-        zones_of(streams[side.stream.name]).get(name)
-        for side, name in zip(join.sides, names, strict=True)
-        if pa.types.is_timestamp(side.stream.schema.field(name).type)
+    names = {each: column_of(number, each) for each in (time, *wanted)}
+    df = df.select(*(F.col(quoted(each)).alias(name) for each, name in names.items()))
+    values = {
+        value_of(number, place): equal[number] for place, equal in enumerate(join.on) if _is_computed(equal)
     }
-    if len(zones) > 1:
-        raise SchemaError(
-            f"'{names[0]}' and '{names[1]}' are a TIMESTAMP and a TIMESTAMP_NTZ: cast one of them in its DataFrame"
-        )
+    if values:
+        fields = [spark.StructField(name, to_spark_type(value.type)) for name, value in values.items()]
+        schema = spark.StructType([*df.schema.fields, *fields])
+        df = df.mapInArrow(lambda batches: with_values(told, number, batches), schema)
+    # the join sees each time a millisecond later, as the time that Spark has its watermark of: see above
+    later = F.col(quoted(names[time])) + F.expr("INTERVAL 1 MILLISECOND")
+    return df.select(
+        later.alias(names[time], metadata={WATERMARK: delay // timedelta(milliseconds=1)}),
+        *(F.col(quoted(name)) for name in (*(names[each] for each in wanted), *values)),
+    )
 
 
 def _column(side: int, name: str) -> Column:
     return F.col(quoted(column_of(side, name)))
 
 
-class _Keeper:
-    """Takes the pairs of micro-batches. The archive is opened and locked for each of them, so that a query that has
-    stopped, for whatever reason, holds nothing: it can be started again where it was, or its view be dropped."""
+class PairKeeper:
+    """Takes the pairs of micro-batches."""
 
-    def __init__(self, view: ViewQuery, told: Told, folder: Path, checkpoint: Path):
-        self._view, self._told, self._folder, self._checkpoint = view, told, folder, checkpoint
+    def __init__(self, view: OwnedView, told: Told):
+        self._view, self._told = view, told
 
     def take(self, pairs: DataFrame, batch: int) -> None:
         """Bring the view as far as the watermark of a micro-batch."""
-        with self._open(batch) as archive:
+        with self._view.open(batch) as archive:
             epoch = archive.view.epoch
             if batch == epoch.batch:
                 # repeated: it is there already, but Spark's join has to take its events in
@@ -196,23 +144,6 @@ class _Keeper:
                 rows.unpersist()
         for old in self._waiting(batch):
             shutil.rmtree(old, ignore_errors=True)
-
-    def _open(self, batch: int) -> Archive:
-        """The archive, if it is the one that this checkpoint has written so far."""
-        begin = "start with a new checkpoint and without this view: DROP MATERIALIZED VIEW removes it"
-        apart = f"checkpoint '{self._checkpoint}' goes on with micro-batch {batch}, but"
-        if batch and not (self._folder / DIRECTORY).exists():
-            raise ArchiveError(f"{apart} there is no view in '{self._folder}'; start with a new checkpoint")
-        owner = json.loads((self._checkpoint / "metadata").read_text())["id"]
-        try:
-            archive = MaterializedView(self._view, self._folder, kept_by=owner).archive
-        except NameTaken as error:
-            raise NameTaken(f"{error}. Go on from the checkpoint that began it, or {begin}") from None
-        last = archive.view.epoch.batch
-        if batch not in (last, 0 if last is None else last + 1):
-            archive.close()
-            raise ArchiveError(f"{apart} the view in '{self._folder}' has come to {last}; {begin}")
-        return archive
 
     def _results(self, pairs: DataFrame, batch: int, passed: int | None) -> DataFrame:
         """What the pairs are as results, and what has waited; without pairs of instants that the view has passed."""
@@ -245,21 +176,21 @@ class _Keeper:
 
     def _instant(self, batch: int) -> int | None:
         """The last update instant up to the watermark of a micro-batch, which Spark notes before it runs it."""
-        lines = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
+        lines = (self._view.checkpoint / "offsets" / str(batch)).read_text().splitlines()
         watermark = int(json.loads(lines[1])["batchWatermarkMs"]) * MILLISECOND
-        return watermark - watermark % self._view.every if watermark > 0 else None
+        return watermark - watermark % self._view.query.every if watermark > 0 else None
 
     def _let_wait(self, rows: DataFrame, batch: int) -> None:
-        rows.write.mode("overwrite").parquet(str(self._folder / "waiting" / str(batch)))
+        rows.write.mode("overwrite").parquet(str(self._view.folder / WAITING / str(batch)))
 
     def _waiting(self, before: int) -> list[Path]:
         """Folders of results that waited after the micro-batches before one, in their order."""
-        folder = self._folder / "waiting"
+        folder = self._view.folder / WAITING
         numbers = (int(path.name) for path in (folder.iterdir() if folder.is_dir() else ()))
         return [folder / str(number) for number in sorted(numbers) if number < before]
 
     def _schema(self, *more: spark.StructField) -> spark.StructType:
-        schema = definition_of(self._view).schema
+        schema = definition_of(self._view.query).schema
         own = [spark.StructField(field.name, to_spark_type(field.type)) for field in schema]
         return spark.StructType([*own, *more])
 
@@ -273,6 +204,11 @@ _remote_update = lru_cache(maxsize=4)(lambda told: RemoteUpdate.from_description
 def column_of(side: int, name: str) -> str:
     """What a column of a side is called in pairs on Spark, which reads dots as something else."""
     return f"{side}_{name}"
+
+
+def value_of(side: int, place: int) -> str:
+    """What a value that ON compares is called; no column is called so."""
+    return f"{side}={place}"
 
 
 @dataclass(frozen=True)
@@ -303,6 +239,22 @@ def _view_of(told: Told) -> ViewQuery:
     return view
 
 
+def with_values(told: Told, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Events of a side with the values that ON compares, where these are expressions."""
+    join = _view_of(told).source
+    assert isinstance(join, JoinQuery)
+    names = {column_of(number, name): name for name in join.sides[number].stream.schema.names}
+    for batch in batches:
+        given = {
+            names[column]: without_zone(values)
+            for column, values in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        for place, equal in enumerate(join.on):
+            if _is_computed(equal):
+                batch = batch.append_column(value_of(number, place), evaluate(equal[number], given))
+        yield batch
+
+
 def results_of(told: Told, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pairs of events as the archive keeps them: with the instants from which and until which they are seen."""
     view = _view_of(told)
@@ -310,20 +262,21 @@ def results_of(told: Told, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     assert isinstance(join, JoinQuery)
     for batch in batches:
         given = {
-            f"{side.name}.{name}": _without_zone(batch.column(column))
+            f"{side.name}.{name}": without_zone(batch.column(column))
             for number, side in enumerate(join.sides)
             for name in side.stream.schema.names
             if (column := column_of(number, name)) in batch.schema.names
         }
         for side in join.sides:
             time = f"{side.name}.{side.stream.time}"
-            given[time] = _earlier(given[time])  # as the event has it: see archive_join.py
+            given[time] = _earlier(given[time])  # as the event has it: see above
         if join.where is not None:
             passing = join.where.evaluate(given).fill_null(False)
             given = {name: column.filter(passing) for name, column in given.items()}
         at = [given[f"{side.name}.{side.stream.time}"].cast(pa.int64()).to_numpy() for side in join.sides]
+        begins = [each + side.window.to for each, side in zip(at, join.sides, strict=True)]
         ends = [each + side.window.size for each, side in zip(at, join.sides, strict=True)]
-        seen = -(-(np.maximum(*at) + 1) // view.every) * view.every
+        seen = -(-(np.maximum(*begins) + 1) // view.every) * view.every
         gone = -(-(np.minimum(*ends) + 1) // view.every) * view.every
         columns = {
             output.name: output.expression.evaluate(given)
@@ -357,10 +310,6 @@ def rewrite_parts(told: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         results = mine.filter(pa.compute.is_valid(mine[GENERATED]))  # without the mark
         report = update.rewrite(part, results, str(context.taskAttemptId()))
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
-
-
-def _without_zone(column: pa.Array) -> pa.Array:
-    return column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
 
 
 def _earlier(times: pa.Array) -> pa.Array:

@@ -1,0 +1,240 @@
+"""Features of requests at instants of their own on Spark, from a table of events, beside plain SQL for them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.measure import Column, Result
+from benchmarks.process_tree import cpu_seconds
+
+SPAN = 30 * 86_400_000_000  # microseconds of event time
+BEGIN = 1_700_000_000_000_000
+ACCOUNTS = 10_000
+HOUR = 3_600_000_000
+WINDOWS = {"1h": HOUR, "6h": 6 * HOUR, "1d": 24 * HOUR, "3d": 72 * HOUR, "7d": 168 * HOUR}
+EXTREMES = ("COUNT(*)", "SUM(amount)", "AVG(amount)", "MAX(amount)")
+TOTALS = ("COUNT(*)", "SUM(amount)", "AVG(amount)", "SUM(items)")
+LIMIT = 1200.0  # seconds that plain SQL is given
+SIZES = ((1_000_000, 10_000), (10_000_000, 100_000), (100_000_000, 1_000_000))
+MOST_JOINED = 10_000_000  # events that a range join is tried with
+COLUMNS = [
+    Column("what", "features"), Column("events", "events", ",d"), Column("requests", "requests", ",d"),
+    Column("seconds", "muntin, s", ".1f"), Column("cpu", "CPU s", ".1f"),
+    Column("functions", "window functions, s", ".1f"), Column("functions_ratio", "times as fast", ".1f"),
+    Column("functions_cpu", "by CPU", ".1f"),
+    Column("totals", "running totals, s", ".1f"), Column("totals_ratio", "times as fast", ".1f"),
+    Column("totals_cpu", "by CPU", ".1f"),
+    Column("joined", "range join, s", ".1f"), Column("joined_ratio", "times as fast", ".1f"),
+    Column("joined_cpu", "by CPU", ".1f"),
+]  # fmt: skip
+NOTES = f"""\
+20 features of {ACCOUNTS:,} accounts: four aggregates over each of five windows without SLIDE
+({", ".join(WINDOWS)}), for requests at random instants within 30 days, in no order. Events and requests are Parquet
+files; answers go to Spark's noop sink. Plain SQL has one pass over events and requests together, sorted by account and
+time: *window functions* with RANGE frames, a frame for each window; or, for what can be subtracted, *running totals* at
+both ends of each window. A *range join* joins requests with the events of the longest window, and has a FILTER for each
+shorter one; it is tried with up to {MOST_JOINED:,} events. All are given {LIMIT:.0f} seconds; what is not
+done by then is empty. *Times as fast* compares seconds, *by CPU* those of all processes together. The answers are
+compared, and equal. Local mode on two cores."""
+
+
+def run(quick: bool, sizes: tuple[tuple[int, int], ...] = SIZES) -> Result:
+    """Measure both sets of features at each size."""
+    import muntin.spark
+
+    folder = Path(tempfile.mkdtemp(prefix="muntin-lookup-"))
+    session = muntin.spark.local_session(cores=2, memory="6g")
+    try:
+        write(folder / "small", 50_000, 2_000)
+        for what, calls in (("totals", TOTALS), ("with extremes", EXTREMES)):
+            measure(
+                session, folder / "small", what, calls, 50_000, 2_000
+            )  # processes start, code is compiled
+        rows = []
+        for events, requests in ((200_000, 5_000),) if quick else sizes:
+            write(folder / str(events), events, requests)
+            rows += [
+                measure(session, folder / str(events), what, calls, events, requests)
+                for what, calls in (("totals", TOTALS), ("with extremes", EXTREMES))
+            ]
+            shutil.rmtree(folder / str(events))
+    finally:
+        session.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return Result("spark_lookup_at", "Features of requests on Spark", " ".join(NOTES.split()), COLUMNS, rows,
+                  {"accounts": ACCOUNTS, "features": len(TOTALS) * len(WINDOWS)})  # fmt: skip
+
+
+def write(folder: Path, events: int, requests: int) -> None:
+    """Events in order of time, file by file, and requests in no order."""
+    random = np.random.default_rng(1)
+    (folder / "p").mkdir(parents=True)
+    files = max(2, events // 5_000_000)
+    for number in range(files):
+        many = events * (number + 1) // files - events * number // files
+        at = BEGIN + np.sort(random.integers(SPAN * number // files, SPAN * (number + 1) // files, many))
+        pq.write_table(
+            pa.table({
+                "ts": pa.array(at, pa.timestamp("us", "UTC")), "account": random.integers(0, ACCOUNTS, many),
+                "amount": random.integers(1, 100_000, many), "items": random.integers(1, 20, many),
+            }), folder / "p" / f"{number:04}.parquet", row_group_size=1_000_000,
+        )  # fmt: skip
+    at = BEGIN + random.integers(0, SPAN, requests)
+    asked = pa.table({
+        "id": np.arange(requests), "account": random.integers(0, ACCOUNTS, requests),
+        "at": pa.array(at, pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    pq.write_table(asked, folder / "r.parquet", row_group_size=max(1, requests // 4))
+
+
+def measure(
+    session: Any, folder: Path, what: str, calls: tuple[str, ...], events: int, requests: int
+) -> dict[str, Any]:
+    """All sides at one size; their answers must agree."""
+    import muntin.spark
+
+    history, asked = (session.read.parquet(str(folder / name)) for name in ("p", "r.parquet"))
+    history.selectExpr("unix_micros(ts) AS us", "account", "amount", "items").createOrReplaceTempView("p")
+    asked.selectExpr("id", "account", "unix_micros(at) AS us").createOrReplaceTempView("r")
+    sides: dict[str, Callable[[], Any]] = {
+        "muntin": lambda: muntin.spark.lookup_at(
+            history, features(calls), asked, stream="p", time="ts", shards=2
+        ),
+    }
+    if calls == TOTALS:
+        sides["totals"] = lambda: session.sql(totals_sql())
+    else:
+        sides["functions"] = lambda: session.sql(functions_sql(calls))
+    if events <= MOST_JOINED:
+        sides["joined"] = lambda: session.sql(join_sql(calls))
+    spent = {name: _run(session, make) for name, make in sides.items()}
+    row: dict[str, Any] = {"what": what, "events": events, "requests": requests}
+    ours = spent.pop("muntin")
+    assert ours is not None, "look-ups were not done in time"
+    row |= {"seconds": ours[0], "cpu": ours[1]}
+    names = ["id", *(name_of(call, short) for short in WINDOWS for call in calls)]
+    own = _sorted(sides["muntin"]().where("id % 97 = 3").select(names))
+    for name, each in spent.items():
+        if each is not None:
+            row |= {name: each[0], f"{name}_ratio": each[0] / ours[0], f"{name}_cpu": each[1] / ours[1]}
+            check(own, _sorted(sides[name]().where("id % 97 = 3").select(names)))
+    return row
+
+
+def _run(session: Any, make: Callable[[], Any]) -> tuple[float, float] | None:
+    """Seconds on the clock and of CPU for all rows of a DataFrame; None if they are not there in time."""
+    stopped = threading.Event()
+
+    def stop() -> None:
+        stopped.set()
+        session.sparkContext.cancelAllJobs()
+
+    timer = threading.Timer(LIMIT, stop)
+    timer.start()
+    began, used = time.perf_counter(), cpu_seconds()
+    try:
+        make().write.format("noop").mode("overwrite").save()
+    except Exception:
+        if stopped.is_set():
+            return None
+        raise
+    finally:
+        timer.cancel()
+    return time.perf_counter() - began, cpu_seconds() - used
+
+
+def _sorted(df: Any) -> pa.Table:
+    return df.toArrow().sort_by("id")
+
+
+def check(ours: pa.Table, theirs: pa.Table) -> None:
+    """The same requests, with the same features."""
+    assert ours.num_rows
+    for name in ours.column_names:
+        one, other = (np.asarray(each[name].to_numpy(), np.float64) for each in (ours, theirs))
+        assert np.allclose(one, other, rtol=1e-9, equal_nan=True), f"{name} differs"
+
+
+def name_of(call: str, window: str) -> str:
+    return f"{call.lower().replace('(*)', '').replace('(', '_').rstrip(')')}_{window}"
+
+
+def features(calls: tuple[str, ...]) -> str:
+    """One query with all of them."""
+    items = [
+        f"{call} OVER [RANGE {length // HOUR} HOURS] AS {name_of(call, short)}"
+        for short, length in WINDOWS.items()
+        for call in calls
+    ]
+    return f"SELECT account, {', '.join(items)} FROM p GROUP BY account"
+
+
+def functions_sql(calls: tuple[str, ...]) -> str:
+    """A RANGE frame for each window, over events and requests together; a request sees what lies before it."""
+    items = [
+        f"{call} OVER w{short} AS {name_of(call, short)}".replace("(*)", "(amount)")
+        for short in WINDOWS
+        for call in calls
+    ]
+    frames = [
+        f"w{short} AS (PARTITION BY account ORDER BY us RANGE BETWEEN {length} PRECEDING AND 1 PRECEDING)"
+        for short, length in WINDOWS.items()
+    ]
+    return (
+        f"SELECT * FROM (SELECT id, {', '.join(items)} FROM (SELECT NULL AS id, account, us, amount, items FROM p "
+        f"UNION ALL SELECT id, account, us, NULL, NULL FROM r) WINDOW {', '.join(frames)}) WHERE id IS NOT NULL"
+    )
+
+
+def totals_sql() -> str:
+    """Running totals at the end of all windows, less those at the start of each."""
+    marks = ["SELECT id, 0 AS mark, account, us FROM r"]
+    marks += [
+        f"SELECT id, {number}, account, us - {length} FROM r"
+        for number, length in enumerate(WINDOWS.values(), start=1)
+    ]
+    total = (
+        "SELECT id, mark, count(amount) OVER w AS n, sum(amount) OVER w AS amount, sum(items) OVER w AS items FROM ("
+        f"SELECT id, mark, account, us, NULL AS amount, NULL AS items FROM ({' UNION ALL '.join(marks)}) "
+        "UNION ALL SELECT NULL, NULL, account, us, amount, items FROM p) WINDOW w AS (PARTITION BY account "
+        # a mark comes before the events of its own instant: NULLs come last in this order
+        "ORDER BY us, mark ASC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    )
+    ends = [
+        f"coalesce(max(CASE WHEN mark = {number} THEN {column} END), 0) AS {column}{number}"
+        for number in range(len(WINDOWS) + 1)
+        for column in ("n", "amount", "items")
+    ]
+    items = []
+    for number, short in enumerate(WINDOWS, start=1):
+        n, amount, items_ = (f"({column}0 - {column}{number})" for column in ("n", "amount", "items"))
+        items += [
+            f"{n} AS count_{short}", f"CASE WHEN {n} > 0 THEN {amount} END AS sum_amount_{short}",
+            f"{amount} / nullif({n}, 0) AS avg_amount_{short}",
+            f"CASE WHEN {n} > 0 THEN {items_} END AS sum_items_{short}",
+        ]  # fmt: skip
+    return (
+        f"SELECT id, {', '.join(items)} FROM (SELECT id, {', '.join(ends)} FROM ({total}) WHERE id IS NOT NULL "
+        "GROUP BY id)"
+    )
+
+
+def join_sql(calls: tuple[str, ...]) -> str:
+    """All windows from one join with the longest."""
+    items = [
+        f"{call} FILTER (WHERE p.us >= r.us - {length}) AS {name_of(call, short)}".replace("(*)", "(p.us)")
+        for short, length in WINDOWS.items()
+        for call in calls
+    ]
+    within = f"p.account = r.account AND p.us < r.us AND p.us >= r.us - {max(WINDOWS.values())}"
+    return f"SELECT r.id, {', '.join(items)} FROM r LEFT JOIN p ON {within} GROUP BY r.id"

@@ -1,0 +1,133 @@
+"""What runs where, as data: `docs/generate.py` makes a page of it, and tests/spark/test_matrix.py tries every cell.
+
+An entry has a statement and what becomes of it in each runtime: `RUNS`, or part of the error that refuses it. To change
+a cell, change the entry, and run `python docs/generate.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RUNS = ""
+STREAMS = {
+    "t": "CREATE STREAM t (ts TIMESTAMP, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts",
+    "q": "CREATE STREAM q (ts TIMESTAMP, k VARCHAR, bid DOUBLE) TIMESTAMP BY ts",
+}
+TABLES = {
+    "limits": "CREATE TABLE limits (k VARCHAR, most BIGINT, tier VARCHAR, span INTERVAL, PRIMARY KEY (k))",
+}
+_W = "[RANGE 4 SECONDS SLIDE 2 SECONDS]"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`why` says why it is refused where it is, and what to do instead."""
+
+    what: str
+    sql: str
+    embedded: str = RUNS
+    table: str = RUNS  # a DataFrame that is not streaming
+    stream: str = RUNS
+    why: str = ""
+
+
+QUERIES = (
+    Entry("`[RANGE … SLIDE …]`", f"SELECT SUM(v) AS s FROM t {_W}"),
+    Entry("`[RANGE …]`", "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS]"),
+    Entry("`[RANGE … TO …]`", "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS TO 1 SECOND SLIDE 1 SECOND]"),
+    Entry("`[ROWS … SLIDE …]`", "SELECT SUM(v) AS s FROM t [ROWS 3 SLIDE 2]"),
+    Entry("`[ROWS …]`", "SELECT SUM(v) AS s FROM t [ROWS 3]"),
+    Entry("`[ROWS …]` of each key", "SELECT k, SUM(v) AS s FROM t [ROWS 3 SLIDE 1] GROUP BY k"),
+    Entry(
+        "`OVER [RANGE …]`, several windows",
+        f"SELECT SUM(v) AS s, MAX(v) OVER [RANGE 2 SECONDS] AS m FROM t {_W}",
+    ),
+    Entry("GROUP BY", f"SELECT k, COUNT(*) AS n FROM t {_W} GROUP BY k"),
+    Entry("GROUP BY an expression", f"SELECT v % 2 AS odd, COUNT(*) AS n FROM t {_W} GROUP BY v % 2"),
+    Entry("WHERE", f"SELECT COUNT(*) AS n FROM t {_W} WHERE k = 'a'"),
+    Entry("FILTER", f"SELECT COUNT(*) FILTER (WHERE v > 3) AS n FROM t {_W}"),
+    Entry("HAVING", f"SELECT k, SUM(v) AS s FROM t {_W} GROUP BY k HAVING SUM(v) > 5"),
+    Entry("EMIT CHANGES", f"SELECT k, SUM(v) AS s FROM t {_W} GROUP BY k HAVING SUM(v) > 5 EMIT CHANGES"),
+    Entry("SELECT DISTINCT", f"SELECT DISTINCT k FROM t {_W}"),
+    Entry(
+        "COUNT, SUM, AVG, MIN, MAX",
+        f"SELECT COUNT(v) AS c, AVG(x) AS a, MIN(v) AS i, MAX(x) AS m FROM t {_W}",
+    ),
+    Entry("VAR, STDDEV", f"SELECT STDDEV_POP(x) AS d FROM t {_W}"),
+    Entry("FIRST, LAST", f"SELECT FIRST(v) AS f, LAST(v) AS l FROM t {_W}"),
+    Entry("MEDIAN, QUANTILE", f"SELECT MEDIAN(v) AS m FROM t {_W}"),
+    Entry("COUNT(DISTINCT …)", f"SELECT COUNT(DISTINCT k) AS n FROM t {_W}"),
+    Entry("MIN and MAX of texts", f"SELECT MAX(k) AS m FROM t {_W}"),
+    Entry("APPROX_QUANTILE, APPROX_FREQUENT, …", f"SELECT APPROX_QUANTILE(v, 0.5, 0.1) AS p FROM t {_W}"),
+    Entry("expressions of aggregates", f"SELECT SUM(v) / COUNT(*) AS mean FROM t {_W}"),
+    Entry("`/*+ SYNOPSIS(…) */`", f"SELECT /*+ SYNOPSIS(rescan) */ SUM(v) AS s FROM t {_W}"),
+    Entry(
+        "JOIN of a table",
+        f"SELECT t.k, SUM(v) AS s, l.most FROM t {_W} AS t JOIN limits AS l ON t.k = l.k GROUP BY t.k "
+        "HAVING SUM(v) > l.most",
+    ),
+    Entry(
+        "LEFT JOIN of a table",
+        f"SELECT t.k, SUM(v) AS s, l.most FROM t {_W} AS t LEFT JOIN limits AS l ON t.k = l.k GROUP BY t.k",
+    ),
+    Entry(
+        "a table LEFT JOIN a stream",
+        f"SELECT l.k, COUNT(v) AS n FROM limits AS l LEFT JOIN t {_W} AS t ON t.k = l.k GROUP BY l.k",
+    ),
+    Entry(
+        "GROUP BY a column of a table",
+        f"SELECT l.tier, SUM(v) AS s FROM t {_W} AS t JOIN limits AS l ON t.k = l.k GROUP BY l.tier",
+    ),
+    Entry(
+        "`[RANGE l.span UP TO …]`",
+        "SELECT l.k, COUNT(*) AS n FROM t [RANGE l.span UP TO 4 SECONDS SLIDE 1 SECOND] AS t JOIN limits AS l "
+        "ON t.k = l.k GROUP BY l.k",
+    ),
+    Entry(
+        "JOIN of two streams",
+        f"SELECT t.k, bid FROM t {_W} AS t JOIN q [RANGE 2 SECONDS] AS q ON t.k = q.k EMIT CHANGES",
+    ),
+    Entry(
+        "the same with GROUP BY",
+        f"SELECT t.k, COUNT(*) AS n, MAX(bid) AS b FROM t {_W} AS t JOIN q [RANGE 2 SECONDS] AS q ON t.k = q.k "
+        "GROUP BY t.k",
+    ),
+    Entry(
+        "a stream JOIN itself",
+        "SELECT COUNT(*) AS n FROM t [RANGE 2 SECONDS SLIDE 1 SECOND] AS a JOIN t [RANGE 2 SECONDS] AS b ON a.k = b.k",
+    ),
+)
+
+_CONTROL = "a control stream takes"
+STATEMENTS = (  # a table has no control stream: what would be said there is said before
+    Entry("REGISTER QUERY", f"REGISTER QUERY other AS SELECT COUNT(*) AS n FROM t {_W}"),
+    Entry("CREATE OR REPLACE QUERY", f"CREATE OR REPLACE QUERY own AS SELECT MAX(v) AS n FROM t {_W}"),
+    Entry("DROP QUERY", "DROP QUERY own"),
+    Entry("REWIND STREAM", "REWIND STREAM t TO '1970-01-01 00:00:03'"),
+    Entry("INSERT INTO", "INSERT INTO limits VALUES ('z', 5, 'low', INTERVAL 1 SECOND)"),
+    Entry("DELETE FROM", "DELETE FROM limits WHERE k = 'a'"),
+    Entry(
+        "REGISTER QUERY … BACKFILL",
+        f"REGISTER QUERY other AS SELECT COUNT(*) AS n FROM t {_W} BACKFILL 'history.parquet'",
+    ),
+    Entry("CREATE STREAM", "CREATE STREAM u (ts TIMESTAMP) TIMESTAMP BY ts", stream=_CONTROL,
+          why="a job has the stream that its DataFrame is"),
+    Entry("CREATE TABLE", "CREATE TABLE u (a BIGINT, PRIMARY KEY (a))", stream=_CONTROL,
+          why="tables are given to `shared_windows(…, tables=…)`"),
+    Entry("DROP TABLE", "DROP TABLE limits", stream=_CONTROL, why="queries join it as long as the job runs"),
+    Entry("EXPLAIN", f"EXPLAIN SELECT COUNT(*) AS n FROM t {_W}", stream=_CONTROL,
+          why="`muntin.spark.explain(answers)`, `muntin explain --engine spark`"),
+    Entry("SELECT, at once", "SELECT COUNT(*) AS n FROM t [RANGE 4 SECONDS]", stream=_CONTROL,
+          why="answers come as windows close"),
+)  # fmt: skip
+
+
+def table_of(entries: tuple[Entry, ...], runtimes: tuple[str, ...]) -> str:
+    """A line for each entry."""
+    heads = {"embedded": "embedded", "table": "Spark, a table", "stream": "Spark, a stream"}
+    lines = ["| | " + " | ".join(heads[each] for each in runtimes) + " | instead |"]
+    lines.append("|" + "---|" * (len(runtimes) + 2))
+    for entry in entries:
+        cells = ["yes" if getattr(entry, each) == RUNS else "no" for each in runtimes]
+        lines.append("| " + " | ".join([entry.what, *cells, entry.why]) + " |")
+    return "\n".join(lines)
