@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -68,6 +69,24 @@ def switch_of(argument: str, given: Any) -> bool:
     if not isinstance(given, bool):
         raise MuntinError(f"{argument} is True or False, not {shown(given)}")
     return given
+
+
+def note_of(argument: str, given: Any) -> Any:
+    """Data that comes back from JSON as it went in: texts, numbers, lists and dicts by text.
+
+    >>> note_of("note", {"offset": 17, "files": ["a", "b"]})
+    {'offset': 17, 'files': ['a', 'b']}
+    >>> note_of("note", {3: "x"})
+    Traceback (most recent call last):
+    muntin.errors.MuntinError: note is data that JSON can say and give back, not {3: 'x'} (dict)
+    """
+    try:
+        found = json.loads(json.dumps(given, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    if found != given:
+        raise MuntinError(f"{argument} is data that JSON can say and give back, not {shown(given)}")
+    return found
 
 
 def path_of(argument: str, given: Any) -> Path:

@@ -150,13 +150,97 @@ def run(
     typer.echo(str(report), err=True)
 
 
+@app.command("lookup-at")
+def lookup_at(
+    script: SqlFile,
+    history: Annotated[
+        Path,
+        typer.Option(
+            help="Events in order of time: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), or a folder."
+        ),
+    ],
+    requests: Annotated[Path, typer.Option(help="A file of keys and instants, in any order.")],
+    out: Annotated[Path, typer.Option(help="A .parquet, .csv or .jsonl file.")],
+    at: Annotated[str, typer.Option(help="The column of the requests that has the instants.")] = "at",
+    stream: Annotated[
+        str | None, typer.Option(help="The stream of the history, if there are several.")
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Events taken in at once.")] = 524_288,
+) -> None:
+    """Answer the queries of FILE.sql for each row of a file of requests.
+
+    A request has a column for each key of the queries, and an instant. The answers have a row for each
+    request, in the same order: its own columns, then query.column, query.found and query.complete of each query.
+    """
+    with _errors_reported():
+        from muntin.run import lookup_file, open_progress
+
+        report = lookup_file(
+            script, history, requests, out, stream=stream, at=at, batch_rows=batch_rows,
+            progress=open_progress(sys.stderr),
+        )  # fmt: skip
+    typer.echo(str(report), err=True)
+
+
 @app.command()
-def explain(script: SqlFile) -> None:
+def explain(
+    script: SqlFile,
+    engine: Annotated[Runtime, typer.Option(help="What drives the queries.")] = Runtime.embedded,
+) -> None:
     """Print the plan for FILE.sql: which queries share what, and why."""
     with _errors_reported():
+        if engine is Runtime.spark:
+            from muntin.run.on_spark import explain_on_spark
+
+            typer.echo(explain_on_spark(script))
+            return
         from muntin.run import explain_file
 
         typer.echo(explain_file(script))
+
+
+@app.command()
+def serve(
+    script: SqlFile,
+    data: Annotated[
+        Path | None, typer.Option(help="The folder that keeps log, checkpoints and answers.")
+    ] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "127.0.0.1:8088",
+    tokens: Annotated[
+        Path | None, typer.Option(help="A file of lines 'role token': read, write or admin.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="For TLS, with --key.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0.1, help="Between two checkpoints.")] = 60.0,
+    answers_seconds: Annotated[
+        float, typer.Option(min=0, help="For how long answers are kept to be read again.")
+    ] = 3_600.0,
+    folder: Annotated[
+        list[Path] | None, typer.Option("--folder", help="That files after BACKFILL may lie in.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say what the script declares.")] = False,
+) -> None:
+    """Serve the streams, tables and queries of FILE.sql over HTTP, until SIGTERM or Ctrl-C.
+
+    All that was acknowledged is in the folder --data: a start goes on from there, whatever ended the process.
+    """
+    with _errors_reported():
+        from muntin.serve.server import Port, check_script, read_script_file
+        from muntin.serve.server import serve as serve_script
+        from muntin.serve.service import Settings
+
+        if check:
+            typer.echo(f"{script} declares {check_script(read_script_file(script))}")
+            return
+        if data is None:
+            raise typer.BadParameter("give the folder that keeps what is served: --data DIR")
+        host, number = Port.read(listen)
+        settings = Settings(
+            checkpoint_seconds=checkpoint_seconds,
+            answers_seconds=answers_seconds,
+            folders=tuple(folder or ()),
+        )
+        serve_script(script, data, Port(host, number, tokens, certificate, key), settings)
 
 
 @app.command()

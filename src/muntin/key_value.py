@@ -17,6 +17,7 @@ from muntin.errors import MuntinError
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Read = Callable[[Any, pa.DataType], Any]
 
 
 def key_column(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
@@ -29,13 +30,9 @@ def key_column(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
     muntin.errors.MuntinError: 1.5 is not a value of key 'id' (int64); give an integer that fits it
     """
     read, wanted = _reader(kind)
-    made = []
-    for value in values:
-        plain = value.as_py() if isinstance(value, pa.Scalar) else value
-        try:
-            made.append(None if plain is None else read(plain, kind))
-        except (TypeError, ValueError, OverflowError):
-            raise MuntinError(f"{value!r} is not a value of key '{name}' ({kind}); give {wanted}") from None
+    made: Sequence[Any] = values
+    if set(map(type, values)) != {_PLAIN.get(read)}:  # most are as the column has them
+        made = [_made(value, read, kind, wanted, name) for value in values]
     try:
         if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
             return pa.array(made, pa.int64()).view(kind)
@@ -45,7 +42,15 @@ def key_column(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
         raise MuntinError(f"{shown!r} is not a value of key '{name}' ({kind}); give {wanted}") from None
 
 
-def _reader(kind: pa.DataType) -> tuple[Callable[[Any, pa.DataType], Any], str]:
+def _made(value: Any, read: _Read, kind: pa.DataType, wanted: str, name: str) -> Any:
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    try:
+        return None if plain is None else read(plain, kind)
+    except (TypeError, ValueError, OverflowError):
+        raise MuntinError(f"{value!r} is not a value of key '{name}' ({kind}); give {wanted}") from None
+
+
+def _reader(kind: pa.DataType) -> tuple[_Read, str]:
     is_ = pa.types
     if is_.is_boolean(kind):
         return _boolean, "True or False"
@@ -159,3 +164,6 @@ def _of(value: Any, *kinds: type) -> Any:
 
 def _refuse() -> Any:
     raise TypeError
+
+
+_PLAIN: dict[_Read, type] = {_integer: int, _text: str}  # what is taken as it is, by its reader

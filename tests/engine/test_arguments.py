@@ -77,7 +77,9 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.rewind stream": ("stream", lambda engine, value: engine.rewind(value, 0)),
     "Engine.rewind to": ("instant|years|stands at", lambda engine, value: engine.rewind("s", value)),
     "Engine.explain name": ("name|query", lambda engine, value: engine.explain(value)),
+    "Engine.stats queries": ("queries", lambda engine, value: engine.stats(queries=value)),
     "Engine.checkpoint path": ("path|checkpoint|write|'", lambda engine, value: engine.checkpoint(value)),
+    "Engine.checkpoint note": ("note", lambda engine, value: engine.checkpoint("state", note=(value,))),
     "Engine.restore path": ("path|checkpoint|'", lambda engine, value: Engine.restore(value)),
     "Engine.restore incomplete_views": (
         "incomplete_views", lambda engine, value: Engine.restore("state", incomplete_views=value)
@@ -109,7 +111,7 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
         for option in ("backlog_bytes", "adaptive", "archive", "sketch_bytes", "folders", "portion_rows", "clock")
     },
 }  # fmt: skip
-EXEMPT = {"Engine.close", "Engine.check", "Engine.stats", "Engine.queries", "Engine.streams"}  # take nothing
+EXEMPT = {"Engine.close", "Engine.check", "Engine.queries", "Engine.streams"}  # take nothing
 
 
 @pytest.fixture

@@ -116,3 +116,37 @@ def used(call: str, path: Any) -> None:
         Engine().checkpoint(path)
     else:
         Engine.restore(path)
+
+
+NOTES = [
+    {"offsets": {"trades": [[0, 17], [1, 4]]}, "at": 1.5, "text": "é \ud800"},
+    [],
+    {},
+    0,
+    "",
+    False,
+    2**70,
+]
+
+
+@pytest.mark.parametrize("note", NOTES, ids=str)
+def test_a_note_comes_back(tmp_path: Path, note: Any) -> None:
+    """A restored engine has the note of its checkpoint, and writes it into no other one."""
+    path = tmp_path / "state"
+    engine = Engine()
+    engine.checkpoint(path, note=note)
+    assert engine.note is None
+    restored = Engine.restore(path)
+    assert restored.note == note
+    assert type(restored.note) is type(note)
+    restored.checkpoint(path)
+    assert Engine.restore(path).note is None
+
+
+@pytest.mark.parametrize("note", [{3: "x"}, (1, 2), b"x", float("nan"), {"at": object}, {1}], ids=str)
+def test_a_note_that_would_change_is_refused(tmp_path: Path, note: Any) -> None:
+    path = tmp_path / "state"
+    Engine().checkpoint(path, note="before")
+    with pytest.raises(MuntinError, match="note is data that JSON can say and give back"):
+        Engine().checkpoint(path, note=note)
+    assert Engine.restore(path).note == "before"

@@ -123,10 +123,9 @@ _MAGIC = b"MUNTIN"
 _VERSION = b"03"
 
 
-def write_checkpoint(given: Path, description: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Replace the file at a path, or leave it as it is."""
+def write_checkpoint(given: Path, body: Any) -> None:
+    """Replace the file at a path by what `save` has packed, or leave the file as it is."""
     path = _place(given)
-    body = pack(description, arrays)
     head = _MAGIC + _VERSION + hashlib.sha256(body).digest()
     try:
         with drafted(path) as file:
@@ -198,10 +197,13 @@ _SHAPE = {
 }
 
 
-def save(catalog: Catalog) -> tuple[Description, Named]:
-    """Streams, tables, queries and state."""
+def save(catalog: Catalog, note: Any = None) -> Any:
+    """Streams, tables, queries and state, and what the caller notes down, as bytes of their own: the catalog may change
+    while they are written."""
     catalog.views.refuse_pending()
     description: Description = {"streams": [], "queries": list(catalog.stream_of)}
+    if note is not None:
+        description["note"] = note
     arrays: Named = {}
     for number, shard in enumerate(catalog.shards.values()):
         stream, (state, named) = shard.stream, shard.snapshot()
@@ -227,7 +229,7 @@ def save(catalog: Catalog) -> tuple[Description, Named]:
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
     description["views"] = catalog.views.promises()
-    return description, arrays | _below("joins/", joined) | held
+    return pack(description, arrays | _below("joins/", joined) | held)
 
 
 def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.answer import Coverage
-from muntin.argument import count_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
+from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
 from muntin.engine.catalog import (
     Catalog,
     asked_of,
@@ -25,7 +25,7 @@ from muntin.engine.catalog import (
 )
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
-from muntin.engine.requests import answer_requests, queries_of, read_requests
+from muntin.engine.requests import answer_requests, requests_of
 from muntin.engine.script import run_script
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
@@ -91,7 +91,7 @@ class Engine:
         folder = None if archive is None else path_of("archive", archive)
         if not callable(clock):
             raise MuntinError(f"clock is a function without arguments that gives an instant, not {clock!r}")
-        self._lock = threading.RLock()
+        self._lock, self._writing = threading.RLock(), threading.Lock()  # the latter of a checkpoint
 
         def make_shard(stream: Stream) -> Shard:
             return Shard(
@@ -102,6 +102,7 @@ class Engine:
         self._catalog = Catalog(make_shard, backlog_bytes, folder, Folders(folders), portion_rows)
         self._shards, self._joins = self._catalog.shards, self._catalog.joins
         self._views = self._catalog.views
+        self._note: Any = None
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class Engine:
                 with filling(self._catalog, self._lock, asked, backfill) as filled, self._lock:
                     self._catalog.graft(filled)
                 return
-            for names in _chunks(list(asked), _AT_ONCE):
+            for names in (list(asked)[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE)):
                 if added:
                     time.sleep(_TURN)  # a lock that is taken again at once is never anyone else's
                 with self._lock:
@@ -259,8 +260,7 @@ class Engine:
         yet, values are NULL and `complete` is false.
         """
         with self._lock:
-            queries = queries_of(self._catalog, names)
-            given = read_requests(queries, requests, at, is_prefixed=not isinstance(names, str))
+            given = requests_of(self._catalog, names, requests, at)
             return given.wide(given.answered(answer_requests(self._catalog, given)))
 
     def advance(self, until: Any = None) -> Answers:
@@ -326,10 +326,10 @@ class Engine:
         with self._lock:
             return explain(self._catalog, name)
 
-    def stats(self) -> dict[str, Any]:
-        """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers given by query."""
+    def stats(self, *, queries: bool = True) -> dict[str, Any]:
+        """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers by query."""
         with self._lock:
-            return stats(self._catalog)
+            return stats(self._catalog, switch_of("queries", queries))
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
@@ -345,13 +345,21 @@ class Engine:
 
     # -- checkpoints -------------------------------------------------------------------------------
 
-    def checkpoint(self, path: str | Path) -> None:
-        """Write all streams, queries and state to one file; the old file stays until it is whole.
+    def checkpoint(self, path: str | Path, *, note: Any = None) -> None:
+        """Write all streams, queries and state to one file, while others go on; the old file stays until it is whole.
 
-        A symbolic link is followed. What is no regular file is refused.
+        `note` is what the caller must know to go on, such as the offset of each source: data that JSON can say.
+        The engine that is restored has it as `note`. A symbolic link is followed. What is no regular file is refused.
         """
-        with self._lock:
-            write_checkpoint(path_of("path", path), *save(self._catalog))
+        with self._writing:  # one at a time, so that the last call is what is there in the end
+            with self._lock:
+                body = save(self._catalog, note_of("note", note))
+            write_checkpoint(path_of("path", path), body)
+
+    @property
+    def note(self) -> Any:
+        """What was given as `note` to the checkpoint that this engine was restored from."""
+        return self._note
 
     @classmethod
     def restore(
@@ -376,22 +384,14 @@ class Engine:
         switch_of("incomplete_views", incomplete_views)
         description, arrays = read_checkpoint(path_of("path", path))
         engine = cls(
-            backlog_bytes=backlog_bytes,
-            adaptive=adaptive,
-            archive=archive,
-            sketch_bytes=sketch_bytes,
-            folders=folders,
-            portion_rows=portion_rows,
-            clock=clock,
-        )
+            backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes,
+            folders=folders, portion_rows=portion_rows, clock=clock,
+        )  # fmt: skip
         try:
             with refusing(f"checkpoint '{path}'"):
                 load(engine._catalog, description, arrays, incomplete_views)
+                engine._note = description.get("note")
         except BaseException:
             engine._views.close()
             raise
         return engine
-
-
-def _chunks(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (names[start : start + size] for start in range(0, len(names), size))

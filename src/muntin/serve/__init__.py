@@ -1,0 +1,1 @@
+"""The server: streams, queries and tables over HTTP, durable in one folder."""

@@ -1,0 +1,101 @@
+"""Who may do what, and how much of it.
+
+A file of tokens has a line for each: a role and the token, `write 5f0c91ab…`. A role may do all that those before it
+may: read < write < admin. Without a file everybody who reaches the port may do everything, so the port is one of this
+machine alone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import stat
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from muntin.errors import MuntinError
+
+ROLES = ("read", "write", "admin")
+_SHORTEST = 16  # characters of a token
+_MOST_CALLERS = 10_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request or caller may ask for; each is refused beyond."""
+
+    body_bytes: int = 64 * 2**20
+    rows: int = 1_000_000  # of one answer
+    keys: int = 10_000  # of one look-up
+    queries: int = 100_000  # registered
+    followers: int = 500
+    requests_per_second: float = 0.0  # of one address; 0: as many as it likes
+
+
+class Tokens:
+    """Tokens by role; compared in constant time, shown to nobody."""
+
+    def __init__(self, path: Path | None):
+        self._tokens: list[tuple[str, bytes]] = []
+        self.is_open = path is None
+        if path is not None:
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        try:
+            lines = path.read_text().splitlines()
+            mode = path.stat().st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            raise MuntinError(
+                f"tokens cannot be read from '{path}': {getattr(error, 'strerror', error)}"
+            ) from None
+        if mode & (stat.S_IRGRP | stat.S_IROTH):
+            raise MuntinError(f"tokens in '{path}' can be read by others: chmod 600 '{path}'")
+        for number, line in enumerate(lines, 1):
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if len(words) != 2 or words[0] not in ROLES or len(words[1]) < _SHORTEST:
+                raise MuntinError(
+                    f"line {number} of '{path}' is no token: write a role ({', '.join(ROLES)}) and "
+                    f"{_SHORTEST} characters or more"
+                )
+            self._tokens.append((words[0], words[1].encode()))
+        if not self._tokens:
+            raise MuntinError(f"there is no token in '{path}'")
+
+    def allows(self, header: str | None, role: str) -> bool | None:
+        """Whether what an Authorization header says is enough for a role; None if it names no token of ours."""
+        if self.is_open:
+            return True
+        given = (header or "").removeprefix("Bearer ").strip().encode()
+        found = None
+        for held, token in self._tokens:  # all of them: how long it takes must not tell which
+            if hmac.compare_digest(given, token):
+                found = held
+        return None if found is None else ROLES.index(found) >= ROLES.index(role)
+
+
+class Pace:
+    """How many requests each caller has made of late."""
+
+    def __init__(self, per_second: float):
+        self._per_second = per_second
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and as of when
+        self._lock = threading.Lock()
+
+    def takes(self, caller: str) -> bool:
+        """Whether one more is in time. A second's worth may come at once."""
+        if not self._per_second:
+            return True
+        now = time.monotonic()
+        with self._lock:
+            left, at = self._left.pop(caller, (self._per_second, now))
+            left = min(max(self._per_second, 1.0), left + (now - at) * self._per_second)
+            is_taken = left >= 1
+            self._left[caller] = (left - is_taken, now)
+            while len(self._left) > _MOST_CALLERS:
+                self._left.popitem(last=False)
+        return is_taken

@@ -1,0 +1,268 @@
+"""Answers that were given out: numbered, kept on disk for a time, and handed to those who follow them.
+
+The id of an answer is the *incarnation* of its query and a number, from 1 on: `7-120` is the 120th row that the query
+gave out which was the seventh to be registered. A query that is replaced goes on with both; one that is dropped and
+registered again is another incarnation. Ids follow from the log of changes alone: changes that are done again after a
+crash give the same answers with the same ids.
+
+A *cursor* is a place among all answers: the record of the log of changes that closed their windows, the portion of what
+it gave, and the row. Whoever was cut off goes on behind the last cursor that it saw.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from muntin.described import WHOLE, check_shape
+from muntin.errors import MuntinError
+from muntin.serve.log import Log
+from muntin.serve.record import read_table, table_bytes
+from muntin.serve.wire import json_rows
+
+_SEGMENT_BYTES = 8 * 2**20
+_SHAPE = {
+    "place": (WHOLE, WHOLE),
+    "at": WHOLE,
+    "parts": [{"query": str, "incarnation": WHOLE, "first": WHOLE, "rows": WHOLE, "bytes": WHOLE}],
+}
+
+
+class Gone(MuntinError):
+    """Answers that were kept once and are not any more."""
+
+
+class Cursor(NamedTuple):
+    """A place among all answers.
+
+    >>> Cursor.read("17.0.3")
+    Cursor(record=17, portion=0, row=3)
+    """
+
+    record: int
+    portion: int
+    row: int
+
+    @staticmethod
+    def read(text: str) -> Cursor:
+        """What `str` wrote."""
+        parts = text.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+            raise MuntinError(
+                f"'{text[:40]}' is no place among answers: give an id as it came, such as 17.0.3"
+            )
+        return Cursor(*map(int, parts))
+
+    def __str__(self) -> str:
+        return f"{self.record}.{self.portion}.{self.row}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The answers of one query."""
+
+    query: str
+    incarnation: int
+    first: int  # the number of the first row
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Answers that were given out together."""
+
+    place: tuple[int, int]  # the record that closed their windows, and the number of the portion
+    at: int  # when, by the clock on the wall, in microseconds
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def rows(self) -> list[tuple[Cursor, str, str]]:
+        """Cursor, query and JSON of each row; made once for all who follow."""
+        found: list[tuple[Cursor, str, str]] = []
+        for part in self.parts:
+            for number, row in enumerate(json_rows(part.table), part.first):
+                told = {"query": part.query, "id": f"{part.incarnation}-{number}", **row}
+                found.append((Cursor(*self.place, len(found)), part.query, json.dumps(told)))
+        return found
+
+
+class Follower:
+    """Someone who is handed answers as they come, and is dropped if more of them wait than it may leave behind."""
+
+    def __init__(self, waiting: int, wake: Callable[[], None]):
+        self._most = waiting
+        self._wake = wake  # told that something has come
+        self._waiting: deque[Portion] = deque()
+        self.is_dropped = False
+
+    def offer(self, portion: Portion) -> None:
+        """Never waits."""
+        if len(self._waiting) < self._most:
+            self._waiting.append(portion)
+        else:
+            self.is_dropped = True
+        self._wake()
+
+    def next(self) -> Portion | None:
+        """The next portion; None if there is none yet."""
+        return self._waiting.popleft() if self._waiting else None
+
+
+class KeptAnswers:
+    """The answers of the last hour, say, on disk, and who follows them."""
+
+    def __init__(self, folder: Path, seconds: float):
+        self._log = Log(folder, _SEGMENT_BYTES)
+        self._seconds = seconds
+        self._index: list[tuple[tuple[int, int], int, int]] = []  # place, when, number in the log
+        self._followers: set[Follower] = set()
+        self._lock = threading.Lock()
+        self.numbers: dict[int, int] = {}  # the last number of each incarnation
+        self.dropped = 0  # followers that were too slow
+        self.rows = 0  # given out since the start
+        for number, data in self._log.read(self._log.first):
+            told = _description(data)[0]
+            self._index.append((tuple(told["place"]), told["at"], number))
+
+    @property
+    def first(self) -> tuple[int, int] | None:
+        """The place of the oldest portion that is kept."""
+        return self._index[0][0] if self._index else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        return self._log.nbytes
+
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+        return len(self._followers)
+
+    def take(
+        self, place: tuple[int, int], at: int, given: Mapping[str, pa.Table], incarnations: Mapping[str, int]
+    ) -> None:
+        """Number what was given out, keep it, and hand it to those who follow. What is given again after a crash is
+        numbered, and not kept twice."""
+        parts = []
+        for name, table in given.items():
+            incarnation = incarnations[name]
+            first = self.numbers.get(incarnation, 0) + 1
+            self.numbers[incarnation] = first + table.num_rows - 1
+            if table.num_rows:
+                parts.append(Part(name, incarnation, first, table))
+        if not parts or (self._index and place <= self._index[-1][0]):
+            return
+        portion = Portion(place, at, tuple(parts))
+        number = self._log.append([_packed(portion)], is_synced=False)
+        self.rows += sum(part.table.num_rows for part in parts)
+        with self._lock:
+            self._index.append((place, at, number))
+            for each in list(self._followers):
+                each.offer(portion)
+                if each.is_dropped:
+                    self._followers.discard(each)
+                    self.dropped += 1
+
+    def follow(
+        self, cursor: Cursor | None, wake: Callable[[], None], waiting: int = 256
+    ) -> tuple[list[int], Follower]:
+        """What is kept from a cursor's portion on (None: nothing), as numbers to `read`, and who is handed the rest."""
+        follower = Follower(waiting, wake)
+        with self._lock:
+            if cursor is None:
+                missed = []
+            else:
+                place = (cursor.record, cursor.portion)
+                start = bisect_left(self._index, place, key=lambda each: each[0])
+                is_known = start < len(self._index) and self._index[start][0] == place
+                if not is_known and start == 0 and self._log.last:
+                    raise Gone(
+                        f"answers behind {cursor} are not kept any more: they are for {self._seconds:,.0f} seconds"
+                    )
+                missed = [number for _, _, number in self._index[start:]]
+            self._followers.add(follower)
+        return missed, follower
+
+    def leave(self, follower: Follower) -> None:
+        """Follow no more."""
+        with self._lock:
+            self._followers.discard(follower)
+
+    def read(self, number: int) -> Portion | None:
+        """A portion as it was given out; None if it has gone meanwhile."""
+        if number < self._log.first:
+            return None
+        found = next((data for each, data in self._log.read(number) if each == number), None)
+        return None if found is None else _unpacked(found)
+
+    def forget(self, now: int) -> None:
+        """Let go of what is older than it is kept for. Segments go as a whole."""
+        limit = now - int(self._seconds * 1_000_000)
+        with self._lock:
+            old = next(
+                (place for place, (_, at, _) in enumerate(self._index) if at >= limit), len(self._index)
+            )
+            before = self._index[old][2] if old < len(self._index) else self._log.last + 1
+            self._log.forget(before)
+            del self._index[: bisect_left(self._index, self._log.first, key=lambda each: each[2])]
+
+    def sync(self) -> None:
+        """Force what was kept to disk: a checkpoint is about to leave it behind."""
+        self._log.sync()
+
+    def close(self) -> None:
+        """Let another process open it."""
+        self._log.close()
+
+
+def _packed(portion: Portion) -> bytes:
+    bodies = [table_bytes(part.table) for part in portion.parts]
+    told: dict[str, Any] = {
+        "place": portion.place,
+        "at": portion.at,
+        "parts": [
+            {
+                "query": part.query,
+                "incarnation": part.incarnation,
+                "first": part.first,
+                "rows": part.table.num_rows,
+                "bytes": len(body),
+            }
+            for part, body in zip(portion.parts, bodies, strict=True)
+        ],
+    }
+    head = json.dumps(told).encode()
+    return len(head).to_bytes(4, "little") + head + b"".join(bodies)
+
+
+def _description(data: bytes) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(data[:4], "little")
+    told = json.loads(data[4 : 4 + length])
+    check_shape(told, _SHAPE, "the answers")
+    return told, 4 + length
+
+
+def _unpacked(data: bytes) -> Portion:
+    told, start = _description(data)
+    parts = []
+    for each in told["parts"]:
+        parts.append(
+            Part(
+                each["query"],
+                each["incarnation"],
+                each["first"],
+                read_table(data[start : start + each["bytes"]]),
+            )
+        )
+        start += each["bytes"]
+    return Portion(tuple(told["place"]), told["at"], tuple(parts))

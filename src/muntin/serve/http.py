@@ -1,0 +1,371 @@
+"""The service over HTTP: what each address takes and gives.
+
+Every change waits until it is in the log; every error is the engine's own, as JSON. `/docs` describes all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import Future
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import Body, Depends, FastAPI, Header, HTTPException, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from muntin.argument import query_name_of
+from muntin.errors import MuntinError, NameTaken, NotFound, NoValue, SchemaError, SqlError, WindowTooLarge
+from muntin.instant import to_microseconds
+from muntin.join_query import JoinQuery
+from muntin.serve.access import Limits, Pace, Tokens
+from muntin.serve.answers import Cursor, Gone
+from muntin.serve.log import LogError
+from muntin.serve.metrics import metrics_text
+from muntin.serve.record import table_bytes
+from muntin.serve.service import Busy, Service, Stopped
+from muntin.serve.subscription import subscription
+from muntin.serve.wire import (
+    ARROW,
+    arrow_rows,
+    json_rows,
+    json_value,
+    key_of,
+    read_json,
+    read_rows,
+)
+from muntin.sql import parse_query
+
+_STATUS: tuple[tuple[type[MuntinError], int], ...] = (
+    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409),
+    (WindowTooLarge, 422), (NoValue, 422),
+)  # fmt: skip
+
+
+def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
+    """All addresses of a service."""
+    app = FastAPI(title="muntin", version=version("muntin"), description=__doc__.partition("\n\n")[2])
+    app.add_exception_handler(MuntinError, _told)
+    pace = Pace(limits.requests_per_second)
+
+    def may(role: str) -> Any:
+        def check(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
+            if not pace.takes(request.client.host if request.client else ""):
+                raise HTTPException(429, "too many requests: slow down", {"Retry-After": "1"})
+            allowed = tokens.allows(authorization, role)
+            if allowed is None:
+                raise HTTPException(
+                    401, "give a token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"}
+                )
+            if not allowed:
+                raise HTTPException(403, f"this token may not do that: it takes the role '{role}'")
+
+        return Depends(check)
+
+    # -- the service itself ------------------------------------------------------------------------
+
+    @app.get("/health", tags=["service"])
+    def health() -> dict[str, str]:
+        """Whether the process is there."""
+        return {"status": "ok", "version": version("muntin")}
+
+    @app.get("/ready", tags=["service"])
+    def ready() -> JSONResponse:
+        """Whether it takes changes."""
+        why = None if service.failure is None else str(service.failure)
+        return JSONResponse({"ready": service.is_ready, "failure": why}, 200 if service.is_ready else 503)
+
+    @app.get("/metrics", tags=["service"], dependencies=[may("read")])
+    def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(metrics_text(service), media_type="text/plain; version=0.0.4")
+
+    @app.post("/checkpoint", tags=["service"], dependencies=[may("admin")])
+    async def checkpoint() -> dict[str, int]:
+        """Write a checkpoint now."""
+        return {"record": await _done(service.checkpoint())}
+
+    @app.post("/execute", tags=["service"], dependencies=[may("write")])
+    async def execute(sql: Annotated[str, Body(embed=True)]) -> Any:
+        """Run statements that change something: REGISTER QUERY, DROP QUERY, CREATE TABLE, INSERT, DELETE, …; all or
+        none."""
+        found = await _done(service.execute(sql))
+        return {"answer": json_rows(found) if isinstance(found, pa.Table) else found}
+
+    # -- streams and tables ------------------------------------------------------------------------
+
+    @app.get("/streams", tags=["streams"], dependencies=[may("read")])
+    def streams() -> list[dict[str, Any]]:
+        """Streams with their columns, and how far each has come."""
+        told = service.engine.stats(queries=False)["streams"]
+        return [
+            {
+                "name": name, "time": stream.time, "columns": _columns(stream.schema),
+                **{each: told[name][each] for each in ("events", "late", "ahead")},
+                "watermark": json_value(told[name]["watermark"]), "bytes": told[name]["bytes"],
+            }
+            for name, stream in service.engine.streams.items()
+        ]  # fmt: skip
+
+    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")])
+    async def push(name: str, request: Request) -> dict[str, Any]:
+        """Events: JSON (a list of objects, or an object of lists), JSON lines, CSV, or Arrow's stream format, by
+        Content-Type. Once this is answered they are on disk, and in every answer."""
+        stream = service.engine.streams.get(name)
+        if stream is None:
+            raise NotFound(f"there is no stream '{name}'")
+        body = await _body(request, limits)
+        table = await run_in_threadpool(read_rows, stream, body, request.headers.get("content-type", ""))
+        return {"events": await _done(await run_in_threadpool(service.push, name, table))}
+
+    @app.get("/tables", tags=["tables"], dependencies=[may("read")])
+    def tables() -> list[dict[str, Any]]:
+        """Tables with their columns and numbers of rows."""
+        told = service.engine.stats(queries=False)["tables"]
+        return [
+            {"name": name, "key": list(table.key), "columns": _columns(table.schema), **told[name]}
+            for name, table in service.engine.tables.items()
+        ]
+
+    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")])
+    async def load(name: str, request: Request) -> dict[str, Any]:
+        """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
+        table = service.engine.tables.get(name)
+        if table is None:
+            raise NotFound(f"there is no table '{name}'")
+        body = await _body(request, limits)
+        rows = await run_in_threadpool(read_rows, table, body, request.headers.get("content-type", ""))
+        return {"rows": await _done(await run_in_threadpool(service.load, name, rows))}
+
+    # -- queries -----------------------------------------------------------------------------------
+
+    @app.get("/queries", tags=["queries"], dependencies=[may("read")])
+    def queries(
+        search: str = "",
+        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    ) -> dict[str, Any]:
+        """Queries whose name or text has a word in it, in the order they were registered, a page at a time."""
+        word = search.lower()
+        found = [
+            (name, query)
+            for name, query in service.engine.queries.items()
+            if word in name.lower() or word in query.text.lower()
+        ]
+        page = [_told_query(service, name, query) for name, query in found[offset : offset + limit]]
+        return {"total": len(found), "offset": offset, "queries": page}
+
+    @app.post("/queries", tags=["queries"], dependencies=[may("write")])
+    async def register_many(
+        queries: Annotated[dict[str, str], Body(embed=True)], replace: bool = False
+    ) -> dict[str, Any]:
+        """Register many queries, each by itself: one that cannot be leaves the others alone."""
+        results: dict[str, dict[str, Any]] = {}
+        for name, sql in queries.items():
+            try:
+                await _register(service, limits, name, sql, replace)
+                results[name] = {"registered": True}
+            except MuntinError as error:
+                results[name] = {"registered": False, "error": _described(error)}
+        return {"results": results}
+
+    @app.get("/queries/{name}", tags=["queries"], dependencies=[may("read")])
+    def query(name: str) -> dict[str, Any]:
+        """One query: its text, whether its windows are covered, and its plan."""
+        found = service.engine.queries.get(name)
+        if found is None:
+            raise NotFound(f"there is no query '{name}'")
+        coverage = service.engine.coverage(name)
+        return {
+            **_told_query(service, name, found),
+            "complete": coverage.complete,
+            "plan": service.engine.explain(name),
+        }
+
+    @app.put("/queries/{name}", tags=["queries"], dependencies=[may("write")])
+    async def register(
+        name: str, sql: Annotated[str, Body(embed=True)], replace: bool = False
+    ) -> dict[str, Any]:
+        """Register a query; with `replace`, in place of the one of that name, whose answers it goes on to number."""
+        await _register(service, limits, name, sql, replace)
+        return _told_query(service, name, service.engine.queries[name])
+
+    @app.delete("/queries/{name}", tags=["queries"], dependencies=[may("write")])
+    async def drop(name: str) -> dict[str, str]:
+        """Drop a query; no other query's answer changes."""
+        await _done(service.execute(f"DROP QUERY {_quoted(name)}"))
+        return {"dropped": name}
+
+    @app.post("/explain", tags=["queries"], dependencies=[may("read")])
+    def explain(sql: Annotated[str, Body(embed=True)]) -> dict[str, str]:
+        """The plan of a query that is not registered: what it would share, and why; or what is wrong with it."""
+        _parsed(service, sql)
+        return {"plan": str(service.engine.execute(f"EXPLAIN {sql}"))}
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")])
+    async def lookup(name: str, request: Request, key: str | None = None, at: str | None = None) -> Response:
+        """The answer as of now, or `at` an instant; of one `key`, as JSON (`"AAPL"`, or `["AAPL", 3]` for two columns;
+        a text may come without quotes)."""
+        keys = None if key is None else _key(service, name, _json_or_text(key))
+        found = await run_in_threadpool(service.engine.lookup, name, keys, _instant(at))
+        return _rows(request, found, limits)
+
+    @app.post("/lookup", tags=["answers"], dependencies=[may("read")])
+    async def lookup_keys(
+        request: Request,
+        query: Annotated[str, Body()],
+        keys: Annotated[list[Any], Body()],
+        at: Annotated[str | None, Body()] = None,
+    ) -> Response:
+        """The answers of many keys."""
+        if len(keys) > limits.keys:
+            raise HTTPException(413, f"a look-up has at most {limits.keys:,} keys, not {len(keys):,}")
+        some = [_key(service, query, each) for each in keys]
+        return _rows(
+            request, await run_in_threadpool(service.engine.lookup, query, some, _instant(at)), limits
+        )
+
+    @app.post("/lookup_at", tags=["answers"], dependencies=[may("read")])
+    async def lookup_at(request: Request, query: Annotated[list[str], Query()], at: str = "at") -> Response:
+        """Answers at instants of their own: a table of requests (keys, and an instant in the column `at`) as JSON or
+        Arrow; several queries make one wide table."""
+        body = await _body(request, limits)
+        kind = request.headers.get("content-type", "").partition(";")[0]
+        given = arrow_rows(body) if kind == ARROW else _requests(body, at)
+        names = query[0] if len(query) == 1 else query
+        return _rows(request, await run_in_threadpool(_look_up_at, service, names, given, at), limits)
+
+    @app.get("/answers", tags=["answers"], dependencies=[may("read")])
+    async def follow(
+        request: Request,
+        query: Annotated[list[str] | None, Query()] = None,
+        last_event_id: Annotated[str | None, Header()] = None,
+    ) -> StreamingResponse:
+        """Answers as windows close and as keys enter and leave (EMIT CHANGES), as server-sent events; of some queries
+        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more."""
+        for name in query or ():
+            if service.incarnation(name) is None:
+                raise NotFound(f"there is no query '{name}'")
+        if service.answers.followers >= limits.followers:
+            raise HTTPException(
+                429, f"there are {limits.followers:,} subscriptions already", {"Retry-After": "10"}
+            )
+        cursor = None if last_event_id is None else Cursor.read(last_event_id)
+        told = subscription(service, cursor, None if query is None else frozenset(query))
+        return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    return app
+
+
+async def _done(future: Future[Any]) -> Any:
+    return await asyncio.wrap_future(future)
+
+
+async def _register(service: Service, limits: Limits, name: str, sql: str, replace: bool) -> None:
+    query_name_of(name)
+    if len(service.engine.queries) >= limits.queries and service.incarnation(name) is None:
+        raise MuntinError(f"there are {limits.queries:,} queries already, and no more are taken")
+    _parsed(service, sql)
+    words = "CREATE OR REPLACE QUERY" if replace else "REGISTER QUERY"
+    await _done(service.execute(f"{words} {_quoted(name)} AS {sql}"))
+
+
+def _parsed(service: Service, sql: str) -> None:
+    """An error that points into the text as it was given, not into a statement made of it."""
+    parse_query(sql, {**service.engine.streams, **service.engine.tables})
+
+
+def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -> pa.Table:
+    return service.engine.lookup_at(names, given, at=at)
+
+
+def _requests(body: bytes, at: str) -> pa.Table:
+    given = read_json(body)
+    rows = given if isinstance(given, list) else None
+    if isinstance(given, dict) and given:
+        return pa.table({name: _times(values) if name == at else values for name, values in given.items()})
+    if rows is None or not rows or not all(isinstance(each, dict) for each in rows):
+        raise SchemaError("requests are a list of objects, or an object of lists")
+    columns = {name: [row.get(name) for row in rows] for name in rows[0]}
+    return pa.table({name: _times(values) if name == at else values for name, values in columns.items()})
+
+
+def _times(values: list[Any]) -> pa.Array:
+    return pa.array([None if each is None else to_microseconds(each) for each in values], pa.int64()).cast(
+        pa.timestamp("us")
+    )
+
+
+def _instant(text: str | None) -> Any:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _key(service: Service, name: str, given: Any) -> Any:
+    query = service.engine.queries.get(name)
+    if query is None:
+        raise NotFound(f"there is no query '{name}'")
+    if isinstance(query, JoinQuery) or not query.keys:
+        raise SchemaError(f"query '{name}' has no keys to look up by")
+    return key_of(given, [(each.name, each.expression.type) for each in query.keys])
+
+
+def _told_query(service: Service, name: str, query: Any) -> dict[str, Any]:
+    incarnation = service.incarnation(name)
+    given = service.answers.numbers.get(incarnation or 0, 0)
+    return {"name": name, "sql": query.text, "incarnation": incarnation, "answers": given}
+
+
+def _columns(schema: pa.Schema) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """All of it, unless it is too long; it is not read on then."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limits.body_bytes:
+            raise HTTPException(413, f"a body has at most {limits.body_bytes:,} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
+    """As Arrow where Accept says so, else as JSON."""
+    if table.num_rows > limits.rows:
+        raise HTTPException(
+            413, f"the answer has {table.num_rows:,} rows, more than {limits.rows:,}: ask for keys"
+        )
+    if ARROW in request.headers.get("accept", ""):
+        return Response(table_bytes(table), media_type=ARROW)
+    return Response(json.dumps(json_rows(table)), media_type="application/json")
+
+
+def _described(error: MuntinError) -> dict[str, Any]:
+    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error).partition("\n")[0]}
+    if isinstance(error, SqlError):
+        told |= {"message": error.message, "line": error.line, "column": error.column, "excerpt": str(error)}
+    return told
+
+
+async def _told(request: Request, error: Exception) -> JSONResponse:
+    """The engine's own error."""
+    assert isinstance(error, MuntinError)
+    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
+    headers = {"Retry-After": "1"} if status == 429 else None
+    return JSONResponse({"error": _described(error)}, status, headers)

@@ -1,0 +1,68 @@
+"""A record of the log: one thing that happens to the engine, as bytes.
+
+4 bytes   how long the description is
+JSON      the description: {"do": "push", "stream": "trades"}
+the rest  a body, if there is one: Arrow's stream format
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.described import COUNT, WHOLE, Absent, check_shape
+
+_LENGTH = struct.Struct("<I")
+_SHAPE = {
+    "do": str,
+    "stream": Absent(str),
+    "table": Absent(str),
+    "sql": Absent(str),
+    "until": Absent(WHOLE),
+    "at": Absent(WHOLE),  # the clock on the wall
+    "last": Absent(COUNT),  # the number of the last record that was logged together with this one
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is done, with what.
+
+    >>> unpack_record(Record("execute", {"sql": "DROP QUERY q"}).pack())
+    Record(do='execute', told={'sql': 'DROP QUERY q'}, body=b'')
+    """
+
+    do: str  # "push", "load", "execute", "advance"
+    told: dict[str, Any] = field(default_factory=dict)
+    body: bytes = b""
+
+    def pack(self) -> bytes:
+        """As it stands in the log."""
+        head = json.dumps({"do": self.do, **self.told}).encode()
+        return _LENGTH.pack(len(head)) + head + self.body
+
+
+def unpack_record(data: bytes) -> Record:
+    """What `pack` made."""
+    (length,) = _LENGTH.unpack_from(data)
+    told = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+    check_shape(told, _SHAPE, "the record")
+    return Record(told.pop("do"), told, data[_LENGTH.size + length :])
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """Rows as a body."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read_table(body: bytes) -> pa.Table:
+    """The rows of a body."""
+    with pa.ipc.open_stream(body) as reader:
+        return reader.read_all()

@@ -1,0 +1,98 @@
+"""`muntin serve`: a service and its port, from start to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from muntin.errors import MissingPackage, MuntinError
+from muntin.serve.access import Limits, Tokens
+from muntin.serve.service import Service, Settings
+from muntin.sql import CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
+
+_log = logging.getLogger("muntin.serve")
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where a server listens, and who may come."""
+
+    host: str = "127.0.0.1"
+    number: int = 8088
+    tokens: Path | None = None
+    certificate: Path | None = None  # with its key, for TLS
+    key: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @staticmethod
+    def read(listen: str) -> tuple[str, int]:
+        """Host and port of `host:port`.
+
+        >>> Port.read("127.0.0.1:8088"), Port.read("[::1]:0")
+        (('127.0.0.1', 8088), ('::1', 0))
+        """
+        host, _, number = listen.rpartition(":")
+        if not host or not number.isdigit() or int(number) > 65_535:
+            raise MuntinError(
+                f"'{listen}' is no address to listen at: write host:port, such as 127.0.0.1:8088"
+            )
+        return host.strip("[]"), int(number)
+
+    def check(self) -> None:
+        """Refuse what would let strangers in."""
+        if (self.certificate is None) != (self.key is None):
+            raise MuntinError("TLS takes a certificate and its key: give both, or neither")
+        if self.tokens is None and not _is_loopback(self.host):
+            raise MuntinError(
+                f"without tokens everybody who reaches {self.host} may do everything: give --tokens FILE, or listen at "
+                "127.0.0.1"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_script(text: str) -> str:
+    """What a script declares, in a line; an error at the word if it cannot run."""
+    names = {
+        CreateStream: "streams", CreateTable: "tables", RegisterQuery: "queries", CreateView: "materialized views"
+    }  # fmt: skip
+    kinds = Counter(type(each) for each in parse_statements(text, {}))
+    return ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind]) or "nothing"
+
+
+def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:
+    """Run until SIGTERM or Ctrl-C; then finish what waits and write a checkpoint."""
+    try:
+        from muntin.serve.http import make_app
+        from muntin.serve.listen import listen
+    except ImportError:
+        raise MissingPackage("muntin serve needs FastAPI and uvicorn: pip install 'muntin[serve]'") from None
+    port.check()
+    tokens = Tokens(port.tokens)
+    text = read_script_file(script)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    service = Service(folder, text, settings)
+    try:
+        listen(make_app(service, tokens, port.limits), port)
+    finally:
+        service.stop()
+        _log.info("stopped: all that was taken is in '%s'", folder)
+
+
+def read_script_file(script: Path) -> str:
+    """The text of a script."""
+    try:
+        return script.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MuntinError(f"'{script}' cannot be read: {getattr(error, 'strerror', error)}") from None

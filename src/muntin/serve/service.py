@@ -1,0 +1,398 @@
+"""The service: an engine whose every change is in a log before it is made.
+
+    change --log, one sync for many--> applied in the order of the log --> answers, numbered and kept for a time
+
+One thread, the *writer*, makes all changes. It takes what has gathered since its last turn, appends it to the log with
+one sync, applies it, and asks for the windows that closed. So a start after a crash is a checkpoint and the records
+behind it, done again in the same order: the same events are late, and the same answers get the same ids. Look-ups do
+not pass through the writer: they ask the engine, which any thread may.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from muntin.described import COUNT, Each, check_shape
+from muntin.engine import Engine
+from muntin.errors import CheckpointError, MuntinError, NotFound
+from muntin.serve.answers import KeptAnswers
+from muntin.serve.log import Log, LogError
+from muntin.serve.record import Record, read_table, table_bytes, unpack_record
+from muntin.serve.script import Roster, read_names
+from muntin.shard.emit.portion import portions
+from muntin.shard.record_batch import to_record_batch, to_times
+
+_log = logging.getLogger("muntin.serve")
+_CHECKPOINTS = 2  # that are kept
+_NOTE = {
+    "record": COUNT,
+    "numbers": Each(COUNT),
+    "roster": {"incarnations": Each(COUNT), "last": COUNT, "script": str, "scripted": Each(str)},
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a service is started with."""
+
+    checkpoint_seconds: float = 60.0  # between two checkpoints, if anything has changed
+    checkpoint_bytes: int = 2**30  # of the log since the last one, so that a start has no more to do again
+    answers_seconds: float = 3_600.0  # for which answers are kept to be read again
+    waiting: int = 1_000  # changes that may wait for the writer; more are refused
+    waiting_bytes: int = 256 * 2**20  # of them
+    folders: tuple[Path, ...] = ()  # that files named after BACKFILL must lie in
+
+
+class Busy(MuntinError):
+    """More changes wait for their turn than the service holds: try again."""
+
+
+class Stopped(MuntinError):
+    """The service takes no more changes."""
+
+
+@dataclass
+class _Waiting:
+    record: Record
+    done: Future[Any]
+
+
+class Service:
+    """Opened on a folder, it has all that was acknowledged before, whatever ended the process then.
+
+    >>> import tempfile
+    >>> script = "CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts; "
+    >>> script += "REGISTER QUERY q AS SELECT SUM(n) AS n FROM s [RANGE 1 HOUR]"
+    >>> service = Service(Path(tempfile.mkdtemp()), script)
+    >>> service.push("s", pa.table({"ts": [0, 1], "n": [2, 3]})).result()
+    2
+    >>> service.engine.value("q")
+    5
+    >>> service.stop()
+    """
+
+    def __init__(self, folder: Path, script: str, settings: Settings | None = None):
+        self.settings = settings or Settings()
+        self._checkpoints = folder / "checkpoints"
+        self._archive = folder / "archive"
+        self._now = 0  # the clock on the wall as the record at work has it, in microseconds
+        self._until: int | None = None  # how far time was promised to have come, by the records at work
+        self._engine: Engine
+        self._roster: Roster
+        self._done: int  # the record that was applied last
+        self._log = Log(folder / "log")
+        try:
+            self._answers = KeptAnswers(folder / "answers", self.settings.answers_seconds)
+        except BaseException:
+            self._log.close()
+            raise
+        try:
+            self._checkpoints.mkdir(exist_ok=True)
+            self._open(folder)
+        except BaseException:
+            self._answers.close()
+            self._log.close()
+            raise
+        self._waiting: queue.Queue[_Waiting | None] = queue.Queue()
+        self._held = 0  # bytes that wait
+        self._gate = threading.Lock()
+        self._is_stopping = False
+        self.failure: BaseException | None = None  # why the writer ended, if nobody asked it to
+        self._writer = threading.Thread(target=self._write, name="muntin writer", daemon=True)
+        self._writer.start()
+        try:
+            if script != self._roster.script:
+                self.change(Record("script", {"sql": script})).result()
+        except BaseException:
+            self.stop(is_kept=False)
+            raise
+
+    # -- what callers ask for ----------------------------------------------------------------------
+
+    @property
+    def engine(self) -> Engine:
+        """To look up in; whoever changes it goes through `change`."""
+        return self._engine
+
+    @property
+    def answers(self) -> KeptAnswers:
+        """What was given out."""
+        return self._answers
+
+    def incarnation(self, name: str) -> int | None:
+        """Of a query, if there is one of this name."""
+        return self._roster.incarnations.get(name)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether changes are taken."""
+        return self.failure is None and not self._is_stopping
+
+    @property
+    def waiting(self) -> int:
+        """Changes that wait for the writer."""
+        return self._waiting.qsize()
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log on disk."""
+        return self._log.nbytes
+
+    def push(self, stream: str, table: pa.Table) -> Future[Any]:
+        """Events of a stream; the number of them, when they are in the log and in the engine.
+
+        What does not fit the stream is refused here, before anything is written.
+        """
+        declared = self._engine.streams.get(stream)
+        if declared is None:
+            raise NotFound(f"there is no stream '{stream}'")
+        batch = to_record_batch(declared, table)
+        to_times(declared, batch)
+        return self.change(Record("push", {"stream": stream}, table_bytes(pa.Table.from_batches([batch]))))
+
+    def load(self, name: str, table: pa.Table) -> Future[Any]:
+        """Rows of a table, inserted or replaced by primary key."""
+        declared = self._engine.tables.get(name)
+        if declared is None:
+            raise NotFound(f"there is no table '{name}'")
+        batch = to_record_batch(declared, table)
+        return self.change(Record("load", {"table": name}, table_bytes(pa.Table.from_batches([batch]))))
+
+    def execute(self, sql: str) -> Future[Any]:
+        """Statements that change something; what the last one gives."""
+        read_names(sql)  # an error at the word, before anything is written
+        return self.change(Record("execute", {"sql": sql}))
+
+    def advance(self, until: int) -> Future[Any]:
+        """A promise that time has reached an instant."""
+        return self.change(Record("advance", {"until": until}))
+
+    def change(self, record: Record) -> Future[Any]:
+        """Have something done; what it gives, or the error, once it is in the log."""
+        size = len(record.body)
+        with self._gate:
+            if not self.is_ready:
+                raise Stopped(f"the service has stopped{f': {self.failure}' if self.failure else ''}")
+            is_full = self._held > 0 and self._held + size > self.settings.waiting_bytes
+            if is_full or self._waiting.qsize() >= self.settings.waiting:
+                raise Busy(
+                    f"{self._waiting.qsize():,} changes ({self._held:,} bytes) wait already: try again"
+                )
+            self._held += size
+            waiting = _Waiting(record, Future())
+            self._waiting.put(waiting)
+        return waiting.done
+
+    def checkpoint(self) -> Future[Any]:
+        """Write a checkpoint now; the record of the log that it stands at."""
+        return self.change(Record("checkpoint"))
+
+    def stop(self, is_kept: bool = True) -> None:
+        """Finish what waits, write a checkpoint, and let go of the folder."""
+        with self._gate:
+            if self._is_stopping:
+                return
+            self._is_stopping = True
+            self._waiting.put(None)
+        self._writer.join()
+        if is_kept and self.failure is None and self._done > self._checkpointed:
+            self._keep()
+        self._engine.close()
+        self._answers.close()
+        self._log.close()
+
+    # -- the writer --------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        try:
+            while (group := self._gathered()) is not None:
+                self._do(group)
+                if self._is_due():
+                    self._keep()
+        except BaseException as error:
+            _log.exception("the writer has failed: no more changes are taken")
+            self.failure = error
+            with self._gate:
+                left = list(iter(self._next_waiting, None))
+            for each in left:
+                each.done.set_exception(Stopped(f"the service has stopped: {error}"))
+
+    def _gathered(self) -> list[_Waiting] | None:
+        """All that waits, at least one; None to stop. An empty list: time has passed."""
+        try:
+            group = [self._waiting.get(timeout=max(0.1, self._seconds_left()))]
+        except queue.Empty:
+            return []
+        while group[-1] is not None:
+            try:
+                group.append(self._waiting.get_nowait())
+            except queue.Empty:
+                break
+        found = [each for each in group if each is not None]
+        if None in group:
+            self._waiting.put(None)  # once what came before it has been done
+            return found or None
+        return found
+
+    def _next_waiting(self) -> _Waiting | None:
+        with suppress(queue.Empty):
+            return self._waiting.get_nowait()
+        return None
+
+    def _do(self, group: Sequence[_Waiting]) -> None:
+        """Log, apply and answer changes, in order."""
+        with self._gate:
+            self._held -= sum(len(each.record.body) for each in group)
+        logged = [each for each in group if each.record.do != "checkpoint"]
+        if logged:
+            now, last = time.time_ns() // 1_000, self._log.last + len(logged)
+            records = [
+                Record(each.record.do, each.record.told | {"at": now, "last": last}, each.record.body)
+                for each in logged
+            ]
+            try:
+                self._log.append([each.pack() for each in records])
+            except LogError as error:
+                for waiting in logged:
+                    waiting.done.set_exception(error)
+                return
+            found = [
+                self._tried(number, record)
+                for number, record in zip(count(last - len(records) + 1), records, strict=False)
+            ]
+            self._close_windows(last, now)
+            for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
+                if isinstance(given, MuntinError):
+                    waiting.done.set_exception(given)
+                else:
+                    waiting.done.set_result(given)
+        for waiting in group:
+            if waiting.record.do == "checkpoint":
+                try:
+                    waiting.done.set_result(self._keep())
+                except MuntinError as error:
+                    waiting.done.set_exception(error)
+
+    def _tried(self, number: int, record: Record) -> Any:
+        """What a record gives, or its error."""
+        try:
+            return self._apply(number, record)
+        except MuntinError as error:
+            return error
+
+    def _apply(self, number: int, record: Record) -> Any:
+        """Do what a record says; the same when it is done again. An error has changed nothing."""
+        self._now, self._done = record.told["at"], number
+        match record.do:
+            case "push":
+                table = read_table(record.body)
+                self._engine.push(record.told["stream"], table)
+                return table.num_rows
+            case "load":
+                table = read_table(record.body)
+                self._engine.load(record.told["table"], table)
+                return table.num_rows
+            case "execute":
+                return self._roster.execute(self._engine, record.told["sql"])
+            case "script":
+                return self._roster.follow_script(self._engine, record.told["sql"])
+            case "advance":
+                self._until = record.told["until"]
+                return None
+        raise LogError(f"record {number} of the log asks for '{record.do}', which this version does not know")
+
+    def _close_windows(self, number: int, now: int) -> None:
+        """Give out what closed by the records up to this one."""
+        until, self._until = self._until, None
+        for portion, given in enumerate(portions(self._engine, until)):
+            self._answers.take((number, portion), now, given, self._roster.incarnations)
+
+    # -- checkpoints and starts --------------------------------------------------------------------
+
+    def _seconds_left(self) -> float:
+        return self._checkpointed_at + self.settings.checkpoint_seconds - time.monotonic()
+
+    def _is_due(self) -> bool:
+        if self._done == self._checkpointed:
+            return False
+        return self._seconds_left() <= 0 or self._log.written - self._logged > self.settings.checkpoint_bytes
+
+    def _keep(self) -> int:
+        """Write a checkpoint, and let go of what only older ones need."""
+        self._checkpointed_at = time.monotonic()
+        self._answers.sync()
+        path = self._checkpoints / f"{self._done:020}.muntin"
+        numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
+        note = {"record": self._done, "numbers": numbers, "roster": self._roster.note()}
+        self._engine.checkpoint(path, note=note)
+        self._checkpointed, self._logged = self._done, self._log.written
+        kept = self._found_checkpoints()
+        for old in kept[_CHECKPOINTS:]:
+            old.unlink(missing_ok=True)
+        if len(kept) >= _CHECKPOINTS:
+            self._log.forget(int(kept[_CHECKPOINTS - 1].stem) + 1)
+        self._answers.forget(time.time_ns() // 1_000)
+        return self._done
+
+    def _found_checkpoints(self) -> list[Path]:
+        """The newest first."""
+        return sorted(
+            (each for each in self._checkpoints.glob("*.muntin") if each.stem.isdigit()), reverse=True
+        )
+
+    def _open(self, folder: Path) -> None:
+        """From the newest good checkpoint, and the records behind it."""
+        began = time.monotonic()
+        self._engine, self._roster, self._done = self._restored()
+        self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
+        records, now = self._log.last - self._done, 0
+        is_open = False
+        for number, data in self._log.read(self._done + 1):
+            record = unpack_record(data)
+            now, is_open = record.told["at"], record.told["last"] != number
+            self._tried(number, record)  # whoever asked was told of an error then
+            if not is_open:
+                self._close_windows(number, now)
+        if is_open:  # of records that were logged together the last ones are lost, and nobody was told of any
+            self._close_windows(self._done, now)
+        if self._log.cut_off:
+            _log.warning(
+                "%d bytes at the end of the log were never acknowledged and are cut off", self._log.cut_off
+            )
+        _log.info("opened %s: %d records done again in %.1f s", folder, records, time.monotonic() - began)
+
+    def _restored(self) -> tuple[Engine, Roster, int]:
+        options: dict[str, Any] = {
+            "archive": self._archive, "folders": [self._archive, *self.settings.folders],
+            "clock": lambda: self._now, "portion_rows": 100_000,
+        }  # fmt: skip
+        failed = list[str]()
+        for path in self._found_checkpoints():
+            try:
+                engine = Engine.restore(path, **options)
+                check_shape(engine.note, _NOTE, "the note")
+            except (CheckpointError, ValueError) as error:
+                failed.append(str(error))
+                _log.error("checkpoint %s cannot be used, the one before it is tried: %s", path.name, error)
+                continue
+            self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
+            return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])
+        if self._log.first > 1:
+            why = f": {'; '.join(failed)}" if failed else ""
+            raise CheckpointError(
+                f"no checkpoint in '{self._checkpoints}' can be used, and the log begins at record "
+                f"{self._log.first}{why}"
+            )
+        return Engine(**options), Roster(), 0

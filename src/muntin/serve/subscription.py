@@ -1,0 +1,55 @@
+"""A subscription: answers as server-sent events, from a place on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from fastapi.concurrency import run_in_threadpool
+
+from muntin.serve.answers import Cursor, Portion
+from muntin.serve.service import Service
+
+_BEAT = 15.0  # seconds after which a silent subscription says that it is there
+
+
+def subscription(
+    service: Service, cursor: Cursor | None, queries: frozenset[str] | None
+) -> AsyncIterator[str]:
+    """Answers behind a cursor (None: those to come) of some queries (None: all); `Gone` if they are not kept."""
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # a loop that has ended has nobody to wake
+            loop.call_soon_threadsafe(woken.set)
+
+    missed, follower = service.answers.follow(cursor, wake)
+
+    def events(portion: Portion) -> str:
+        return "".join(
+            f"id: {here}\nevent: answer\ndata: {told}\n\n"
+            for here, name, told in portion.rows
+            if (queries is None or name in queries) and (cursor is None or here > cursor)
+        )
+
+    async def told() -> AsyncIterator[str]:
+        try:
+            yield ": muntin\n\n"
+            for number in missed:
+                if portion := await run_in_threadpool(service.answers.read, number):
+                    yield events(portion)
+            while not follower.is_dropped and service.is_ready:
+                woken.clear()
+                while portion := follower.next():
+                    yield events(portion)
+                try:
+                    await asyncio.wait_for(woken.wait(), _BEAT)
+                except TimeoutError:
+                    yield ": still here\n\n"
+            if follower.is_dropped:
+                yield "event: dropped\ndata: this subscription was too slow; go on with Last-Event-ID\n\n"
+        finally:
+            service.answers.leave(follower)
+
+    return told()

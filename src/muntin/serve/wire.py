@@ -1,0 +1,167 @@
+"""Rows as they travel over HTTP: JSON for people and scripts, Arrow for programs.
+
+JSON has no NaN and no infinities: they are the texts "NaN", "Infinity" and "-Infinity". A TIMESTAMP is ISO 8601 in
+UTC, a length of time a text such as "5 MINUTES".
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from muntin.arrow_bytes import UnsoundBytes, read_batches
+from muntin.errors import SchemaError
+from muntin.key_value import key_column
+from muntin.stream import Stream
+from muntin.table import Table
+from muntin.window import span
+
+ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
+LINES = "application/x-ndjson"
+CSV = "text/csv"
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def json_value(value: Any) -> Any:
+    """A value of an answer as JSON has it.
+
+    >>> json_value(float("nan")), json_value(timedelta(minutes=5)), json_value(datetime(2026, 1, 31, 12))
+    ('NaN', '5 MINUTES', '2026-01-31T12:00:00Z')
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, datetime):
+        return f"{value.replace(tzinfo=None).isoformat()}Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return span(value // _MICROSECOND)
+    return value
+
+
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """A dict for each row."""
+    columns = []
+    for column in table.columns:
+        values = column.to_pylist()
+        if not (
+            pa.types.is_integer(column.type)
+            or pa.types.is_string(column.type)
+            or pa.types.is_boolean(column.type)
+        ):
+            values = [json_value(each) for each in values]
+        columns.append(values)
+    names = table.column_names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def read_rows(declared: Stream | Table, body: bytes, kind: str) -> pa.Table:
+    """The events or rows of a request, by its Content-Type; a SchemaError if they cannot be read."""
+    readers: dict[str, Callable[[], pa.Table]] = {
+        ARROW: lambda: arrow_rows(body),
+        LINES: lambda: _lines(declared, body),
+        JSON: lambda: _lines(declared, _as_lines(body)),
+        CSV: lambda: _csv(declared, body),
+    }
+    name = kind.partition(";")[0].strip().lower() or JSON
+    if name not in readers:
+        raise SchemaError(f"rows cannot be read from '{name}': send {', '.join(readers)}")
+    try:
+        return readers[name]()
+    except (pa.ArrowException, UnsoundBytes, UnicodeDecodeError) as error:
+        raise SchemaError(f"the rows cannot be read: {(str(error).splitlines() or ['?'])[0]}") from None
+
+
+def arrow_rows(body: bytes) -> pa.Table:
+    """Rows in Arrow's stream format."""
+    try:
+        return pa.Table.from_batches(read_batches(body, may_be_compressed=True))
+    except UnsoundBytes as error:
+        raise SchemaError(f"the body is no Arrow stream: {error}") from None
+
+
+def read_json(body: bytes) -> Any:
+    """What a JSON text says."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"the body is no JSON: {error}") from None
+
+
+def _as_lines(body: bytes) -> bytes:
+    """A list of objects, or an object of lists, as JSON lines."""
+    given = read_json(body)
+    if isinstance(given, dict) and given and all(isinstance(each, list) for each in given.values()):
+        lengths = {len(each) for each in given.values()}
+        if len(lengths) > 1:
+            raise SchemaError("the columns differ in length")
+        given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise SchemaError("rows are a list of objects, or an object of lists: [{…}, …] or {column: […], …}")
+    return "\n".join(map(json.dumps, given)).encode()
+
+
+def _lines(declared: Stream | Table, body: bytes) -> pa.Table:
+    if not body.strip():
+        return declared.schema.empty_table()
+    kinds = {
+        field.name: pa.string() if pa.types.is_duration(field.type) else field.type
+        for field in declared.schema
+    }
+    try:
+        return _read_lines(body, kinds)
+    except pa.ArrowInvalid:
+        # times may be integers, of microseconds: whoever takes the rows reads both
+        numbers = {name: pa.int64() if pa.types.is_timestamp(kind) else kind for name, kind in kinds.items()}
+        if numbers == kinds:
+            raise
+        return _read_lines(body, numbers)
+
+
+def _read_lines(body: bytes, kinds: dict[str, pa.DataType]) -> pa.Table:
+    parsing = pyarrow.json.ParseOptions(explicit_schema=pa.schema(kinds), unexpected_field_behavior="ignore")
+    return pyarrow.json.read_json(io.BytesIO(body), parse_options=parsing)
+
+
+def _csv(declared: Stream | Table, body: bytes) -> pa.Table:
+    kinds = {
+        field.name: pa.string() if pa.types.is_duration(field.type) else field.type
+        for field in declared.schema
+    }
+    options = pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds))
+    return pyarrow.csv.read_csv(io.BytesIO(body), convert_options=options)
+
+
+def key_of(given: Any, kinds: list[tuple[str, pa.DataType]]) -> Any:
+    """A key as JSON has it, as `lookup` takes it: texts of dates and times become these."""
+    parts = given if len(kinds) > 1 else [given]
+    if not isinstance(parts, list) or len(parts) != len(kinds):
+        raise SchemaError(f"a key has {len(kinds)} parts, in a list: {', '.join(name for name, _ in kinds)}")
+    read = [_part(part, *kind) for part, kind in zip(parts, kinds, strict=True)]
+    return tuple(read) if len(kinds) > 1 else read[0]
+
+
+def _part(value: Any, name: str, kind: pa.DataType) -> Any:
+    if isinstance(value, str):
+        try:
+            if pa.types.is_timestamp(kind):
+                value = datetime.fromisoformat(value).replace(tzinfo=None)
+            elif pa.types.is_date(kind):
+                value = date.fromisoformat(value)
+            elif pa.types.is_floating(kind) and value in ("NaN", "Infinity", "-Infinity"):
+                value = float(value)
+        except ValueError:
+            pass  # the error of the key says what it takes
+    return key_column([value], kind, name)[0].as_py()

@@ -1,0 +1,288 @@
+"""The service over HTTP: what each address gives, how errors look, and who is let in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fastapi.testclient import TestClient
+
+from muntin.serve.access import Limits, Tokens
+from muntin.serve.http import make_app
+from muntin.serve.record import table_bytes
+from muntin.serve.service import Service, Settings
+from muntin.serve.wire import ARROW
+
+SCRIPT = """
+CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts;
+CREATE TABLE limits (k VARCHAR, most BIGINT, PRIMARY KEY (k));
+REGISTER QUERY sums AS SELECT k, SUM(n) AS n FROM s [RANGE 1 MINUTE SLIDE 1 SECOND] GROUP BY k;
+REGISTER QUERY total AS SELECT SUM(x) AS x FROM s [RANGE 1 HOUR]
+"""
+EVENTS = [
+    {"ts": "2026-01-31T12:00:00Z", "k": "a", "n": 1, "x": 0.5},
+    {"ts": "2026-01-31T12:00:01.5Z", "k": "b", "n": 2, "x": None},
+    {"ts": "2026-01-31T12:00:02Z", "k": "a", "n": 3, "x": 1.5},
+]
+QUIET = Settings(checkpoint_seconds=1e9)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    made = Service(tmp_path, SCRIPT, QUIET)
+    yield made
+    made.stop(is_kept=False)
+
+
+@pytest.fixture
+def client(service: Service) -> TestClient:
+    return TestClient(make_app(service, Tokens(None), Limits()))
+
+
+def push(client: TestClient) -> None:
+    assert client.post("/streams/s", json=EVENTS).json() == {"events": 3}
+
+
+def test_formats_of_events(client: TestClient) -> None:
+    """A list of objects, an object of lists, lines, CSV and Arrow bring the same events."""
+    table = pa.table(
+        {
+            "ts": pa.array([0], pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
+            "k": ["a"],
+            "n": [1],
+            "x": [0.5],
+        }
+    )
+    sent: list[tuple[bytes, str]] = [
+        (
+            json.dumps([{"ts": "1970-01-01T00:00:00Z", "k": "a", "n": 1, "x": 0.5}]).encode(),
+            "application/json",
+        ),
+        (
+            json.dumps({"ts": [0], "k": ["a"], "n": [1], "x": [0.5]}).encode(),
+            "application/json; charset=utf-8",
+        ),
+        (b'{"ts": "1970-01-01 00:00:00", "k": "a", "n": 1, "x": 0.5, "more": 3}\n', "application/x-ndjson"),
+        (b"ts,k,n,x\n1970-01-01 00:00:00,a,1,0.5\n", "text/csv"),
+        (table_bytes(table), ARROW),
+    ]
+    for number, (body, kind) in enumerate(sent, 1):
+        told = client.post("/streams/s", content=body, headers={"Content-Type": kind})
+        assert (told.status_code, told.json()) == (200, {"events": 1}), kind
+        assert (
+            client.get("/queries/sums/answer", params={"key": "a", "at": "1970-01-01T00:00:01"}).json()[0][
+                "n"
+            ]
+            == number
+        )
+
+
+def test_answers(client: TestClient) -> None:
+    """By key, by keys, at an instant, at instants of their own; as JSON and as Arrow."""
+    push(client)
+    assert client.get("/queries/total/answer").json()[0]["x"] == 2.0
+    at = {"at": "2026-01-31T12:00:03"}
+    found = client.get("/queries/sums/answer", params=at).json()
+    assert [(row["k"], row["n"]) for row in found] == [("a", 4), ("b", 2)]
+    assert found[0]["window_end"] == "2026-01-31T12:00:03Z"
+    assert [row["n"] for row in client.get("/queries/sums/answer", params={"key": '"a"', **at}).json()] == [4]
+    asked = {"query": "sums", "keys": ["b", "nobody", "a"], **at}
+    assert sorted(row["n"] for row in client.post("/lookup", json=asked).json()) == [2, 4]
+    arrow = client.get("/queries/sums/answer", params=at, headers={"Accept": ARROW})
+    with pa.ipc.open_stream(arrow.content) as reader:
+        assert reader.read_all()["n"].to_pylist() == [4, 2]
+    requests = [{"k": "a", "at": "2026-01-31T12:00:01"}, {"k": "a", "at": "2026-01-31T12:00:02"}]
+    told = client.post("/lookup_at", params={"query": "sums"}, json=requests).json()
+    assert [(row["n"], row["found"], row["complete"]) for row in told] == [
+        (1, True, False),
+        (1, True, False),
+    ] or [row["k"] for row in told] == ["a", "a"]
+
+
+def test_queries_come_and_go(client: TestClient) -> None:
+    """Registered, listed page by page, searched, replaced, explained and dropped; a batch has a result for each."""
+    text = "SELECT COUNT(*) AS n FROM s [RANGE 5 SECONDS]"
+    made = client.put("/queries/counted", json={"sql": text}).json()
+    assert (made["name"], made["sql"]) == ("counted", text)
+    again = client.put("/queries/counted", json={"sql": text})
+    assert (again.status_code, again.json()["error"]["kind"]) == (409, "NameTaken")
+    other = text.replace("5", "6")
+    replaced = client.put("/queries/counted", params={"replace": True}, json={"sql": other}).json()
+    assert (replaced["sql"], replaced["incarnation"]) == (other, made["incarnation"])
+    batch = client.post(
+        "/queries", json={"queries": {"one": text, "bad": "SELECT prize FROM s [RANGE 1 SECOND]"}}
+    ).json()
+    assert batch["results"]["one"] == {"registered": True}
+    assert batch["results"]["bad"]["error"]["column"] == 8
+    listed = client.get("/queries", params={"search": "count", "offset": 1, "limit": 1}).json()
+    assert (listed["total"], [each["name"] for each in listed["queries"]]) == (2, ["one"])
+    assert "plan" in client.get("/queries/one").json()
+    assert "RANGE" in client.post("/explain", json={"sql": text}).json()["plan"]
+    assert client.delete("/queries/one").json() == {"dropped": "one"}
+    assert client.get("/queries/one").status_code == 404
+
+
+def test_tables(client: TestClient, service: Service) -> None:
+    """Loaded by rows, changed by statements."""
+    assert client.post("/tables/limits", json=[{"k": "a", "most": 3}, {"k": "b", "most": 4}]).json() == {
+        "rows": 2
+    }
+    client.post(
+        "/execute", json={"sql": "INSERT INTO limits VALUES ('a', 7); DELETE FROM limits WHERE k = 'b'"}
+    )
+    assert service.engine.execute("SELECT k, most FROM limits").to_pylist() == [{"k": "a", "most": 7}]
+    assert client.get("/tables").json()[0]["rows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status", "word"),
+    [
+        ("POST", "/streams/nobody", {"json": []}, 404, "no stream 'nobody'"),
+        ("POST", "/streams/s", {"json": [{"k": "a"}]}, 400, "time column 'ts' is NULL"),
+        ("POST", "/streams/s", {"content": b"x", "headers": {"Content-Type": ARROW}}, 400, "Arrow"),
+        ("POST", "/streams/s", {"content": b"x", "headers": {"Content-Type": "image/png"}}, 400, "image/png"),
+        ("POST", "/streams/s", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400, "JSON"),
+        ("PUT", "/queries/q", {"json": {"sql": "SELECT prize FROM s [RANGE 1 SECOND]"}}, 400, "prize"),
+        ("GET", "/queries/nobody/answer", {}, 404, "nobody"),
+        ("GET", "/queries/sums/answer", {"params": {"key": "[1, 2]"}}, 400, "key"),
+        ("GET", "/queries/total/answer", {"params": {"key": "a"}}, 400, "no keys"),
+        ("GET", "/queries/sums/answer", {"params": {"at": "yesterday"}}, 400, "yesterday"),
+        ("GET", "/answers", {"headers": {"Last-Event-ID": "x"}}, 400, "place among answers"),
+        ("GET", "/answers", {"params": {"query": "nobody"}}, 404, "nobody"),
+        ("POST", "/execute", {"json": {"sql": "DROP QUERY nobody"}}, 404, "nobody"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"]}}, 400, "at"),
+    ],
+)  # fmt: skip
+def test_errors(client: TestClient, method: str, path: str, options: Any, status: int, word: str) -> None:
+    """Each is the engine's own, names the problem, and nothing has changed."""
+    push(client)
+    before = client.get("/queries").json(), client.get("/streams").json()
+    told = client.request(method, path, **options)
+    assert (told.status_code, word in told.json()["error"]["message"]) == (status, True), told.text
+    assert (client.get("/queries").json(), client.get("/streams").json()) == before
+
+
+def test_an_error_points_at_the_word(client: TestClient) -> None:
+    error = client.put(
+        "/queries/q", json={"sql": "SELECT k,\n  SUM(prize) FROM s [RANGE 1 SECOND] GROUP BY k"}
+    ).json()
+    assert (error["error"]["line"], error["error"]["column"]) == (2, 7)
+    assert "^^^^^" in error["error"]["excerpt"]
+
+
+def test_limits(service: Service) -> None:
+    """Beyond each a clear answer of its own."""
+    limits = Limits(body_bytes=100, rows=1, keys=1, queries=2, followers=0, requests_per_second=0)
+    client = TestClient(make_app(service, Tokens(None), limits))
+    assert client.post("/streams/s", json=EVENTS).status_code == 413
+    assert client.post("/lookup", json={"query": "sums", "keys": ["a", "b"]}).status_code == 413
+    assert (
+        client.put("/queries/q", json={"sql": "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]"}).status_code
+        == 400
+    )
+    assert client.get("/answers").status_code == 429
+    for k in "ab":
+        client.post("/streams/s", json=[{"ts": 0, "k": k, "n": 1, "x": 1}])
+    assert client.get("/queries/sums/answer", params={"at": "1970-01-01T00:00:01"}).status_code == 413
+    slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=2)))
+    assert 429 in [slow.get("/queries").status_code for _ in range(6)]
+
+
+ROLES = [("GET", "/queries", "read"), ("POST", "/execute", "write"), ("POST", "/checkpoint", "admin")]
+
+
+def test_tokens(service: Service, tmp_path: Path) -> None:
+    """A token opens what its role may do and all below; nothing else opens anything."""
+    path = tmp_path / "tokens"
+    held = {role: f"{role}-token-of-this-test" for role in ("read", "write", "admin")}
+    path.write_text("# who may what\n" + "".join(f"{role} {token}\n" for role, token in held.items()))
+    path.chmod(0o600)
+    client = TestClient(make_app(service, Tokens(path), Limits()))
+    order = list(held)
+    for method, address, needed in ROLES:
+        options: Any = {"json": {"sql": "DELETE FROM limits"}} if address == "/execute" else {}
+        for given in (None, "", "Bearer", "Bearer x", "Bearer " + held["admin"][:-1], held["read"].upper()):
+            headers = {} if given is None else {"Authorization": given}
+            assert client.request(method, address, headers=headers, **options).status_code == 401, (
+                address,
+                given,
+            )
+        for role, token in held.items():
+            told = client.request(method, address, headers={"Authorization": f"Bearer {token}"}, **options)
+            assert told.status_code == (200 if order.index(role) >= order.index(needed) else 403), (
+                address,
+                role,
+            )
+    assert client.get("/health").status_code == 200
+
+
+def test_every_address_asks_for_a_role(service: Service, tmp_path: Path) -> None:
+    """But for health and readiness, which balancers ask, and what describes the addresses."""
+    path = tmp_path / "tokens"
+    path.write_text("read 0123456789abcdef\n")
+    path.chmod(0o600)
+    app = make_app(service, Tokens(path), Limits())
+    client = TestClient(app)
+    for address, methods in app.openapi()["paths"].items():
+        for method in methods:
+            told = client.request(method.upper(), address.replace("{name}", "s"), content=b"")
+            assert (told.status_code == 401) != (address in ("/health", "/ready")), (
+                method,
+                address,
+                told.status_code,
+            )
+
+
+def test_subscriptions(service: Service) -> None:
+    """Answers come as their windows close; whoever was cut off goes on behind the last one that it saw."""
+    app = make_app(service, Tokens(None), Limits())
+    rows = TestClient(app)
+    push(rows)
+    place = next(iter(service.answers._index))[0]
+    first = asyncio.run(_follow(app, f"{place[0]}.{place[1]}.0", 2))
+    assert [json.loads(data)["query"] for _, data in first] == ["sums", "sums"]
+    ids = [json.loads(data)["id"] for _, data in first]
+    assert ids == ["1-2", "1-3"]
+    again = asyncio.run(_follow(app, first[0][0], 1))
+    assert again == first[1:]
+
+
+async def _follow(app: Any, last: str, many: int) -> list[tuple[str, str]]:
+    """The next answers behind a place: the test's client cannot read a response that does not end."""
+    found: list[tuple[str, str]] = []
+    done = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        for event in message.get("body", b"").decode().split("\n\n"):
+            lines = dict(
+                line.split(": ", 1) for line in event.splitlines() if ": " in line and line[0] != ":"
+            )
+            if "data" in lines and len(found) < many:
+                found.append((lines["id"], lines["data"]))
+        if len(found) >= many:
+            done.set()
+
+    async def receive() -> Any:
+        await done.wait()
+        return {"type": "http.disconnect"}
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/answers", "query_string": b"query=sums", "root_path": "",
+        "headers": [(b"last-event-id", last.encode())], "client": ("test", 1), "server": ("test", 80),
+        "scheme": "http", "http_version": "1.1", "asgi": {"version": "3.0"},
+    }  # fmt: skip
+    await asyncio.wait_for(app(scope, receive, send), 20)
+    return found
+
+
+def test_metrics(client: TestClient) -> None:
+    push(client)
+    text = client.get("/metrics").text
+    assert 'muntin_stream_events{stream="s"} 3' in text
+    assert "muntin_queries 2" in text
+    assert all(line.startswith("#") or len(line.rsplit(" ", 1)) == 2 for line in text.splitlines())

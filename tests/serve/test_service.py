@@ -1,0 +1,298 @@
+"""The service: whatever ends it, all that was acknowledged is there once, and answers keep their ids."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from muntin import CheckpointError, MuntinError, NotFound, SqlError
+from muntin.serve.answers import Cursor, Gone
+from muntin.serve.service import Busy, Service, Settings, Stopped
+
+SCRIPT = """
+CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 3 SECONDS;
+CREATE TABLE limits (k VARCHAR, most BIGINT, PRIMARY KEY (k));
+REGISTER QUERY sums AS SELECT k, SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY k;
+REGISTER QUERY over AS SELECT s.k, SUM(s.n) AS n FROM s [RANGE 10 SECONDS SLIDE 2 SECONDS] AS s
+JOIN limits AS l ON s.k = l.k GROUP BY s.k HAVING SUM(s.n) > l.most EMIT CHANGES
+"""
+QUIET = Settings(checkpoint_seconds=1e9)
+
+
+def given_out(service: Service) -> list[str]:
+    """All answers that are kept, as whoever follows from the beginning gets them."""
+    missed, follower = service.answers.follow(None, lambda: None)
+    service.answers.leave(follower)
+    assert missed == []
+    kept = [
+        service.answers.read(number)
+        for number in range(service.answers._log.first, service.answers._log.last + 1)
+    ]
+    return [told for portion in kept if portion for _, _, told in portion.rows]
+
+
+def events(chance: random.Random, at: int) -> pa.Table:
+    many = chance.randrange(1, 6)
+    return pa.table(
+        {
+            "ts": [max(0, at + chance.randrange(-5_000_000, 2_000_000)) for _ in range(many)],
+            "k": [chance.choice("ab") for _ in range(many)],
+            "n": [chance.randrange(10) for _ in range(many)],
+        }
+    )
+
+
+def changes(chance: random.Random, turns: int) -> list[tuple[str, Any]]:
+    """Pushes with late events among them, statements and changes of tables."""
+    found: list[tuple[str, Any]] = []
+    for turn in range(turns):
+        kind = chance.random()
+        if kind < 0.6:
+            found.append(("push", events(chance, turn * 900_000)))
+        elif kind < 0.75:
+            found.append(("load", pa.table({"k": [chance.choice("ab")], "most": [chance.randrange(20)]})))
+        elif kind < 0.85:
+            name = chance.choice(["extra", "more"])
+            text = f"SELECT COUNT(*) AS n FROM s [RANGE {chance.randrange(1, 5)} SECONDS SLIDE 1 SECOND]"
+            found.append(("execute", f"CREATE OR REPLACE QUERY {name} AS {text}"))
+        elif kind < 0.92:
+            found.append(("execute", f"DROP QUERY {chance.choice(['extra', 'more'])}"))
+        else:
+            found.append(("advance", turn * 900_000))
+    return found
+
+
+def do(service: Service, kind: str, what: Any) -> None:
+    """One change; an error is what it gives, and has changed nothing."""
+    made = {
+        "push": lambda: service.push("s", what),
+        "load": lambda: service.load("limits", what),
+        "execute": lambda: service.execute(what),
+        "advance": lambda: service.advance(what),
+    }[kind]
+    try:
+        made().result(30)
+    except MuntinError:
+        assert kind == "execute", (kind, what)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_any_point(tmp_path: Path, seed: int) -> None:
+    """A copy of the folder is what a killed process leaves. A service that goes on from it, with torn bytes at the end
+    of its log, gives out what one that nobody killed does: the same answers, in the same order, with the same ids."""
+    chance = random.Random(seed)
+    todo = changes(chance, 25)
+    whole = Service(tmp_path / "whole", SCRIPT, QUIET)
+    for each in todo:
+        do(whole, *each)
+    wanted = given_out(whole)
+    assert any(json.loads(told)["query"] == "over" for told in wanted) or len(wanted) > 10
+
+    service, folder = Service(tmp_path / "0", SCRIPT, QUIET), tmp_path / "0"
+    synced = 8  # bytes of answers that a checkpoint has left behind
+    for number, each in enumerate(todo, 1):
+        do(service, *each)
+        if chance.random() < 0.2:
+            service.checkpoint().result(30)
+            synced = service.answers.nbytes
+        if chance.random() < 0.25:
+            copy = tmp_path / str(number)
+            shutil.copytree(folder, copy)
+            service.stop(is_kept=False)
+            with open(max((copy / "log").glob("*.log")), "ab") as file:
+                file.write(chance.randbytes(chance.randrange(60)))
+            if chance.random() < 0.5:  # what the disk had not been asked to keep: it is made again
+                last = max((copy / "answers").glob("*.log"))
+                with open(last, "r+b") as file:
+                    file.truncate(max(synced, last.stat().st_size - chance.randrange(2_000)))
+            service, folder = Service(copy, SCRIPT, QUIET), copy
+    assert given_out(service) == wanted
+    for name in whole.engine.queries:
+        assert service.engine.lookup(name).equals(whole.engine.lookup(name)), name
+    service.engine.check()
+    service.stop()
+    whole.stop()
+
+
+def test_a_replacement_goes_on_with_its_numbers(tmp_path: Path) -> None:
+    """A query that is dropped and registered again is another incarnation."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    text = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND SLIDE 1 SECOND]"
+
+    def ids() -> list[str]:
+        return [found["id"] for told in given_out(service) if (found := json.loads(told))["query"] == "q"]
+
+    service.execute(f"REGISTER QUERY q AS {text}").result()
+    first = service.incarnation("q")
+    service.push("s", pa.table({"ts": [0, 5_000_000], "k": ["a", "a"], "n": [1, 1]})).result()
+    assert ids() == [f"{first}-1", f"{first}-2"]
+    service.execute(f"CREATE OR REPLACE QUERY q AS {text} HAVING COUNT(*) >= 0").result()
+    service.push("s", pa.table({"ts": [6_000_000], "k": ["a"], "n": [1]})).result()
+    assert ids() == [f"{first}-{number}" for number in (1, 2, 3)]
+    service.execute(f"DROP QUERY q; REGISTER QUERY q AS {text}").result()
+    service.push("s", pa.table({"ts": [7_000_000], "k": ["a"], "n": [1]})).result()
+    second = service.incarnation("q")
+    assert second != first
+    assert ids() == [f"{first}-{number}" for number in (1, 2, 3)] + [f"{second}-1"]
+    service.stop()
+
+
+def test_a_damaged_checkpoint_falls_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """To the one before, with the log behind that; without any that is good it says so."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    for at in range(4):
+        service.push("s", pa.table({"ts": [at * 1_000_000], "k": ["a"], "n": [1]})).result()
+        service.checkpoint().result()
+    wanted = service.engine.lookup("sums")
+    service.stop()
+    kept = sorted((tmp_path / "checkpoints").iterdir())
+    assert len(kept) == 2
+    kept[-1].write_bytes(kept[-1].read_bytes()[:-1])
+    service = Service(tmp_path, SCRIPT, QUIET)
+    assert service.engine.lookup("sums").equals(wanted)
+    assert f"checkpoint {kept[-1].name} cannot be used" in caplog.text
+    service.stop(is_kept=False)
+    for each in kept:
+        each.write_bytes(b"")
+    log = sorted((tmp_path / "log").glob("*.log"))
+    log[0].rename(tmp_path / "log" / f"{2:020}.log")
+    with pytest.raises(MuntinError):
+        Service(tmp_path, SCRIPT, QUIET)
+
+
+def test_no_checkpoint_and_no_log(tmp_path: Path) -> None:
+    """A log that begins later than its first record cannot be done again from nothing."""
+    service = Service(tmp_path, SCRIPT, Settings(checkpoint_seconds=1e9))
+    service._log._segment_bytes = 1
+    for at in range(4):
+        service.push("s", pa.table({"ts": [at * 1_000_000], "k": ["a"], "n": [1]})).result()
+        service.checkpoint().result()
+    assert service._log.first > 1
+    service.stop()
+    for each in (tmp_path / "checkpoints").iterdir():
+        each.write_bytes(b"nothing")
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint in .* can be used, and the log begins at record"
+    ):
+        Service(tmp_path, SCRIPT)
+
+
+def test_bad_changes_change_nothing(tmp_path: Path) -> None:
+    """What cannot be read is refused before it is logged, what cannot be done when it is applied; others go on."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    before = service._log.last
+    with pytest.raises(MuntinError, match="no column 'k'"):
+        service.push("s", pa.table({"ts": [0]}))
+    with pytest.raises(MuntinError, match="NULL"):
+        service.push("s", pa.table({"ts": pa.array([None], pa.int64()), "k": ["a"], "n": [1]}))
+    with pytest.raises(NotFound):
+        service.push("other", pa.table({"ts": [0]}))
+    with pytest.raises(SqlError):
+        service.execute("SELEKT")
+    assert service._log.last == before
+    with pytest.raises(MuntinError, match="there is no query"):
+        service.execute("DROP QUERY nobody").result()
+    with pytest.raises(SqlError, match="no column 'prize'"):
+        service.execute("REGISTER QUERY q AS SELECT prize FROM s [RANGE 1 SECOND]").result()
+    assert service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]})).result() == 1
+    service.stop()
+    with pytest.raises(Stopped):
+        service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]}))
+
+
+def test_a_script_that_changed(tmp_path: Path) -> None:
+    """New queries come, changed ones are replaced, those that are gone are dropped, and others are left alone."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    service.execute("REGISTER QUERY own AS SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]").result()
+    service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]})).result()
+    sums = service.incarnation("sums")
+    service.stop()
+    changed = SCRIPT.replace("[RANGE 5 SECONDS", "[RANGE 6 SECONDS").partition("REGISTER QUERY over")[0]
+    changed += "CREATE TABLE other (id BIGINT PRIMARY KEY); "
+    changed += "REGISTER QUERY new AS SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR]"
+    service = Service(tmp_path, changed, QUIET)
+    assert set(service.engine.queries) == {"sums", "own", "new"}
+    assert "6 SECONDS" in service.engine.queries["sums"].text
+    assert service.incarnation("sums") == sums
+    assert set(service.engine.tables) == {"limits", "other"}
+    service.stop()
+    with pytest.raises(MuntinError, match="stream 's' is declared otherwise"):
+        Service(tmp_path, changed.replace("n BIGINT) TIMESTAMP", "n DOUBLE) TIMESTAMP"), QUIET)
+    service = Service(tmp_path, changed, QUIET)
+    assert set(service.engine.queries) == {"sums", "own", "new"}
+    service.stop()
+
+
+def test_answers_are_kept_for_a_time(tmp_path: Path) -> None:
+    """A cursor leads on from where it stands; once its portion has gone, that is said."""
+    service = Service(tmp_path, SCRIPT, Settings(checkpoint_seconds=1e9, answers_seconds=0))
+    service.answers._log._segment_bytes = 1
+    for at in range(5):
+        service.push("s", pa.table({"ts": [at * 5_000_000], "k": ["a"], "n": [1]})).result()
+    places = [place for place, _, _ in service.answers._index]
+    behind, follower = service.answers.follow(Cursor(*places[0], 0), lambda: None)
+    assert len(behind) == len(places)
+    service.answers.leave(follower)
+    service.checkpoint().result()
+    with pytest.raises(Gone, match="not kept any more"):
+        service.answers.follow(Cursor(*places[0], 0), lambda: None)
+    service.stop()
+
+
+def test_more_than_can_wait(tmp_path: Path) -> None:
+    """Changes beyond what may wait are refused at once, and those that wait are done."""
+    service = Service(tmp_path, SCRIPT, Settings(checkpoint_seconds=1e9, waiting=3))
+    waiting, refused = [], 0
+    with service.engine._lock:  # so that the writer has to wait
+        for _ in range(10):
+            try:
+                waiting.append(service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]})))
+            except Busy:
+                refused += 1
+    assert refused
+    assert sum(each.result(30) for each in waiting) == len(waiting)
+    service.stop()
+
+
+def test_a_slow_follower_is_dropped(tmp_path: Path) -> None:
+    """It is told so, and nobody waits for it."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    _, slow = service.answers.follow(None, lambda: None, waiting=1)
+    _, quick = service.answers.follow(None, lambda: None)
+    for at in range(4):
+        service.push("s", pa.table({"ts": [at * 5_000_000], "k": ["a"], "n": [1]})).result()
+    service.stop()
+    assert (slow.is_dropped, quick.is_dropped, service.answers.dropped) == (True, False, 1)
+
+
+def test_the_clock_of_a_replay_is_that_of_the_log(tmp_path: Path) -> None:
+    """An event that was ahead of the clock is left out again, however late it is done again."""
+    script = "CREATE STREAM s (ts TIMESTAMP, n BIGINT) TIMESTAMP BY ts AHEAD 1 HOUR; " \
+        "REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 1 DAY]"  # fmt: skip
+    service = Service(tmp_path, script, QUIET)
+    far = 4_102_444_800_000_000  # the year 2100
+    service.push("s", pa.table({"ts": pa.array([0, far], pa.timestamp("us")), "n": [1, 1]})).result()
+    told = service.engine.stats()["streams"]["s"]
+    service.stop(is_kept=False)
+    again = Service(tmp_path, script, QUIET)
+    assert again.engine.stats()["streams"]["s"]["ahead"] == told["ahead"] == 1
+    again.stop()
+
+
+@pytest.mark.parametrize("pushes", [6, 7])
+def test_checkpoints_by_the_size_of_the_log(tmp_path: Path, pushes: int) -> None:
+    """So many bytes since the last one make a checkpoint due, also when the log has forgotten what came before."""
+    service = Service(tmp_path, SCRIPT, Settings(checkpoint_seconds=1e9, checkpoint_bytes=1))
+    service._log._segment_bytes = 1
+    for at in range(pushes):
+        service.push("s", pa.table({"ts": [at * 1_000_000], "k": ["a"], "n": [1]})).result()
+    last = service._log.last
+    service.stop(is_kept=False)
+    assert service._log.first > 1
+    assert max(int(each.stem) for each in (tmp_path / "checkpoints").iterdir()) == last
