@@ -14,6 +14,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import matrix
+
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -66,6 +68,16 @@ def index_variants() -> str:
     return "\n".join(rows)
 
 
+def queries_by_runtime() -> str:
+    """What a query may have, and where it runs."""
+    return matrix.table_of(matrix.QUERIES, ("embedded", "table", "stream"))
+
+
+def statements_by_runtime() -> str:
+    """Statements while a stream runs."""
+    return matrix.table_of(matrix.STATEMENTS, ("embedded", "stream"))
+
+
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
     import muntin
@@ -93,7 +105,8 @@ def command_output(command: str) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (algorithm_table, fact_sheets, choices, index_variants)
+    part.__name__: part for part in (algorithm_table, fact_sheets, choices, index_variants, queries_by_runtime,
+                              statements_by_runtime)
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from crafted.mutants import each_of, mutate_arrays, mutate_description, try_all
 from muntin import Engine
 from muntin.engine.checkpoint import write_checkpoint
-from muntin.store.saved import unpack
+from muntin.store.saved import pack, unpack
 
 _MERGED = "COUNT(*) AS c, SUM(x) AS s, AVG(n) AS a, MIN(x) AS i, MAX(n) AS m, FIRST(w) AS f, LAST(w) AS l, VAR_POP(x)"
 _STREAM = "(ts BIGINT, k BIGINT, w VARCHAR, x DOUBLE, n BIGINT) TIMESTAMP BY ts DELAY 1 SECOND"
@@ -121,7 +121,7 @@ def read_and_use(folder: Path, chance: random.Random) -> None:
     else:
         description = mutate_description(description, chance)
     mutant = folder / "mutant"
-    write_checkpoint(mutant, description, arrays)
+    write_checkpoint(mutant, pack(description, arrays))
     engine = Engine.restore(mutant)
     use(engine)
     engine.checkpoint(mutant)

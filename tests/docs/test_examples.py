@@ -12,21 +12,31 @@ from tests.docs.markdown import ROOT, blocks, pages
 
 README = ROOT / "README.md"
 WITH_PYTHON = [page for page in pages() if any(blocks(page, "python"))]
+ON_SPARK = [page for page in WITH_PYTHON if "import muntin.spark" in page.read_text()]
 SQL_BLOCKS = [block for page in pages() for block in blocks(page, "sql")]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in WITH_PYTHON if page not in ON_SPARK],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    if "import muntin.spark" in page.read_text():
-        pytest.importorskip("pyspark")
     for block in blocks(page, "python"):
         exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
     printed = capsys.readouterr().out
     for block in blocks(page, "text"):
         expected = re.escape(block.text).replace("…", ".*")
         assert re.search(expected, printed), f"{block.place} is not what the code prints:\n{printed}"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", ON_SPARK, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_on_spark_run_in_order(page, spark, tmp_path, monkeypatch, capsys):
+    """`local_session()` finds the session of the tests: another Java would take ten seconds of a core."""
+    test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys)
 
 
 def test_the_readme_engine_takes_the_readme_queries():

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "muntin"
 FOLDERS = ("src", "tests", "benchmarks", "docs", "mutants")
 FILES = {file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")}
-ABOVE = ("join", "view", "engine", "spark", "run", "demo")  # the folders that drive shards
+ABOVE = ("join", "view", "engine", "spark", "run", "demo", "serve")  # the folders that drive shards
 # A file in prose: store/ring.py. Names of files that a reader makes are written in capitals.
 NAMED = re.compile(r"(?<![\w/.])((?:[a-z_0-9]+/)*[a-z_0-9]+\.py)\b")
 SPOKEN = [
