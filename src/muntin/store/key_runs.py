@@ -20,7 +20,7 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, HOLISTIC, INEXACT
 from muntin.aggregate.contract import Array, Partial
-from muntin.arrays import FOREVER, Bools, Ints
+from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.columns import find_run
 from muntin.kernels.key_runs import (
@@ -309,6 +309,13 @@ class KeyRuns:
         first = int(self._start[id])
         lo, hi = find_run(self._at, first, first + int(self._count[id]), begin, end)
         return lo - first, hi - first
+
+    def count_before(self, id: int, end: int) -> int:
+        """How many entries of one key lie before an instant; O(1) if all do, else O(log entries)."""
+        count = int(self._count[id]) if id < len(self._count) else 0
+        if not count or self._at[self._start[id] + count - 1] < end:
+            return count
+        return self.find(id, LONG_AGO, end)[1]
 
     def left(self, id: int) -> int:
         """How many events of one key have left."""

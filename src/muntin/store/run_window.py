@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from muntin.aggregate.component import COMPONENTS
-from muntin.arrays import LONG_AGO
 from muntin.kernels.key_runs import read_run
 from muntin.store.key_runs import KeyRuns
 from muntin.store.needs import Need, dtype_of
@@ -46,6 +45,6 @@ class RunWindow:
         runs, window = self._runs, self._window
         if window.is_time:
             return runs.find(id, self._settled - window.size, self._settled - window.to)
-        left, (_, before) = runs.left(id), runs.find(id, LONG_AGO, self._settled)
-        count = window.settle_count(left + before)
+        left = runs.left(id)
+        count = window.settle_count(left + runs.count_before(id, self._settled))
         return max(0, count - window.size - left), count - window.to - left
