@@ -106,6 +106,8 @@ class KeyFinder:
         begin = max(
             settled, self._store.run(start, FOREVER)[0]
         )  # a short window may begin among the fresh ones
+        if self._store.holds_events and end - begin <= _FEW_FRESH:
+            return Candidates(_united(found, self._store.keys_between(self._keys, begin, end)))
         key, _, partial = self._store.by_key(self._need, self._where, self._keys, begin, end)
         fresh = key if len(key) <= _FEW_FRESH else self._passing(key, partial, start, low, high)
         return Candidates(_united(found, fresh))

@@ -23,6 +23,8 @@ from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable, dtype_of_words, from_words, to_words
 from muntin.store.saved import Saved
 
+_FEW_TAKEN = 256  # values
+
 
 class Dictionary:
     """Ids of the values of one column; NULL is a value like any other, and so is NaN.
@@ -52,6 +54,7 @@ class Dictionary:
         # the integers that are values as they are; none where the words of a type are something else
         half = 2 ** (kind.bit_width - 1) if pa.types.is_signed_integer(kind) else 0
         self._least, self._greatest = -half, half - 1
+        self._is_plain = pa.types.is_int64(kind) or pa.types.is_float64(kind)
         # made when asked for; what has been handed out never changes
         self._values: pa.Array | None = None
         self._sorted: tuple[Ints, Ints] | None = None
@@ -97,6 +100,8 @@ class Dictionary:
         values = self.values
         if 0 < len(values) <= 4 * len(ids) and ids[-1] - ids[0] == len(ids) - 1 and is_run(read_only(ids)):
             taken = values.slice(int(ids[0]), len(ids))
+        elif len(ids) <= _FEW_TAKEN and self._is_plain and not values.null_count:
+            return pa.array(np.asarray(values)[ids])  # a call of Arrow's costs more than a few numbers
         else:
             taken = values.take(pa.array(ids))
         return taken if taken.type == self.kind else taken.cast(self.kind)

@@ -185,6 +185,10 @@ class EventRing(Sequence):
         partial = COMPONENTS[need.component].lift(value[kept], valid[kept], at[kept])
         return key[kept], at[kept], partial
 
+    def keys_between(self, keys: tuple[Expression, ...], lo: int, hi: int) -> Ints:
+        key: Ints = self[key_column(keys)][max(lo - self.dropped, 0) : max(hi - self.dropped, 0)]
+        return key[key >= 0]
+
     def mark_keys(self, keys: tuple[Expression, ...], used: Bools) -> None:
         if key_column(keys) in self._columns:
             ids = self[key_column(keys)]

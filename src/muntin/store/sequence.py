@@ -163,6 +163,10 @@ class Sequence(ABC):
         """What the elements with numbers in [lo, hi) hold of each key: ids, instants, partials; in order of time."""
         raise NotImplementedError("the store has no keys")
 
+    def keys_between(self, keys: tuple[Expression, ...], lo: int, hi: int) -> Ints:
+        """Ids of the keys of the events with numbers in [lo, hi), whatever they hold; of stores of events alone."""
+        raise NotImplementedError("the store has no events")
+
     def count_by_key(self, lo: int, hi: int) -> int:
         """How many there are of them, about."""
         return max(0, hi - lo)
