@@ -1,8 +1,9 @@
 """Which pairs a crowd has to read at an instant: those that may pass a threshold, and those that were in before.
 
 Of a million pairs of an account and a category, a thousand may pass. To read the windows of all of them takes longer
-than everything else. So bounds of what HAVING compares are kept for all pairs (`window_bounds.py`), and compared with
-the least threshold of each lane. The few that are left are then read and compared as all would be.
+than everything else. So bounds of what HAVING compares are kept for all pairs (`window_bounds.py`), or found in slices
+that came (`window_peaks.py`), and compared with the least threshold of each lane. The few that are left are then read
+and compared as all would be.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from muntin.shard.read.lane_order import InLanes, LaneOrder, PairPlaces, places_
 from muntin.shard.read.pair_grid import PairGrid
 from muntin.shard.read.reading import GroupWindow, Reading
 from muntin.shard.read.window_bounds import Floats, Steps, WindowBounds
+from muntin.shard.read.window_peaks import WindowPeaks
 from muntin.shard.state import State
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need
@@ -31,7 +33,7 @@ from muntin.structure.synopsis import Found
 
 FEW_PAIRS = 1 << 13  # so many are as quickly read as bounded
 MOST_READ = 1 / 8  # of the keys in all lanes: more are better read together
-_PATIENCE = 64  # instants for which all pairs are read at most, before bounds are tried again
+_PATIENCE = 16  # instants for which all pairs are read at most, before bounds are tried again
 _KEY = 0xFFFFFFFF
 
 
@@ -46,10 +48,13 @@ class CrowdWatch:
     """Of one crowd. What depends on its members is made anew when these, or the columns of the grid, change."""
 
     def __init__(self) -> None:
-        self._bounds: dict[GroupWindow, WindowBounds] = {}
+        self._bounds: dict[GroupWindow, WindowBounds | WindowPeaks] = {}
         self._wait = 0  # instants until bounds are tried again …
         self._patience = 1  # … and until then the next time; twice as many each time in a row
         self._members: _Members | None = None
+        self._seen: tuple[_Members, int, int] | None = (
+            None  # to whom, in which grid, and when it said last who may pass
+        )
 
     def forget_members(self) -> None:
         """Others have come or gone."""
@@ -65,15 +70,18 @@ class CrowdWatch:
             return None
         pairs = places_of(state, crowd.asked, LaneOrder if crowd.asked.banded is None else BandPairs)
         grid = _grid_of(pairs)
-        if not grid.is_affordable:
-            self._give_up()
+        if not grid.is_affordable:  # which is known at once, and may be different at the next instant
+            self._bounds = {}
             return None
         if self._members is None or not self._members.are_of(state, crowd, grid):
             self._members = _Members(state, crowd, pairs, grid)
-        words = self._reaching(state, crowd, grid, compared, int(instants[0]))
+        before, instant = (self._members, grid.version, int(instants[0]) - crowd.slide), int(instants[0])
+        # the members are the same, and all that passed just before is known
+        is_next = crowd.emits_changes and self._seen == before
+        words = self._reaching(state, crowd, grid, compared, instant, is_next)
         if words is None:
             return None
-        self._patience = 1
+        self._patience, self._seen = 1, (self._members, grid.version, instant)
         slots, ids = self._members.slots_of(crowd, pairs, grid, words, inside)
         found = [_read(state, each, instants, ids) for each in crowd.windows]
         return Few(slots, found)
@@ -83,25 +91,32 @@ class CrowdWatch:
         self._bounds, self._wait = {}, self._patience
         self._patience = min(2 * self._patience, _PATIENCE)
 
-    def _reaching(self, state: State, crowd: Crowd, grid: PairGrid, need: Need, instant: int) -> Ints | None:
-        """The keys and lanes that may pass, as words of both, of all windows together."""
+    def _reaching(
+        self, state: State, crowd: Crowd, grid: PairGrid, need: Need, instant: int, is_next: bool
+    ) -> Ints | None:
+        """The keys and lanes that may pass, as words of both, of all windows together; without some that passed before,
+        if `is_next`."""
         members, found = self._members, list[Ints]()
         assert members is not None
-        bounds: dict[GroupWindow, WindowBounds] = {}
+        kind = WindowBounds if need.component in ("count", "sum") else WindowPeaks
+        bounds: dict[GroupWindow, WindowBounds | WindowPeaks] = {}
         for number, each in enumerate(crowd.windows):
             window, synopsis = each.window, state.synopses[each.number]
             at = int(window.settle(instant))
             start, end = at - window.size, at - window.to
             store, known_since = synopsis.store, synopsis.known_since(window, need)
             is_sliced = window.is_time and window.slide and isinstance(store, AgingSlices | SliceStore)
-            if not is_sliced or start < known_since or not WindowBounds.can_bound(need, members.is_up):
+            if not is_sliced or not kind.can_bound(need, members.is_up):
                 self._give_up()
+                return None
+            if start < known_since:  # not for long
+                self._bounds = {}
                 return None
             kept = self._bounds.get(each)
             if kept is None or not kept.is_of(store, grid, members.is_up):
-                kept = WindowBounds(store, need, grid, members.is_up)
+                kept = kind(store, need, grid, members.is_up)
             bounds[each] = kept
-            kept.bring_to(start, end, known_since)
+            kept.bring_to(start, end, known_since, is_next)
             reached = kept.reaching(
                 members.steps[number], int(MOST_READ * grid.keys * members.lanes) + FEW_PAIRS
             )
