@@ -10,45 +10,47 @@ import numpy as np
 
 from muntin.component.sum import has_overflown, whole_sum
 from muntin.kernels.instructions import prefetch
-from muntin.kernels.jit import kernel
+from muntin.kernels.jit import inner, kernel
 
 BLOCK = 64
 _MOST = 1e300  # beyond, a float is no longer told from what is not finite
 _MOST_INT = float(2**61)  # beyond, a sum of integers may have no value
 _MOST_COUNT = float(2**24)  # up to here a float32 counts exactly
-_LEAST_SINGLE = -3.4028234663852886e38
+
+
+@inner
+def ask_for(place, key, first, last, address, size, at):
+    """Find the places of cells `first .. last - 1`, and have the memory there brought near."""
+    for c in range(first, last):
+        at[c - first] = place[key[c]]
+        prefetch(address + size * at[c - first])
 
 
 @kernel
 def add_counts(place, key, lo, hi, sign, count, into):
-    """Add (or subtract) the counts of cells `lo .. hi - 1`; the largest that is left is returned."""
+    """Add (or subtract) the counts of cells `lo .. hi - 1`."""
     address, size = into.ctypes.data, into.itemsize
     at = np.empty(BLOCK, np.int64)
-    most = 0.0
     for first in range(lo, hi, BLOCK):
         last = min(first + BLOCK, hi)
-        for c in range(first, last):
-            at[c - first] = place[key[c]]
-            prefetch(address + size * at[c - first])
+        ask_for(place, key, first, last, address, size, at)
         for c in range(first, last):
             p = at[c - first]
             if p >= 0:
                 total = into[p] + sign * count[c]
                 into[p] = total if total <= _MOST_COUNT else np.nan
-    return most
 
 
 @kernel
 def add_ints(place, key, lo, hi, sign, total, shadow, into):
-    """The same for sums of integers. One that may overflow is NaN from then on, which passes every comparison."""
+    """The same for sums of integers; the largest that came about is returned. One that may overflow is NaN from then
+    on, which passes every comparison."""
     address, size = into.ctypes.data, into.itemsize
     at = np.empty(BLOCK, np.int64)
     most = 0.0
     for first in range(lo, hi, BLOCK):
         last = min(first + BLOCK, hi)
-        for c in range(first, last):
-            at[c - first] = place[key[c]]
-            prefetch(address + size * at[c - first])
+        ask_for(place, key, first, last, address, size, at)
         for c in range(first, last):
             p = at[c - first]
             if p >= 0:
@@ -69,9 +71,7 @@ def add_floats(place, key, lo, hi, sign, high, low, into):
     most = 0.0
     for first in range(lo, hi, BLOCK):
         last = min(first + BLOCK, hi)
-        for c in range(first, last):
-            at[c - first] = place[key[c]]
-            prefetch(address + size * at[c - first])
+        ask_for(place, key, first, last, address, size, at)
         for c in range(first, last):
             p = at[c - first]
             if p >= 0:
@@ -86,37 +86,25 @@ def add_floats(place, key, lo, hi, sign, high, low, into):
 
 
 @kernel
-def raise_greatest(place, key, lo, hi, value, into):
-    """Let no place be below the values of its cells, NaN being the greatest."""
-    address, size = into.ctypes.data, into.itemsize
-    at = np.empty(BLOCK, np.int64)
-    for first in range(lo, hi, BLOCK):
-        last = min(first + BLOCK, hi)
-        for c in range(first, last):
-            at[c - first] = place[key[c]]
-            prefetch(address + size * at[c - first])
-        for c in range(first, last):
-            p = at[c - first]
-            v = value[c] * 1.0
-            if p >= 0 and into[p] == into[p] and not v <= into[p]:
-                into[p] = max(v, _LEAST_SINGLE) if v > -np.inf else v
+def cells_reaching(place, key, lo, hi, value, is_up, room, floor, least, found):
+    """The places of those cells among `lo .. hi - 1` whose value is not below the floor of its column; how many, -1 if
+    there is no room for all. If not `is_up`, values change their signs.
 
-
-@kernel
-def raise_least(place, key, lo, hi, value, into):
-    """The same for the least values, with their signs changed: NaN, the greatest number, raises nothing."""
-    address, size = into.ctypes.data, into.itemsize
-    at = np.empty(BLOCK, np.int64)
-    for first in range(lo, hi, BLOCK):
-        last = min(first + BLOCK, hi)
-        for c in range(first, last):
-            at[c - first] = place[key[c]]
-            prefetch(address + size * at[c - first])
-        for c in range(first, last):
-            p = at[c - first]
-            v = -(value[c] * 1.0)
-            if p >= 0 and v > into[p]:
-                into[p] = max(v, _LEAST_SINGLE)
+    NaN is the greatest number: it is above every floor, with its sign changed above none. `least` is below all floors,
+    so that few cells are looked at closer.
+    """
+    count = 0
+    for c in range(lo, hi):
+        v = value[c] * 1.0 if is_up else -(value[c] * 1.0)
+        if v < least or (v != v and not is_up):
+            continue
+        p = place[key[c]]
+        if p >= 0 and not v < floor[p % room]:
+            if count == len(found):
+                return -1
+            found[count] = p
+            count += 1
+    return count
 
 
 @kernel
@@ -140,34 +128,6 @@ def sums_reaching(sums, sign, room, keys, column, begins, floor, bottom, found_k
                 is_found = False
             total += sign * sums[base + column[s]]
             if not (bottom <= total < floor[s]) and not is_found:
-                if count == len(found_key):
-                    return -1
-                found_key[count] = key
-                found_lane[count] = lane
-                count += 1
-                is_found = True
-    return count
-
-
-@kernel
-def greatest_reaching(newer, older, room, keys, column, begins, floor, found_key, found_lane):
-    """The same for the greatest of several columns, each the greater one of two bounds."""
-    count = 0
-    for key in range(keys):
-        base = key * room
-        lane = -1
-        is_found = False
-        most = -np.inf
-        for s in range(len(column)):
-            if begins[s]:
-                lane += 1
-                is_found = False
-                most = -np.inf
-            here = base + column[s]
-            for bound in (newer[here], older[here]):
-                if most == most and not bound <= most:  # once it is NaN it stays so
-                    most = np.float64(bound)
-            if not most < floor[s] and not is_found:
                 if count == len(found_key):
                     return -1
                 found_key[count] = key

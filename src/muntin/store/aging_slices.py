@@ -84,8 +84,17 @@ class AgedSlices(SliceStore):
 
     def _merge(self, younger: SliceStore, count: int, lo: Ints, hi: Ints) -> Ints:
         """Merge runs of the first `count` cells by key, into new cells; where the run of each begins."""
-        key, following = younger.cell_key[:count], self.dropped_cells + len(self._cells)
-        last = np.full(1, -1)
+        following = self.dropped_cells + len(self._cells)
+        if self._together is None or not self.keys:
+            return self._merge_by_component(younger, count, lo, hi, following)
+        place = self.room_for(lo, hi, younger.cell_key[:count], following)
+        self._cells.count_in(self._together.merge(younger.columns_of_cells(), place))
+        return place.first_cell
+
+    def _merge_by_component(
+        self, younger: SliceStore, count: int, lo: Ints, hi: Ints, following: int
+    ) -> Ints:
+        key, last = younger.cell_key[:count], np.full(1, -1)
         if self.keys:
             self.chains.reserve(int(key.max()) + 1)
             last = self.chains.last

@@ -81,7 +81,7 @@ def arrange(
 # Folding: events of a batch into cells, the components of one input together; or cells into cells.
 
 _TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
-_EVERY_EVENT = Input(None)
+EVERY_EVENT = Input(None)
 _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 
 
@@ -96,7 +96,7 @@ def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partia
     for need, partial in into.items():
         by_input.setdefault(need.input, {})[need.component] = partial
     for input, partials in by_input.items():
-        if partials.keys() == {"count"} and input == _EVERY_EVENT:
+        if partials.keys() == {"count"} and input == EVERY_EVENT:
             count_cells(cell, origin, *partials["count"])
             continue
         value, valid = column_of(batch, input)

@@ -68,13 +68,24 @@ class Columns:
 
     def extend_with(self, more: Mapping[str, np.ndarray], fill: Mapping[str, object]) -> None:
         """Append elements; `fill` has a value for every column of which `more` has no array."""
-        count = self._make_room(more)
+        count = len(next(iter(more.values())))
+        self._make_room(count)
         for name, array in self._arrays.items():
             array[self._tail : self._tail + count] = more[name] if name in more else fill[name]
         self._tail += count
 
-    def _make_room(self, more: Mapping[str, np.ndarray]) -> int:
-        count = len(next(iter(more.values())))
+    def with_room(self, first: int, count: int) -> Arrays:
+        """All columns from an element on, with room for so many more behind the last, which whoever asks for it has to
+        fill; `count_in` says how many there are."""
+        self._make_room(count)
+        part = slice(self._head + first, self._tail + count)
+        return {name: array[part] for name, array in self._arrays.items()}
+
+    def count_in(self, count: int) -> None:
+        """So many elements were written behind the last."""
+        self._tail += count
+
+    def _make_room(self, count: int) -> None:
         if self._tail + count > self._capacity:
             needed = len(self) + count
             if 4 * needed <= 3 * self._capacity or needed <= self._most <= self._capacity:
@@ -83,7 +94,6 @@ class Columns:
                 self._move(min(max(_SMALLEST, 2 * needed), self._most))
             else:
                 self._move(max(_SMALLEST, 2 * needed))
-        return count
 
     def truncate(self, count: int) -> None:
         """Keep only the first `count` elements."""

@@ -26,13 +26,14 @@ from muntin.arrays import LONG_AGO, Arrays, Bools, Ints, scratch
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import arrange, fold_cells, fold_runs, identities_of, saved_cells, saved_slices
+from muntin.store.cells import Cells, arrange, fold_cells, fold_runs, identities_of, saved_cells, saved_slices
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid, Runs, runs_in_order
 from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import COUNTS, INSTANTS, Saved
 from muntin.store.sequence import Reader, Sequence, Wanted
+from muntin.store.together import Appended, Together, together
 from muntin.window import Window, span
 
 _INT = np.dtype(np.int64)
@@ -49,6 +50,7 @@ class SliceStore(Sequence):
         self._cells = Columns({"key": _INT, "prior": _INT} if keys else {"key": _INT})
         self.chains = Chains()
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
+        self._together: Together | None = None  # how all of them are appended at once
         self._known_from: dict[Need, int] = {}
         self.version = 0  # changes whenever cells come, go or move
 
@@ -118,6 +120,10 @@ class SliceStore(Sequence):
         """The same, as kernels take them that serve every component."""
         return cells_of(need.component, dtype_of(need), self.cells_of(need))
 
+    def columns_of_cells(self) -> Arrays:
+        """All arrays of the cells, by name: those of the same components are called the same in every store."""
+        return {name: self._cells[name] for name in self._cells.names()}
+
     def cell_number(self, number: int) -> int:
         """Number of the first cell of slice `number`, or of the next cell to come after the last slice."""
         index = number - self._slices.dropped
@@ -147,6 +153,7 @@ class SliceStore(Sequence):
                 for name in self._names.pop(need):
                     self._cells.remove(name)
                 del self._known_from[need]
+        self._together = together(self._names)
 
     def _add(self, need: Need, known_from: int) -> None:
         identity = COMPONENTS[need.component].identity(dtype_of(need))
@@ -199,22 +206,42 @@ class SliceStore(Sequence):
 
     def _append_keyed(self, batch: Batch, runs: Runs) -> None:
         """Cells of new slices, or new cells of the last one; the rest stays where it is. O(events)."""
-        key = batch.key(self.keys)
-        self.chains.reserve(int(key.max()) + 1)
         first = len(self) - runs.continues
         begin = self.first_cell(first) + self._cells.dropped
+        self.changed_from = self.dropped + first
+        first_cell = self._append_cells(batch, runs.lo, runs.hi, begin)
+        self._slices.truncate(first)
+        self._slices.extend({"start": runs.start, "cell": first_cell})
+
+    def _append_cells(self, batch: Batch, lo: Ints, hi: Ints, begin: int) -> Ints:
+        """Fold runs of a batch, the first of which goes on with the cells from number `begin` on; the first cell of
+        each."""
+        if self._together is None or isinstance(batch, Cells):
+            return self._append_by_component(batch, lo, hi, begin)
+        place = self.room_for(lo, hi, batch.key(self.keys), begin)
+        self._cells.count_in(self._together.fold(batch, place))
+        return place.first_cell
+
+    def room_for(self, lo: Ints, hi: Ints, key: Ints, begin: int) -> Appended:
+        """Where runs of events or cells with these keys are appended."""
+        self.chains.reserve(int(key.max()) + 1)
+        last, cells = self.chains.last, self._cells
+        most = min(len(key), len(lo) * len(last))
+        following, first_cell = cells.dropped + len(cells), np.empty(len(lo), np.int64)
+        room = cells.with_room(begin - cells.dropped, most)
+        return Appended(lo, hi, key, last, begin, following, room, first_cell)
+
+    def _append_by_component(self, batch: Batch, lo: Ints, hi: Ints, begin: int) -> Ints:
+        key = batch.key(self.keys)
+        self.chains.reserve(int(key.max()) + 1)
         following = len(self._cells) + self._cells.dropped
         cell, new_key, prior = (scratch(name, len(batch)) for name in ("cell", "new key", "prior"))
-        first_cell = np.empty(len(runs.start), np.int64)
-        made = append_cells(
-            runs.lo, runs.hi, key, self.chains.last, begin, following, cell, new_key, prior, first_cell
-        )
+        first_cell = np.empty(len(lo), np.int64)
+        made = append_cells(lo, hi, key, self.chains.last, begin, following, cell, new_key, prior, first_cell)
         self._cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, identities_of(self._names))
         part = slice(begin - self._cells.dropped, None)
         fold_cells(batch, cell, begin, {need: self.cells(need, part) for need in self._names})
-        self.changed_from = self.dropped + first
-        self._slices.truncate(first)
-        self._slices.extend({"start": runs.start, "cell": first_cell})
+        return first_cell
 
     def _rewrite(self, batch: Batch) -> None:
         """Lay out anew all slices from the first one that the batch touches on."""

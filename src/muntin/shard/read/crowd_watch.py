@@ -1,8 +1,9 @@
 """Which pairs a crowd has to read at an instant: those that may pass a threshold, and those that were in before.
 
 Of a million pairs of an account and a category, a thousand may pass. To read the windows of all of them takes longer
-than everything else. So bounds of what HAVING compares are kept for all pairs (`window_bounds.py`), and compared with
-the least threshold of each lane. The few that are left are then read and compared as all would be.
+than everything else. So bounds of what HAVING compares are kept for all pairs (`window_bounds.py`), or found in slices
+that came (`window_peaks.py`), and compared with the least threshold of each lane. The few that are left are then read
+and compared as all would be.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from muntin.shard.read.lane_order import InLanes, LaneOrder, PairPlaces, places_
 from muntin.shard.read.pair_grid import PairGrid
 from muntin.shard.read.reading import GroupWindow, Reading
 from muntin.shard.read.window_bounds import Floats, Steps, WindowBounds
+from muntin.shard.read.window_peaks import WindowPeaks
 from muntin.shard.state import State
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need
@@ -31,7 +33,8 @@ from muntin.structure.synopsis import Found
 
 FEW_PAIRS = 1 << 13  # so many are as quickly read as bounded
 MOST_READ = 1 / 8  # of the keys in all lanes: more are better read together
-_PATIENCE = 64  # instants for which all pairs are read at most, before bounds are tried again
+_PATIENCE = 16  # instants for which all pairs are read at most, before bounds are tried again
+_IN_VAIN = 2  # instants in a row for which bounds are kept though too many might pass
 _KEY = 0xFFFFFFFF
 
 
@@ -46,10 +49,13 @@ class CrowdWatch:
     """Of one crowd. What depends on its members is made anew when these, or the columns of the grid, change."""
 
     def __init__(self) -> None:
-        self._bounds: dict[GroupWindow, WindowBounds] = {}
+        self._bounds: dict[GroupWindow, WindowBounds | WindowPeaks] = {}
+        self._in_vain = 0  # instants in a row at which too many might pass
         self._wait = 0  # instants until bounds are tried again …
         self._patience = 1  # … and until then the next time; twice as many each time in a row
         self._members: _Members | None = None
+        # whose pairs were found the last time, in which version of the grid, and at which instant
+        self._seen: tuple[_Members, int, int] | None = None
 
     def forget_members(self) -> None:
         """Others have come or gone."""
@@ -65,54 +71,96 @@ class CrowdWatch:
             return None
         pairs = places_of(state, crowd.asked, LaneOrder if crowd.asked.banded is None else BandPairs)
         grid = _grid_of(pairs)
-        if not grid.is_affordable:
-            self._give_up()
+        if not grid.is_affordable:  # which is known at once, and may be different at the next instant
+            self._bounds = {}
             return None
         if self._members is None or not self._members.are_of(state, crowd, grid):
             self._members = _Members(state, crowd, pairs, grid)
-        words = self._reaching(state, crowd, grid, compared, int(instants[0]))
+        words = self._words(state, crowd, grid, compared, int(instants[0]), inside)
         if words is None:
             return None
-        self._patience = 1
-        slots, ids = self._members.slots_of(crowd, pairs, grid, words, inside)
+        slots, ids = self._members.slots_of(crowd, pairs, grid, words)
         found = [_read(state, each, instants, ids) for each in crowd.windows]
         return Few(slots, found)
 
+    def _words(
+        self, state: State, crowd: Crowd, grid: PairGrid, need: Need, instant: int, inside: Ints
+    ) -> Ints | None:
+        """The keys and lanes that may pass or were in before, as words of both; None if these are too many."""
+        members = self._members
+        assert members is not None
+        if not self._can_bound(state, crowd, need, instant):
+            return None
+        # are the members the same, and is all that passed just before known?
+        is_next = crowd.emits_changes and self._seen == (members, grid.version, instant - crowd.slide)
+        most = members.most_read(grid)
+        reached = self._reaching(state, crowd, grid, need, instant, is_next, most)
+        self._seen = (members, grid.version, instant)
+        words = None if reached is None else members.with_inside(reached, inside)
+        if words is None or len(words) > most:
+            self._note_too_many()
+            return None
+        self._patience, self._in_vain = 1, 0
+        return words
+
+    def _note_too_many(self) -> None:
+        """All pairs are read now. What is known of the windows is kept for the next instant, but not for long."""
+        self._in_vain += 1
+        if self._in_vain > _IN_VAIN:
+            self._give_up()
+
     def _give_up(self) -> None:
         """Have no bounds for a while."""
-        self._bounds, self._wait = {}, self._patience
+        self._bounds, self._wait, self._in_vain = {}, self._patience, 0
         self._patience = min(2 * self._patience, _PATIENCE)
 
-    def _reaching(self, state: State, crowd: Crowd, grid: PairGrid, need: Need, instant: int) -> Ints | None:
-        """The keys and lanes that may pass, as words of both, of all windows together."""
-        members, found = self._members, list[Ints]()
+    def _can_bound(self, state: State, crowd: Crowd, need: Need, instant: int) -> bool:
+        """Whether there are bounds for all windows of a crowd at an instant."""
+        assert self._members is not None
+        kind = _kind_of(need)
+        for number, window, *_ in crowd.windows:
+            synopsis = state.synopses[number]
+            is_sliced = (
+                window.is_time and window.slide and isinstance(synopsis.store, AgingSlices | SliceStore)
+            )
+            if not is_sliced or not kind.can_bound(need, self._members.is_up):
+                self._give_up()
+                return False
+            if int(window.settle(instant)) - window.size < synopsis.known_since(window, need):  # not for long
+                self._bounds = {}
+                return False
+        return True
+
+    def _reaching(
+        self, state: State, crowd: Crowd, grid: PairGrid, need: Need, instant: int, is_next: bool, most: int
+    ) -> Ints | None:
+        """The keys and lanes that may pass, of all windows together; without some that passed before, if `is_next`.
+        None if there are more than `most` of one window."""
+        members, found, has_all = self._members, list[Ints](), True
         assert members is not None
-        bounds: dict[GroupWindow, WindowBounds] = {}
+        bounds: dict[GroupWindow, WindowBounds | WindowPeaks] = {}
         for number, each in enumerate(crowd.windows):
             window, synopsis = each.window, state.synopses[each.number]
-            at = int(window.settle(instant))
-            start, end = at - window.size, at - window.to
-            store, known_since = synopsis.store, synopsis.known_since(window, need)
-            is_sliced = window.is_time and window.slide and isinstance(store, AgingSlices | SliceStore)
-            if not is_sliced or start < known_since or not WindowBounds.can_bound(need, members.is_up):
-                self._give_up()
-                return None
+            at, store = int(window.settle(instant)), synopsis.store
             kept = self._bounds.get(each)
             if kept is None or not kept.is_of(store, grid, members.is_up):
-                kept = WindowBounds(store, need, grid, members.is_up)
+                kept = _kind_of(need)(store, need, grid, members.is_up)
             bounds[each] = kept
-            kept.bring_to(start, end, known_since)
-            reached = kept.reaching(
-                members.steps[number], int(MOST_READ * grid.keys * members.lanes) + FEW_PAIRS
-            )
+            start = at - window.size
+            kept.bring_to(start, at - window.to, synopsis.known_since(window, need), is_next)
+            reached = kept.reaching(members.steps[number], most)
             kept.leave(start + window.slide)
             if reached is None:
-                self._give_up()
-                return None
-            key, lane = reached
-            found.append(members.lane_of_step[number][lane] << 32 | key)
+                has_all = False
+            else:
+                key, lane = reached
+                found.append(members.lane_of_step[number][lane] << 32 | key)
         self._bounds = bounds
-        return np.concatenate(found)
+        return np.concatenate(found) if has_all else None
+
+
+def _kind_of(need: Need) -> type[WindowBounds] | type[WindowPeaks]:
+    return WindowBounds if need.component in ("count", "sum") else WindowPeaks
 
 
 class _Members:
@@ -182,13 +230,21 @@ class _Members:
         )
         self.lane_of_step.append(lanes)
 
-    def slots_of(
-        self, crowd: Crowd, pairs: PairPlaces, grid: PairGrid, words: Ints, inside: Ints
-    ) -> tuple[CrowdSlots, Ints]:
-        """The slots of keys that may pass or were in before, with the pairs that these are of."""
+    def most_read(self, grid: PairGrid) -> int:
+        """Of so many keys in lanes all pairs are read as quickly together as one by one."""
+        few = FEW_PAIRS * self.lanes // max(len(self._column), 1)
+        return int(MOST_READ * grid.keys * self.lanes) + few
+
+    def with_inside(self, words: Ints, inside: Ints) -> Ints:
+        """Keys and lanes, with those of members and keys that were in before."""
         lane = self._lane[inside >> 32]
         before = lane << 32 | (inside & _KEY)
-        words = np.unique(np.concatenate([words, before[lane >= 0]]))
+        return np.unique(np.concatenate([words, before[lane >= 0]]))
+
+    def slots_of(
+        self, crowd: Crowd, pairs: PairPlaces, grid: PairGrid, words: Ints
+    ) -> tuple[CrowdSlots, Ints]:
+        """The slots of keys in lanes, with the pairs that these are of."""
         lane, key = words >> 32, words & _KEY
         most = int((self._first[lane + 1] - self._first[lane]).sum())
         pair, rank, edges = (

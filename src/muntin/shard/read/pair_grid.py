@@ -20,7 +20,7 @@ from muntin.shard.read.lane_order import PairPlaces
 from muntin.store.columns import Columns
 
 Places = npt.NDArray[np.int32]
-_SPARSE = 4  # places that there may be for each pair
+_SPARSE = 8  # places that there may be for each pair
 _SMALL = 1 << 16  # so many places are always affordable
 _MOST_PLACES = 2**31 - 1
 

@@ -1,16 +1,14 @@
-"""Bounds of what a window holds of every pair: they name those that may pass a threshold, and are never an answer.
+"""Bounds of COUNT and SUM of a window, for every pair: they name those that may pass a threshold, and are no answers.
 
 A window that moves by a slide gains a few slices and loses a few. So a bound is brought along, in plain floats, where
-an answer would merge all slices of the window again:
-
-    count, sum     what comes is added, what goes is subtracted; rounding errors are at most `slack`
-    max, min       the greatest of all slices since some instant before the window, which is forgotten in two turns
-
-What cannot be subtracted, as infinities, is NaN until all is added up anew. A bound that is NaN excludes nothing.
+an answer would merge all slices of the window again: what comes is added, what goes is subtracted. Rounding errors are
+at most `_slack`. What cannot be subtracted, as infinities, is NaN until all is added up anew. A bound that is NaN
+excludes nothing. MAX and MIN need none (`window_peaks.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,10 +19,8 @@ from muntin.kernels.bounds import (
     add_counts,
     add_floats,
     add_ints,
-    greatest_reaching,
+    cells_reaching,
     pairs_in_grid,
-    raise_greatest,
-    raise_least,
     sums_reaching,
 )
 from muntin.shard.read.pair_grid import PairGrid
@@ -35,7 +31,7 @@ from muntin.store.slice_store import SliceStore
 Store = AgingSlices | SliceStore
 Floats = npt.NDArray[Any]
 _LONGEST = 4  # lengths of the window, after which sums are added up anew
-_ROUNDING = 2.0**-50  # of a double, and of a threshold that was an integer; generously
+ROUNDING = 2.0**-50  # of a double, and of a threshold that was an integer; generously
 _SINGLE = 2.0**-22  # of a float32
 _TINY = 2.0**-125  # what a float32 does not tell from 0
 _NO_BOTTOM, _INT_BOTTOM = -np.inf, -(2.0**61)
@@ -47,6 +43,12 @@ class Steps:
     def __init__(self, column: Ints, begins: npt.NDArray[np.bool_], floor: Floats):
         self.column, self.begins, self.floor = column, begins, floor
 
+    @property
+    def lane(self) -> Ints:
+        """The lane of each step."""
+        lane: Ints = np.cumsum(self.begins) - 1
+        return lane
+
 
 class WindowBounds:
     """Of one component of a store, over one window."""
@@ -54,110 +56,91 @@ class WindowBounds:
     def __init__(self, store: Store, need: Need, grid: PairGrid, is_up: bool):
         self.store, self.need, self._grid = store, need, grid
         self._sign = 1.0 if is_up else -1.0
-        self._is_sum = need.component in ("count", "sum")
+        self._is_count = need.component == "count"
         self._is_float = dtype_of(need).kind == "f"
-        self._kernel = _kernel_of(need, is_up)
         self._version = -1  # of the grid
         self._start = self._end = 0  # of what has been added up
-        self._turned_at = 0  # max, min: where `_newer` begins
         # since all was added up: how far the window has moved, the slices that came or went, and the largest number
         self._moved = self._changes = 0
         self._most = 0.0
-        self._newer: Floats = np.zeros(0)
-        self._older: Floats = self._newer
+        self._sums: Floats = np.zeros(0)
 
     @staticmethod
     def can_bound(need: Need, is_up: bool) -> bool:
-        """Whether there are bounds from above for this component, or from below if not `is_up`."""
-        return need.component in ("count", "sum") or need.component == ("max" if is_up else "min")
+        return need.component in ("count", "sum")
 
     def is_of(self, store: object, grid: PairGrid, is_up: bool) -> bool:
         return self.store is store and self._grid is grid and (self._sign > 0) == is_up
 
-    def bring_to(self, start: int, end: int, kept_from: int) -> None:
+    def bring_to(self, start: int, end: int, kept_from: int, is_next: bool) -> None:
         """Bound the window [start, end), given the instant from which on all its edges are kept. O(cells that came and
         went), or O(cells of the window) if the window has not just moved on."""
-        is_next = self._version == self._grid.version and self._start <= start < self._end <= end
-        is_lost = self._is_sum and self._start < start and self._start < kept_from
-        if not is_next or is_lost or self._moved > _LONGEST * (end - start):
+        is_behind = self._version == self._grid.version and self._start <= start < self._end <= end
+        is_lost = self._start < start and self._start < kept_from
+        if not is_behind or is_lost or self._moved > _LONGEST * (end - start):
             self._begin(start)
         self._make_room()
-        if self._is_sum:
-            self._add(self._start, start, -1.0)
-        elif start >= self._turned_at:  # all that is older has left the window
-            self._older, self._newer = self._newer, self._older
-            self._newer.fill(-np.inf)
-            self._turned_at = self._end
+        self._add(self._start, start, -1.0)
         self._add(self._end, end, 1.0)
         self._moved += end - self._end
         self._start, self._end = start, end
 
     def leave(self, start: int) -> None:
         """The next window begins at `start`: what is before may soon be forgotten."""
-        if self._is_sum and self._start < start <= self._end:
+        if self._start < start <= self._end:
             self._add(self._start, start, -1.0)
             self._start = start
 
     def _begin(self, start: int) -> None:
         self._version = self._grid.version
-        self._start = self._end = self._turned_at = start
+        self._start = self._end = start
         self._moved, self._changes, self._most = 0, 0, 0.0
-        self._newer = self._older = np.zeros(0)
+        self._sums = np.zeros(0)
 
     def _make_room(self) -> None:
-        places = self._grid.places
-        if len(self._newer) == places:
-            return
-        dtype = np.float64 if self.need.component == "sum" else np.float32
-        nothing = 0.0 if self._is_sum else -np.inf
-        for name in ("_newer",) if self._is_sum else ("_newer", "_older"):
-            enlarged = np.full(places, nothing, dtype)
-            old = getattr(self, name)
-            enlarged[: len(old)] = old
-            setattr(self, name, enlarged)
+        if len(self._sums) != self._grid.places:
+            enlarged = np.zeros(self._grid.places, np.float32 if self._is_count else np.float64)
+            enlarged[: len(self._sums)] = self._sums
+            self._sums = enlarged
 
     def _add(self, start: int, end: int, sign: float) -> None:
-        if end <= start:
-            return
-        for level in self.store.levels:
-            first, last = (int(side[0]) for side in level.runs(np.array([start]), np.array([end])))
-            if last <= first:
-                continue
+        for level, first, last in slices_within(self.store, start, end):
             self._changes += last - first
             cells = (level.first_cell(first), level.first_cell(last))
-            where, values = (self._grid.place, level.cell_key, *cells), level.cells_of(self.need)
-            if self._is_sum:
-                self._most = max(self._most, self._kernel(*where, sign, *values, self._newer))
+            given = (self._grid.place, level.cell_key, *cells, sign, *level.cells_of(self.need), self._sums)
+            if self._is_count:
+                add_counts(*given)
             else:
-                self._kernel(*where, *values, self._newer)
+                self._most = max(self._most, (add_floats if self._is_float else add_ints)(*given))
 
     def reaching(self, steps: Steps, most: int) -> tuple[Ints, Ints] | None:
         """The keys and lanes that may reach the floor of one of the steps; None if there are more than `most`."""
         key, lane = np.empty(most, np.int64), np.empty(most, np.int64)
         keys, room = min(self._grid.keys, self._grid.rows), self._grid.room
         floor = steps.floor - self._slack(steps)
-        walk = (room, keys, steps.column, steps.begins, floor)
-        if self._is_sum:
-            bottom = _NO_BOTTOM if self._is_float or self.need.component == "count" else _INT_BOTTOM
-            many = sums_reaching(self._newer, self._sign, *walk, bottom, key, lane)
-        else:
-            many = greatest_reaching(self._newer, self._older, *walk, key, lane)
+        bottom = _NO_BOTTOM if self._is_float or self._is_count else _INT_BOTTOM
+        many = sums_reaching(
+            self._sums, self._sign, room, keys, steps.column, steps.begins, floor, bottom, key, lane
+        )
         return None if many < 0 else (key[:many], lane[:many])
 
     def _slack(self, steps: Steps) -> Floats:
         """By how much a bound may be wrong."""
         floor = np.where(np.isfinite(steps.floor), np.abs(steps.floor), 0.0)
-        if self.need.component != "sum":
+        if self._is_count:
             return floor * _SINGLE + _TINY
         many = len(steps.column)
-        return floor * _ROUNDING + (self._changes + many + 8) * many * self._most * _ROUNDING
+        return floor * ROUNDING + (self._changes + many + 8) * many * self._most * ROUNDING
 
 
-def _kernel_of(need: Need, is_up: bool) -> Any:
-    """How cells are taken in."""
-    if need.component == "sum":
-        return add_floats if dtype_of(need).kind == "f" else add_ints
-    return add_counts if need.component == "count" else raise_greatest if is_up else raise_least
+def slices_within(store: Store, start: int, end: int) -> Iterator[tuple[SliceStore, int, int]]:
+    """The slices of [start, end), as a run of indices in each level that has some."""
+    if end <= start:
+        return
+    for level in store.levels:
+        first, last = (int(side[0]) for side in level.runs(np.array([start]), np.array([end])))
+        if last > first:
+            yield level, first, last
 
 
 def compile_bounds() -> None:
@@ -169,9 +152,7 @@ def compile_bounds() -> None:
     add_ints(*where, 1.0, ints, floats, floats)
     add_floats(*where, 1.0, floats, floats, floats)
     for values in (ints, floats):
-        raise_greatest(*where, values, single)
-        raise_least(*where, values, single)
+        cells_reaching(*where, values, True, 1, floats, 0.0, some)
     for sums in (single, floats):
         sums_reaching(sums, 1.0, *walk, _NO_BOTTOM, some, some)
-    greatest_reaching(single, single, *walk, some, some)
     pairs_in_grid(place, 1, key, key, np.array([0, 1]), key, key, some, some, np.empty(2, np.int64))
