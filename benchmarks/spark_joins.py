@@ -45,7 +45,7 @@ def run(quick: bool) -> Result:
     rows: list[dict[str, Any]] = []
     try:
         for seed, name in enumerate("ab"):
-            _write(folder / name, seed, files, each)
+            write(folder / name, seed, files, each)
         for windows in WINDOWS:
             sizes = [LONGEST * (number + 1) // windows for number in range(windows)]
             ours = play(session, folder, [_shared(session, folder, sizes)])
@@ -74,7 +74,8 @@ def _row(windows: int, how: str, played: Played, ours: Played, pairs: int) -> di
             "ratio": cpu / ours.cpu_per_million}  # fmt: skip
 
 
-def _write(folder: Path, seed: int, files: int, each: int) -> None:
+def write(folder: Path, seed: int, files: int, each: int) -> None:
+    """One of the streams, in order of time."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     for number in range(files):
@@ -91,16 +92,20 @@ def _read(session: Any, folder: Path, name: str) -> Any:
     return source.parquet(str(folder / name)).withWatermark("ts", "1 second")
 
 
-def _shared(session: Any, folder: Path, sizes: list[int]) -> Any:
-    from muntin.spark import shared_windows
-
-    queries = {
+def queries(sizes: list[int]) -> dict[str, str]:
+    """A join for each size of windows."""
+    return {
         f"q{size}": f"SELECT a.k, a.v AS x, b.v AS y FROM a [RANGE {size} SECONDS SLIDE 1 SECOND] "
         f"JOIN b [RANGE {size} SECONDS] ON a.k = b.k EMIT CHANGES"
         for size in sizes
     }
+
+
+def _shared(session: Any, folder: Path, sizes: list[int]) -> Any:
+    from muntin.spark import shared_windows
+
     frames = {name: _read(session, folder, name) for name in "ab"}
-    return shared_windows(frames, queries, time="ts", shards=2).where("change = 'enter'")
+    return shared_windows(frames, queries(sizes), time="ts", shards=2).where("change = 'enter'")
 
 
 def _joined(session: Any, folder: Path, size: int) -> Any:

@@ -6,7 +6,10 @@ MUNTIN_THOROUGH=30 pytest tests/test_machine.py
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shlex
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,21 @@ from effort import THOROUGH, some_of
 from muntin.archive import disk
 from muntin.sketch import geometry
 
-_ONE_COMPILER = "-XX:TieredStopAtLevel=1"  # of Java's two
+_DAEMON = Path(__file__).parent / "spark" / "daemon"
+# A session of the tests lives for minutes and sees few rows: what Spark prepares for large ones is not won back.
+_QUICK_JAVA = {
+    # the first of Java's two compilers, and no threads that collect garbage beside the program
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
+}
+_FOR_FEW_ROWS = _QUICK_JAVA | {
+    # plans are interpreted: to write and compile Java for each of them took half of the CPU of most tests
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",  # a job for each stage of a query, to see how large it becomes
+}
+# workers are forked with muntin imported: some hundred of them start
+_FORKED_WORKERS = {"spark.python.daemon.module": "daemon_with_muntin"}
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 settings.register_profile(
@@ -61,12 +78,20 @@ def small_blocks() -> Iterator[None]:
 
 @pytest.fixture
 def quick_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that a test starts have a Spark like that of `spark`: Java's second compiler, and a page that nobody
-    looks at, take more than they give in a minute."""
-    monkeypatch.setenv(
-        "PYSPARK_SUBMIT_ARGS",
-        f"--driver-java-options {_ONE_COMPILER} --conf spark.ui.enabled=false pyspark-shell",
-    )
+    """Processes that a test starts have the Java of `spark`, and plans and workers as everyone's Spark."""
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", _submit_arguments(_QUICK_JAVA))
+
+
+@pytest.fixture
+def quick_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a test starts have a Spark set up as that of `spark`."""
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", _submit_arguments(_FOR_FEW_ROWS | _FORKED_WORKERS))
+    monkeypatch.setenv("PYTHONPATH", str(_DAEMON), prepend=os.pathsep)
+
+
+def _submit_arguments(settings: dict[str, str]) -> str:
+    told = (f"--conf {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
+    return " ".join([*told, "pyspark-shell"])
 
 
 @pytest.fixture(scope="session")
@@ -75,16 +100,24 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     import muntin.spark
 
-    settings = {
-        # a session lives for minutes: what Java's second compiler takes is not won back
-        "spark.driver.extraJavaOptions": _ONE_COMPILER,
-        # workers are forked with muntin imported: some hundred of them start
-        "spark.python.daemon.module": "daemon_with_muntin",
-    }
-    daemon = str(Path(__file__).parent / "spark" / "daemon")
+    settings = _FOR_FEW_ROWS | _FORKED_WORKERS | _connect_server()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", daemon, prepend=os.pathsep)  # Java hands it on
+        patch.setenv("PYTHONPATH", str(_DAEMON), prepend=os.pathsep)  # Java hands it on
         # a second attempt, no third: in tests where tasks fail, each attempt takes its workers with it
         session = muntin.spark.local_session(memory="1g", master="local[2,2]", settings=settings)
     yield session
     session.stop()
+
+
+def _connect_server() -> dict[str, str]:
+    """Settings of a session that clients of Spark Connect can use, too: a server of their own would be one more JVM."""
+    if importlib.util.find_spec("grpc") is None:
+        return {}
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    return {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "localhost",
+        "spark.connect.grpc.binding.port": str(port),
+    }

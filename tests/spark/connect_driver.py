@@ -1,11 +1,10 @@
-"""A table and a stream in a session of Spark Connect, in a process of its own: `connect_driver.py FOLDER`.
+"""A table and a stream in a session of Spark Connect, in a process of its own: `connect_driver.py FOLDER SERVER`.
 
 It answers the files in FOLDER/in, the table into FOLDER/table/answers and the stream into FOLDER/answers.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -17,14 +16,11 @@ from pyspark.sql import SparkSession  # noqa: E402
 from runs import run, stream_of  # noqa: E402
 
 import muntin.spark  # noqa: E402
-from muntin.spark.java import find_java  # noqa: E402
 from muntin.spark.session import STATE_SETTINGS  # noqa: E402
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    find_java().use()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    session = SparkSession.builder.remote(sys.argv[2]).getOrCreate()
     for name, value in {**STATE_SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
         session.conf.set(name, value)
     df = session.read.schema(SCHEMA).parquet(str(folder / "in"))

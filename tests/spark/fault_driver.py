@@ -1,7 +1,7 @@
-"""A streaming query in a process of its own, to be killed: `fault_driver.py FOLDER MASTER SINK [joins]`.
+"""A streaming query in a process of its own, to be killed: `fault_driver.py FOLDER MASTER SINK KIND`.
 
-It answers the files in FOLDER/in, one a micro-batch, or joins those in FOLDER/t and FOLDER/u. It writes a line to
-FOLDER/progress after each micro-batch, and ends when all are done.
+It answers the files in FOLDER, one of each stream a micro-batch, and ends when all are done. KIND says what runs:
+windows, joins, look-ups, tables, or one of the views.
 """
 
 from __future__ import annotations
@@ -9,42 +9,53 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from flow import DELAY, SCHEMA, WHOLE  # noqa: E402
-from join_events import JOINS, streams_of  # noqa: E402
+import archive_flow  # noqa: E402
+import join_events  # noqa: E402
+import lookup_events  # noqa: E402
+import table_events  # noqa: E402
+import view_flow  # noqa: E402
+from flow import WHOLE  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from runs import finish, stream_of  # noqa: E402
 
 import muntin.spark  # noqa: E402
 
 
-def main() -> None:
-    folder, master, sink = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+def main(folder: Path, master: str, sink: str, kind: str) -> None:
     spark = muntin.spark.local_session(cores=2, memory="1g", master=master)
-
-    def show(progress: object) -> None:
-        with open(folder / "progress", "a") as lines:
-            print(progress, file=lines, flush=True)
-
-    spark.streams.addListener(muntin.spark.ProgressListener(show))
-    if sys.argv[4:] == ["joins"]:
-        answers = muntin.spark.shared_windows(streams_of(spark, folder, 1), JOINS, time="ts", shards=2)
+    if kind == "v":
+        archive_flow.start(spark, folder, availableNow=True).awaitTermination()
+    elif kind in view_flow.VIEWS:
+        view_flow.start(spark, folder, kind).awaitTermination()
     else:
-        answers = one_stream(spark, folder)
-    write = answers.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
-    if sink == "files":
-        write = write.format("parquet").option("path", str(folder / "out"))
-    else:
-        write = write.foreachBatch(muntin.spark.overwrite_batches(str(folder / "out")))
-    write.trigger(availableNow=True).start().awaitTermination()
+        write(answers_of(spark, folder, kind), folder, sink)
 
 
-def one_stream(spark: SparkSession, folder: Path) -> DataFrame:
-    read = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+def answers_of(spark: SparkSession, folder: Path, kind: str) -> DataFrame:
+    if kind == "joins":
+        return muntin.spark.shared_windows(
+            join_events.streams_of(spark, folder, 1), join_events.JOINS, time="ts", shards=2
+        )
+    if kind == "lookups":
+        return lookup_events.streamed(spark, folder)
+    if kind == "tables":
+        return table_events.streamed(spark, folder, table_events.RULE_ROWS, 1)
     return muntin.spark.shared_windows(
-        read.withWatermark("ts", DELAY), WHOLE, stream="t", time="ts", shards=2
+        stream_of(spark, folder / "in", 1), WHOLE, stream="t", time="ts", shards=2
     )
 
 
+def write(answers: DataFrame, folder: Path, sink: str) -> None:
+    writer = answers.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+    if sink == "files":
+        writer = writer.format("parquet").option("path", str(folder / "out"))
+    else:
+        writer = writer.foreachBatch(muntin.spark.overwrite_batches(str(folder / "out")))
+    finish(writer, attempts=50)  # whoever supervises says when it is in vain
+
+
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]), *sys.argv[2:])

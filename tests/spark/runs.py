@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from flow import DELAY, SCHEMA, assert_same
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 
 import muntin.spark
 
@@ -21,21 +22,25 @@ def stream_of(spark: SparkSession, folder: Path, files: int = 2) -> DataFrame:
 
 
 def run(answers: DataFrame, out: Path, sink: str = "files") -> None:
-    """Answer what is there, into files or by `foreachBatch`.
-
-    Spark gives a Python process ten seconds to start, which a busy machine may not
-    manage: then the query starts again, as it would in production."""
+    """Answer what is there, into files or by `foreachBatch`."""
     if sink == "files":
         write = answers.writeStream.format("parquet").option("path", str(out / "answers"))
     else:
         write = answers.writeStream.foreachBatch(muntin.spark.overwrite_batches(str(out / "answers")))
-    write = write.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True)
-    for attempt in range(5):
+    finish(write.option("checkpointLocation", str(out / "checkpoint")))
+
+
+def finish(write: DataStreamWriter, attempts: int = 20) -> None:
+    """Answer what is there.
+
+    Spark gives a Python process ten seconds to start, which a busy machine may not
+    manage: then the query starts again, as it would in production."""
+    for left in reversed(range(attempts)):
         try:
-            write.start().awaitTermination()
+            write.trigger(availableNow=True).start().awaitTermination()
             return
         except StreamingQueryException as error:
-            if attempt == 4 or "failed to connect back" not in str(error):
+            if not left or "failed to connect back" not in str(error):
                 raise
 
 

@@ -1,28 +1,21 @@
-"""Views kept by Spark: at every update they hold what the join answers, also after the driver was killed."""
+"""Views kept by Spark: at every update they hold what the join answers."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from archive_flow import SECOND, VIEW, expected, held, start, tables, write
-from processes import descendants
+from archive_flow import VIEW, expected, held, start, tables, write
 
 import muntin
 import muntin.spark
 from muntin.errors import MuntinError
 
 pytestmark = pytest.mark.spark
-FILES, KILLS = 4, 2
+FILES = 4
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
@@ -66,42 +59,3 @@ def test_refusals(spark, tmp_path):
                 text, streams, time="ts", archive=str(tmp_path / "v"), checkpoint=str(tmp_path / "c")
             )
     assert not (tmp_path / "v").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.faults
-def test_a_driver_that_is_killed(tmp_path):
-    """Right after an update, before Spark knows of it, and during the next; what is repeated is there once."""
-    made, kills, ended = tables(), 0, None
-    write(made, tmp_path, range(FILES), FILES)
-    deadline = time.monotonic() + LIMIT
-    while ended != 0:
-        before = last_batch(tmp_path)
-        driver = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("archive_driver.py")), str(tmp_path)]
-        )
-        while driver.poll() is None:
-            is_late = time.monotonic() > deadline
-            if is_late or (kills < KILLS and last_batch(tmp_path) != before):
-                time.sleep(0.3 * kills)
-                for victim in [*descendants(driver.pid), driver.pid]:
-                    os.kill(victim, signal.SIGKILL)
-                assert not is_late, "it takes too long"
-                kills += 1
-                break
-            time.sleep(0.02)
-        ended = driver.wait()
-        assert ended in (0, -signal.SIGKILL), "the driver failed by itself"
-        found, now = held(tmp_path)
-        assert now is None or found == expected(made, now)
-    assert kills == KILLS
-    assert last_batch(tmp_path) == FILES - 1
-    assert (
-        now >= 42 * SECOND
-    )  # the watermark that the last micro-batch began with: what the others had brought
-
-
-def last_batch(folder):
-    """The last micro-batch that the view holds."""
-    view = folder / "views" / "v"
-    return muntin.archive.View.open(view).epoch.batch if (view / "directory").exists() else None

@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
-@pytest.mark.usefixtures("quick_java")
 def test_a_table_and_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     table = events(4_000)
     write_files(table, tmp_path / "in", range(2), 2)
     driver = str(Path(__file__).with_name("connect_driver.py"))
-    subprocess.run([sys.executable, driver, str(tmp_path)], check=True, timeout=LIMIT)
+    server = f"sc://localhost:{spark.conf.get('spark.connect.grpc.binding.port')}"
+    subprocess.run([sys.executable, driver, str(tmp_path), server], check=True, timeout=LIMIT)
     assert_answers(spark, tmp_path / "table", expected(table, FOLDED))
     assert_answers(spark, tmp_path, expected(table, FOLDED))

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,100 +11,167 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import archive_flow
 import join_events
+import lookup_events
 import pyarrow as pa
 import pyarrow.dataset as ds
+import table_events
+import view_flow
 from flow import WHOLE, assert_same, events, expected, write_files
-from processes import descendants
+from supervised import Victims, driver, executor, machine, supervise, workers
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
+from muntin.archive import View
 
-DRIVER = Path(__file__).with_name("fault_driver.py")
-FILES = 10
-LIMIT = 1_800  # seconds; a bound, not an expectation
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("quick_workers"),
+]
+
+FILES = 6
+CLUSTER = "local-cluster[2,1,1024]"
+EACH = pytest.mark.parametrize(
+    ("victims", "master"),
+    [(workers, "local[2,4]"), (driver, "local[2,4]"), (executor, CLUSTER)],
+    ids=["workers", "driver", "executor"],
+)
 
 
-def workers(pid: int) -> list[int]:
-    """Python workers that run tasks: the ones forked by a daemon."""
-    return [
-        each for each, line in descendants(pid).items() if "pyspark.daemon" in line and not descendants(each)
+@EACH
+def test_windows(tmp_path: Path, victims: Victims, master: str) -> None:
+    answer_windows(tmp_path, victims, master, "files")
+
+
+def test_windows_by_batch(tmp_path: Path) -> None:
+    """A sink of one's own, which a micro-batch may be handed twice."""
+    answer_windows(tmp_path, driver, "local[2,4]", "foreachBatch")
+
+
+def answer_windows(folder: Path, victims: Victims, master: str, sink: str) -> None:
+    table = events(8_000)
+    write_files(table, folder / "in", range(FILES), FILES)
+    assert supervise(folder, victims, "windows", master=master, sink=sink) >= 2
+    answers = read_answers(folder, sink)
+    for name, wanted in expected(table, WHOLE).items():
+        assert_same(wanted, of_query(answers, name, wanted))
+
+
+@EACH
+def test_joins(tmp_path: Path, victims: Victims, master: str) -> None:
+    tables = join_events.both(3_000)
+    for name, table in tables.items():
+        write_files(table, tmp_path / name, range(FILES), FILES)
+    assert supervise(tmp_path, victims, "joins", master=master) >= 2
+    answers = read_answers(tmp_path)
+    for name, wanted in join_events.expected(tables, join_events.JOINS).items():
+        join_events.assert_same(wanted, of_query(answers, name, wanted), name)
+
+
+@EACH
+def test_lookups(tmp_path: Path, victims: Victims, master: str) -> None:
+    """Requests wait in the state for several micro-batches, and each is answered once."""
+    table, requests = events(4_000), lookup_events.asked(200, 45_000_000)
+    write_files(table, tmp_path / "in", range(FILES), FILES)
+    write_files(requests, tmp_path / "asked", range(FILES), FILES)
+    assert supervise(tmp_path, victims, "lookups", master=master) >= 2
+    lookup_events.same(lookup_events.answered(table, requests), read_answers(tmp_path))
+
+
+@EACH
+def test_tables(tmp_path: Path, victims: Victims, master: str) -> None:
+    """A stream of changes and one of events: a change has its effect once, before the events of its micro-batch."""
+    table, engine = events(6_000), table_events.engine_with([], table_events.RULE_ROWS)
+    wanted: dict[str, list[pa.Table]] = {}
+    write_files(table, tmp_path / "in", range(FILES), FILES)
+    changes = [
+        *table_events.LIMIT_ROWS,
+        {"k": "a", "most": 10**6},
+        {"k": "z", "gone": True},
+        {"k": "c", "most": 5},
     ]
-
-
-def jvm(pid: int) -> list[int]:
-    return [each for each, line in descendants(pid).items() if "SparkSubmit" in line][:1]
-
-
-def executor(pid: int) -> list[int]:
-    return [each for each, line in descendants(pid).items() if "CoarseGrainedExecutorBackend" in line][:1]
+    write_files(table_events.changes_table(changes), tmp_path / "changes", range(FILES), FILES)
+    for number, row in enumerate(changes):
+        table_events.change(engine, [row])
+        engine.push("t", table.slice(number * 1_000, 1_000))
+        for name, each in engine.advance().items():
+            wanted.setdefault(name, []).append(each)
+    assert supervise(tmp_path, victims, "tables", master=master) >= 2
+    answers = read_answers(tmp_path)
+    assert wanted.keys() == table_events.QUERIES.keys()
+    for name, some in wanted.items():
+        whole = pa.concat_tables(some)
+        if "span" in whole.column_names:  # Parquet has no such type, only Spark's note of it
+            whole = whole.drop_columns("span")
+        assert_same(whole, of_query(answers, name, whole))
 
 
 @pytest.mark.parametrize(
-    ("victim", "master", "sink"),
-    [
-        (workers, "local[2,4]", "files"),
-        (jvm, "local[2,4]", "files"),
-        (jvm, "local[2,4]", "foreachBatch"),
-        (executor, "local-cluster[2,1,1024]", "files"),
-    ],
-    ids=["workers", "driver, files", "driver, foreachBatch", "executor"],
+    ("victims", "master"),
+    [(workers, "local[2,4]"), (machine, "local[2,4]"), (executor, CLUSTER)],
+    ids=["workers", "driver", "executor"],
 )
-def test_exactly_once(tmp_path: Path, victim: Callable[[int], list[int]], master: str, sink: str) -> None:
-    table = events(8_000)
-    write_files(table, tmp_path / "in", range(FILES), FILES)
-    kills = supervise(tmp_path, victim, master, sink)
-    assert kills >= 2, "nothing was killed, so nothing was shown"
-    answers = read_answers(tmp_path, sink)
-    for name, wanted in expected(table, WHOLE).items():
-        mine = answers.filter(ds.field("query") == name)
-        assert_same(wanted, mine.select(wanted.schema.names))
+def test_a_view_that_spark_joins(tmp_path: Path, victims: Victims, master: str) -> None:
+    """The driver is killed right after an update, before Spark knows of it, and during the next."""
+    made = archive_flow.tables()
+    archive_flow.write(made, tmp_path, range(4), 4)
+    folder = tmp_path / "views" / "v"
+
+    def look() -> None:
+        if updates(folder):
+            found, now = archive_flow.held(tmp_path)
+            assert now is None or found == archive_flow.expected(made, now)
+
+    kills = supervise(
+        tmp_path, victims, "v", master=master, due=(1, 2), reached=lambda _: updates(folder), after=look
+    )
+    assert kills == 2
+    assert updates(folder) == 4
+    # the watermark that the last micro-batch began with: what the others had brought
+    assert archive_flow.held(tmp_path)[1] >= 42 * archive_flow.SECOND
 
 
-def test_joins_exactly_once(tmp_path: Path) -> None:
-    tables = join_events.both(6_000)
-    for name, table in tables.items():
-        write_files(table, tmp_path / name, range(FILES), FILES)
-    assert supervise(tmp_path, workers, "local[2,4]", "files", "joins") >= 2
-    answers = read_answers(tmp_path, "files")
-    for name, wanted in join_events.expected(tables, join_events.JOINS).items():
-        mine = answers.filter(ds.field("query") == name)
-        join_events.assert_same(wanted, mine.select(wanted.schema.names), name)
+@pytest.mark.parametrize(
+    ("view", "victims"),
+    [("rows_", machine), ("except_", machine), ("except_", workers), ("pairs_", machine)],
+    ids=["rows, driver", "except, driver", "except, workers", "pairs, driver"],
+)
+def test_a_view(tmp_path: Path, view: str, victims: Victims) -> None:
+    """What is repeated is there once, whatever keeps the view."""
+    made = archive_flow.tables()
+    archive_flow.write(made, tmp_path, range(view_flow.FILES), view_flow.FILES)
+    folder = tmp_path / "views" / view
+    look: Callable[[], None] = lambda: check_view(made, view, folder)  # noqa: E731
+    kills = supervise(tmp_path, victims, view, due=(1, 2), reached=lambda _: updates(folder), after=look)
+    assert kills == 2
+    assert updates(folder) == view_flow.FILES
+    look()
 
 
-def supervise(folder: Path, victim: Callable[[int], list[int]], master: str, sink: str, *more: str) -> int:
-    """Run until the query has ended well, killing its processes after the 2nd, 4th and 6th micro-batch."""
-    due, kills, started, unprovoked = [1, 3, 5], 0, time.monotonic(), 0
-    while True:
-        process, before = start(folder, master, sink, *more), kills
-        while process.poll() is None:
-            assert time.monotonic() - started < LIMIT
-            time.sleep(0.2)
-            if due and batches(folder) >= due[0]:
-                due.pop(0)
-                time.sleep(0.3)  # into the next micro-batch
-                for each in victim(process.pid):
-                    os.kill(each, signal.SIGKILL)
-                    kills += 1
-        if process.returncode == 0:
-            return kills
-        unprovoked += kills == before  # Spark gives up on processes that a busy machine starts slowly
-        assert unprovoked < 4, (folder / "log").read_text()[-4_000:]
+def check_view(made: dict[str, pa.Table], view: str, folder: Path) -> None:
+    """What it holds is the naive answer as of where it stands."""
+    if not updates(folder):
+        return
+    stored = View.open(folder)
+    if stored.now is not None:
+        third = {"rows_": "y", "except_": "more", "pairs_": "other"}[view]
+        rows = stored.read_all().select(["k", "x", third])
+        found = Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        assert found == view_flow.expected(made, view, stored.now)
 
 
-def start(folder: Path, master: str, sink: str, *more: str) -> subprocess.Popen[bytes]:
-    with open(folder / "log", "ab") as log:
-        return subprocess.Popen(
-            [sys.executable, str(DRIVER), str(folder), master, sink, *more], stdout=log, stderr=log
-        )
+def updates(folder: Path) -> int:
+    """Micro-batches that a view holds."""
+    batch = View.open(folder).epoch.batch if (folder / "directory").exists() else None
+    return 0 if batch is None else batch + 1
 
 
-def batches(folder: Path) -> int:
-    """Micro-batches that have ended, counted over all runs."""
-    progress = folder / "progress"
-    return len(progress.read_text().splitlines()) if progress.exists() else 0
+def of_query(answers: pa.Table, name: str, wanted: pa.Table) -> pa.Table:
+    return answers.filter(ds.field("query") == name).select(wanted.schema.names)
 
 
-def read_answers(folder: Path, sink: str) -> pa.Table:
+def read_answers(folder: Path, sink: str = "files") -> pa.Table:
     """What a reader sees: with the file sink, the files that its log names."""
     if sink == "foreachBatch":
         files = sorted(str(each) for each in (folder / "out").glob("batch=*/part-*.parquet"))

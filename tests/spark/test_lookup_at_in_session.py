@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
 
 from flow import CREATE, SCHEMA, events, write_files
+from lookup_events import ASKED, QUERIES, answered, asked, engine_after, same, streamed
 from pyspark.sql import SparkSession
-from runs import run, stream_of
+from runs import run
 
 import muntin
 import muntin.spark
@@ -24,47 +21,6 @@ from answers import is_close
 from muntin.errors import MuntinError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-QUERIES = {
-    "loose": "SELECT k, SUM(v) AS total, MAX(ts) AS latest FROM t [RANGE 10 SECONDS] GROUP BY k",
-    "median": "SELECT k, MEDIAN(v) AS m FROM t [RANGE 20 SECONDS] GROUP BY k HAVING COUNT(*) > 3",
-    "all": "SELECT COUNT(*) AS n, AVG(x) AS mean FROM t [RANGE 30 SECONDS SLIDE 5 SECONDS]",
-    "other": "SELECT v AS number, COUNT(*) AS n FROM t [RANGE 15 SECONDS SLIDE 1 SECOND] GROUP BY v",
-}
-ASKED = "k STRING, number BIGINT, at TIMESTAMP, label BIGINT, some ARRAY<INT>, price DECIMAL(9, 2)"
-
-
-def asked(many: int, until: int, seed: int = 11) -> pa.Table:
-    random = np.random.default_rng(seed)
-    keys = np.array(["a", "b", "c", "never", None], object)[random.integers(0, 5, many)]
-    return pa.table(
-        {
-            "k": pa.array(keys, pa.string()),
-            "number": pa.array(random.integers(0, 120, many)),
-            "at": pa.array(np.sort(random.integers(0, until, many)), pa.timestamp("us", "UTC")),
-            "label": pa.array(np.arange(many)),
-            "some": pa.array([[i, i] for i in range(many)], pa.list_(pa.int32())),
-            "price": pa.array([Decimal(i) for i in range(many)], pa.decimal128(9, 2)),
-        }
-    )
-
-
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    return [
-        {
-            name: value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
-            for name, value in row.items()
-        }
-        for row in table.sort_by("label").to_pylist()
-    ]
-
-
-def same(expected: pa.Table, got: pa.Table) -> None:
-    assert got.column_names == expected.column_names
-    one, other = rows_of(expected), rows_of(got)
-    assert [row["label"] for row in one] == [row["label"] for row in other]
-    for left, right in zip(one, other, strict=True):
-        assert all(is_close(left[name], right[name]) for name in left), f"{left}\n{right}"
 
 
 def test_a_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,26 +69,14 @@ def refuse(spark: SparkSession, folder: Path) -> None:
 def test_a_stream_its_restart_and_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     """Every request once, as soon as the watermark has passed it; those after it wait, and the state can be asked."""
     table, requests = events(4_000), asked(200, 45_000_000)
-    expected = muntin.lookup_at(table, QUERIES, requests, stream=CREATE)
     for files in (range(2), range(2, 4)):
         write_files(table, tmp_path / "in", files, 4)
         write_files(requests, tmp_path / "asked", files, 4)
-        read = spark.readStream.schema(ASKED).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "asked"))
-        answers = muntin.spark.lookup_at(
-            stream_of(spark, tmp_path / "in", 1), QUERIES, read.withWatermark("at", "40 seconds"),
-            stream="t", time="ts", shards=2,
-        )  # fmt: skip
-        run(answers, tmp_path)
-    got = spark.read.parquet(str(tmp_path / "answers")).toArrow()
-    engine = muntin.Engine()
-    engine.execute(CREATE)
-    engine.register_many(QUERIES)
-    engine.push("t", table)
-    watermark = engine.stats()["streams"]["t"]["watermark"].item()
-    passed = np.array([row["at"] <= watermark for row in rows_of(expected)])
-    assert 0 < passed.sum() < len(passed)
-    same(expected.filter(pa.array(passed)), got)
+        run(streamed(spark, tmp_path), tmp_path)
+    same(answered(table, requests), spark.read.parquet(str(tmp_path / "answers")).toArrow())
 
+    engine = engine_after(table)
+    watermark = engine.stats()["streams"]["t"]["watermark"].item()
     state = muntin.spark.restore(str(tmp_path / "checkpoint"), spark)
     assert state.queries == QUERIES
     assert state.watermark.replace(tzinfo=None) == watermark

@@ -159,7 +159,7 @@ class Restarts:
 
     def after_first_event(self, answers: Answers) -> Answers:
         """Without silent windows that end before the stream began: where events were folded, it began with a slice, and
-        a query that comes later may have a finer SLIDE than that slice."""
+        a query that comes later may have a finer SLIDE than that slice (docs/concepts/spark.md, what differs)."""
         first = min((part["ts"][0].value for part in self.past if part.num_rows), default=None)
         if first is None:
             return answers

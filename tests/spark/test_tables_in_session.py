@@ -3,19 +3,30 @@ refused when `shared_windows` is called."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
 
-from flow import CREATE, SCHEMA, assert_same, events, write_files
+from flow import SCHEMA, assert_same, events, write_files
 from pyspark.sql import SparkSession
-from runs import assert_answers, run, stream_of
+from runs import assert_answers, run
+from table_events import (
+    LIMIT_ROWS,
+    QUERIES,
+    RULE_ROWS,
+    Rows,
+    W,
+    change,
+    engine_with,
+    rules_frame,
+    streamed,
+    write_changes,
+)
 
 import muntin
 import muntin.spark
@@ -23,43 +34,6 @@ from muntin.errors import MuntinError
 from muntin.spark import TableFrame, shared_windows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-W = "[RANGE 10 SECONDS SLIDE 5 SECONDS]"
-LIMITS = "CREATE TABLE limits (k VARCHAR, most BIGINT, since TIMESTAMP, PRIMARY KEY (k))"
-RULES = "CREATE TABLE rules (id BIGINT, k VARCHAR, span INTERVAL, floor BIGINT, PRIMARY KEY (id))"
-QUERIES = {
-    "over": f"SELECT t.k, SUM(v) AS total, l.most, l.since FROM t {W} AS t JOIN limits AS l ON t.k = l.k GROUP BY t.k "
-    "HAVING SUM(v) > l.most EMIT CHANGES",
-    "silent": f"SELECT l.k, COUNT(t.ts) AS total FROM limits AS l LEFT JOIN t {W} AS t ON t.k = l.k GROUP BY l.k",
-    "ruled": "SELECT r.id, COUNT(*) AS total, r.span FROM t [RANGE r.span UP TO 20 SECONDS SLIDE 5 SECONDS] AS t "
-    "JOIN rules AS r ON t.k = r.k GROUP BY r.id HAVING COUNT(*) > r.floor",
-    "all": f"SELECT SUM(v) AS total FROM t {W} AS t JOIN limits AS l ON t.k = l.k WHERE l.most < 30000",
-}
-DAY = datetime(2026, 1, 2)
-LIMIT_ROWS: list[dict[str, Any]] = [
-    {"k": "a", "most": 9_000, "since": DAY},
-    {"k": "b", "most": None, "since": None},
-    {"k": "z", "most": 0, "since": DAY},
-]
-RULE_ROWS: list[dict[str, Any]] = [
-    {"id": 1, "k": "a", "span": timedelta(seconds=5), "floor": 50},
-    {"id": 2, "k": "a", "span": timedelta(seconds=20), "floor": 3},
-    {"id": 3, "k": "c", "span": timedelta(minutes=1), "floor": 0},
-]
-
-
-def engine_with(limits: list[dict[str, Any]], rules: list[dict[str, Any]]) -> muntin.Engine:
-    engine = muntin.Engine()
-    engine.execute(f"{CREATE}; {LIMITS}; {RULES}")
-    engine.load("limits", pa.Table.from_pylist(limits, engine.tables["limits"].schema))
-    engine.load("rules", pa.Table.from_pylist(rules, engine.tables["rules"].schema))
-    engine.register_many(QUERIES)
-    return engine
-
-
-def rules_frame(spark: SparkSession, rows: list[dict[str, Any]]) -> TableFrame:
-    schema = "id BIGINT, k STRING, span INTERVAL DAY TO SECOND, floor BIGINT"
-    return TableFrame(spark.createDataFrame([tuple(row.values()) for row in rows], schema), key="id")
 
 
 def test_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -83,29 +57,17 @@ def test_rows(spark: SparkSession, tmp_path: Path) -> None:
 def test_changes_and_other_rows_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     """`limits` is a stream of changes, `rules` is given anew with each run."""
     table, engine = events(6_000), engine_with([], RULE_ROWS)
-    source, changes, wanted = tmp_path / "in", tmp_path / "changes", {}
-    runs: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
+    wanted: dict[str, list[pa.Table]] = {}
+    runs: list[tuple[Rows, Rows]] = [
         (LIMIT_ROWS, RULE_ROWS),
         ([{"k": "a", "most": 10**6}, {"k": "z", "gone": True}, {"k": None, "most": 1}], RULE_ROWS),
         ([{"k": "c", "most": 5}], [RULE_ROWS[1], {**RULE_ROWS[2], "k": "b", "span": timedelta(seconds=10)}]),
     ]
     for number, (limits, rules) in enumerate(runs):
-        write_files(table, source, [number], len(runs))
-        kinds = {"k": pa.string(), "most": pa.int64(), "since": pa.timestamp("us"), "gone": pa.bool_()}
-        changes.mkdir(exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(limits, pa.schema(kinds)), changes / f"{number}.parquet")
-        limits_frame = spark.readStream.schema("k STRING, most BIGINT, since TIMESTAMP_NTZ, gone BOOLEAN")
-        answers = shared_windows(
-            stream_of(spark, source), QUERIES, stream="t", time="ts", shards=3,
-            tables={"limits": TableFrame(limits_frame.parquet(str(changes)), deleted="gone"),
-                    "rules": rules_frame(spark, rules)},
-        )  # fmt: skip
-        run(answers, tmp_path)
-        for row in limits:
-            if row.get("gone"):
-                engine.execute(f"DELETE FROM limits WHERE k = '{row['k']}'")
-            elif row["k"] is not None:
-                engine.load("limits", pa.Table.from_pylist([row], engine.tables["limits"].schema))
+        write_files(table, tmp_path / "in", [number], len(runs))
+        write_changes(limits, tmp_path / "changes", number)
+        run(streamed(spark, tmp_path, rules), tmp_path)
+        change(engine, limits)
         engine.execute("DELETE FROM rules")
         engine.load("rules", pa.Table.from_pylist(rules, engine.tables["rules"].schema))
         engine.push("t", table.slice(number * 2_000, 2_000))

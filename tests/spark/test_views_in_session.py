@@ -1,13 +1,8 @@
-"""Views of several kinds kept by a real session, with a restart between, and by a driver that is killed; read back by
-key, range and smaller windows."""
+"""Views of several kinds kept by a real session, with a restart between; read back by key, range and smaller
+windows."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +13,6 @@ import pytest
 pytest.importorskip("pyspark")
 
 from archive_flow import tables, write
-from processes import descendants
 from pyspark.sql import SparkSession
 from view_flow import FILES, VIEWS, expected, start
 
@@ -27,7 +21,6 @@ from muntin.archive import View
 from muntin.errors import MuntinError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-KILLS, LIMIT = 2, 900  # seconds; a bound, not an expectation
 
 
 def test_views_of_all_kinds(spark: SparkSession, tmp_path: Path) -> None:
@@ -71,47 +64,3 @@ def test_views_of_all_kinds(spark: SparkSession, tmp_path: Path) -> None:
 def read(spark: SparkSession, folder: str, **bounds: Any) -> list[Any]:
     found = muntin.spark.scan_archive(spark, folder, **bounds)
     return found.drop("generated_at", "expires_at").collect()
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("view", ["rows_", "except_"])
-def test_a_driver_that_is_killed(tmp_path: Path, view: str) -> None:
-    """Right after a micro-batch, before Spark knows of it, and during the next; what is repeated is there once."""
-    made, kills, ended = tables(), 0, None
-    write(made, tmp_path, range(FILES), FILES)
-    folder, deadline = tmp_path / "views" / view, time.monotonic() + LIMIT
-    while ended != 0:
-        before = last_batch(folder)
-        command = [sys.executable, str(Path(__file__).with_name("view_flow.py")), str(tmp_path), view]
-        driver = subprocess.Popen(command)
-        while driver.poll() is None:
-            is_late = time.monotonic() > deadline
-            if is_late or (kills < KILLS and last_batch(folder) != before):
-                time.sleep(0.2 * kills)
-                for victim in [*descendants(driver.pid), driver.pid]:
-                    os.kill(victim, signal.SIGKILL)
-                assert not is_late, "it takes too long"
-                kills += 1
-                break
-            time.sleep(0.02)
-        ended = driver.wait()
-        assert ended in (0, -signal.SIGKILL), "the driver failed by itself"
-        stored = View.open(folder)
-        if stored.now is not None:
-            rows = stored.read_all().select(["k", "x", "more" if view == "except_" else "y"])
-            found = Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-            assert found == expected(made, view, stored.now)
-    assert kills == KILLS
-    assert last_batch(folder) == FILES - 1
-    assert now_is_the_end(made, stored)
-
-
-def now_is_the_end(made: dict[str, Any], stored: View) -> bool:
-    """The last update that the watermark has passed after all events."""
-    ends = [max(table["ts"].cast("int64").to_pylist()) - 1_000_000 for table in made.values()]
-    return stored.now == min(ends) // 2_000_000 * 2_000_000
-
-
-def last_batch(folder: Path) -> int | None:
-    """The last micro-batch that the view holds."""
-    return View.open(folder).epoch.batch if (folder / "directory").exists() else None

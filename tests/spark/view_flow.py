@@ -1,22 +1,15 @@
-"""Views of several kinds over two small streams in files, kept by Spark, and what they must hold.
-
-`view_flow.py FOLDER VIEW` keeps one in a process of its own, to be killed; it ends when all files are done.
-"""
+"""Views of several kinds over two small streams in files, kept by Spark, and what they must hold."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from archive_flow import SCHEMAS, SECOND
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from archive_flow import SCHEMAS, SECOND  # noqa: E402
-
-import muntin.spark  # noqa: E402
+import muntin.spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,8 +71,3 @@ def expected(
         for _, other, y in since(a, 6)
         if k is not None and k == other and x + 1 == y
     )
-
-
-if __name__ == "__main__":
-    session = muntin.spark.local_session(cores=2, memory="1g")
-    start(session, Path(sys.argv[1]), sys.argv[2]).awaitTermination()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -74,28 +73,17 @@ class JoinProcessor(ShardProcessor):
             for name, delay in self._joins.delays.items()
         }
 
-    def _apply(
-        self,
-        shard: Any,
-        head: Head,
-        description: dict[str, Any],
-        arrays: dict[str, Any],
-        is_replay: bool = False,
-    ) -> tuple[int, Iterator[Mapping[str, pa.Table]]]:
-        for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
-            if word == "register":
-                shard.register({name: text for _, name, text in some})
-            elif word == "rewind":
-                for _, to, stream in some:
-                    shard.rewind(stream, int(to))
-            else:
-                for _, name in some:
-                    shard.drop(name)
-        late = shard.insert((kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"]))
-        head.late += late
+    def _prepare(
+        self, shard: Any, description: dict[str, Any], packed: list[tuple[str, bytes]], is_replay: bool
+    ) -> list[tuple[str, bytes]]:
+        return packed
+
+    def _pass_time(
+        self, shard: Any, head: Head, description: dict[str, Any], is_replay: bool
+    ) -> Iterator[Mapping[str, pa.Table]]:
         head.reached = description["reached"]
         head.greatest = max(head.reached.values(), default=None)
-        if is_replay:
-            shard.skip(head.reached, description["delays"])
-            return late, iter([{}])
-        return late, shard.advance(head.reached)
+        if not is_replay:
+            return iter(shard.advance(head.reached))
+        shard.skip(head.reached, description["delays"])
+        return iter([{}])

@@ -30,7 +30,7 @@ from muntin.spark.job import NO_LIMIT, Route
 from muntin.spark.join_job import JoinJob, as_fed, is_merged
 from muntin.spark.join_pack import EVENTS, UNPAIRED
 from muntin.spark.pack import read_batch
-from muntin.spark.shard import BadSoFar
+from muntin.spark.stateful_shard import BadSoFar
 from muntin.sql import shared_templates
 from muntin.store.saved import pack, refusing, unpack
 from muntin.stream import Stream
@@ -172,7 +172,7 @@ class JoinShard:
                 clock.greatest = greatest if clock.greatest is None else max(clock.greatest, greatest)
                 clock.promise(greatest - delay)
 
-    def rewind(self, stream: str, to: int) -> None:
+    def rewind(self, to: int, stream: str | None = None) -> None:
         """Have a stream start again at an instant that it has passed, and with it its joins."""
         feeds = [feed for feed, of in self._stream_of.items() if of == stream]
         for feed in feeds:

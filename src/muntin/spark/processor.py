@@ -37,8 +37,8 @@ from muntin.spark.loaded_tables import LOAD
 from muntin.spark.pack import read_batch
 from muntin.spark.report import report_text
 from muntin.spark.request_shard import shard_of
-from muntin.spark.shard import SparkShard
 from muntin.spark.shared_roster import check_note, this_batch, write_note
+from muntin.spark.stateful_shard import StatefulShard
 from muntin.store.saved import pack, refusing, unpack
 
 # Shards that live on in a Python worker between micro-batches, so that state is seldom read back.
@@ -54,7 +54,7 @@ _MOST = 64  # shards that a worker keeps
 class Copy:
     """A shard as of one entry of its ledger, which it knows by token."""
 
-    shard: Any  # a SparkShard, or a JoinShard
+    shard: StatefulShard
     job: str  # the fingerprint of the job that it was made for: another one may read other columns
     entries: int
     token: str
@@ -74,7 +74,7 @@ class ShardCache:
             return None
         return copy
 
-    def put(self, head: Head, job: str, shard: Any) -> None:
+    def put(self, head: Head, job: str, shard: StatefulShard) -> None:
         self._copies[head.ledger] = Copy(shard, job, head.entries, head.tokens[head.entries])
         while len(self._copies) > _MOST:
             self._copies.popitem(last=False)
@@ -200,7 +200,7 @@ class ShardProcessor:
             bind(head, self._job, None)
             self._ledger.write_head(head)
 
-    def _find(self, head: Head, route: Route) -> Any:
+    def _find(self, head: Head, route: Route) -> StatefulShard:
         """The shard as of the last entry: from memory, brought up to date, or from the state."""
         copy = CACHE.take(head, self._job.fingerprint)
         if copy is not None:
@@ -218,7 +218,7 @@ class ShardProcessor:
         shard.bad_events = self._job.bad_events
         return shard
 
-    def _make(self, head: Head, route: Route) -> Any:
+    def _make(self, head: Head, route: Route) -> StatefulShard:
         """A shard that has taken in nothing yet."""
         return shard_of(self._job, route, head.bucket, columns_in(head, self._job, route))
 
@@ -228,13 +228,66 @@ class ShardProcessor:
 
     def _apply(
         self,
-        shard: Any,
+        shard: StatefulShard,
         head: Head,
         description: dict[str, Any],
         arrays: dict[str, Any],
         is_replay: bool = False,
     ) -> tuple[int, Iterator[Mapping[str, pa.Table]]]:
-        return apply(shard, head, description, arrays, is_replay)
+        """Do what an entry says; how many events were late, and the answers (none of a replay), portion by portion:
+        the entry has been done when all of them have been drawn."""
+        packed = [(kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"])]
+        rows = self._prepare(shard, description, packed, is_replay)
+        for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
+            if word == "fill" and is_replay:
+                raise CheckpointError("a base is missing that has the history of a query")
+            self._carry(shard, word, list(some))
+        late = shard.insert(rows)
+        head.late += late
+        return late, self._pass_time(shard, head, description, is_replay)
+
+    def _prepare(
+        self, shard: Any, description: dict[str, Any], packed: list[tuple[str, bytes]], is_replay: bool
+    ) -> list[tuple[str, bytes]]:
+        """Set the shard up as it was when the entry was written, and load tables; the rows that are left to take in."""
+        shard.has_lanes = description.get("lanes", False)
+        if is_replay:
+            shard.bad_events = COUNT if description.get("bad", False) else FAIL
+        for kind, data in packed:
+            if kind.startswith(LOAD):
+                shard.tables.load(kind.removeprefix(LOAD), read_batch(data))
+        return [each for each in packed if not each[0].startswith(LOAD)]
+
+    def _carry(self, shard: Any, word: str, steps: list[Step]) -> None:
+        """Carry out steps of one kind that follow one another. Queries come at once: they may share what they are
+        planned for."""
+        if word == "register":
+            shard.register({name: text for _, name, text in steps})
+        elif word == "fill":
+            for files, same in groupby(steps, key=lambda step: str(step[3])):
+                shard.fill({name: text for _, name, text, _ in same}, json.loads(files))
+        elif word == "rewind":
+            for _, to, *stream in steps:
+                shard.rewind(int(to), *stream)
+        elif word == "change":
+            for _, text in steps:
+                shard.tables.execute(text)
+        else:
+            for _, name in steps:
+                shard.drop(name)
+
+    def _pass_time(
+        self, shard: Any, head: Head, description: dict[str, Any], is_replay: bool
+    ) -> Iterator[Mapping[str, pa.Table]]:
+        """The answers that are final, now that the stream has come as far as the entry says."""
+        if "least" in description:
+            shard.begin(description["least"])
+        greatest = head.greatest = description["greatest"]
+        if greatest is not None and not is_replay:
+            return iter(shard.advance(greatest))
+        if greatest is not None:
+            shard.skip(greatest, description.get("delay"))
+        return iter([{}])
 
     def _entry(
         self, head: Head, shard: Any, route: Route, rows: Sequence[dict[str, Any]]
@@ -345,50 +398,3 @@ def queries_after(queries: Mapping[str, str], steps: Iterable[Step]) -> dict[str
         elif word in ("register", "fill"):
             found[told[0]] = told[1]
     return found
-
-
-def apply(
-    shard: SparkShard,
-    head: Head,
-    description: dict[str, Any],
-    arrays: dict[str, Any],
-    is_replay: bool = False,
-) -> tuple[int, Iterator[Mapping[str, pa.Table]]]:
-    """Do what an entry says; how many events were late, and the answers (none of a replay), portion by portion:
-    the entry has been done when all of them have been drawn."""
-    shard.has_lanes = description.get("lanes", False)
-    if is_replay:
-        shard.bad_events = COUNT if description.get("bad", False) else FAIL
-    packed = [(kind, arrays[str(i)].data) for i, kind in enumerate(description["kinds"])]
-    for kind, data in packed:
-        if kind.startswith(LOAD):
-            shard.tables.load(kind.removeprefix(LOAD), read_batch(data))
-    for word, some in groupby(description["steps"], key=lambda step: str(step[0])):
-        if (
-            word == "register"
-        ):  # those that follow one another at once: they may share what they are planned for
-            shard.register({name: text for _, name, text in some})
-        elif word == "fill":
-            if is_replay:
-                raise CheckpointError("a base is missing that has the history of a query")
-            for files, same in groupby(some, key=lambda step: str(step[3])):
-                shard.fill({name: text for _, name, text, _ in same}, json.loads(files))
-        elif word == "rewind":
-            for _, to, *_ in some:
-                shard.rewind(int(to))
-        elif word == "change":
-            for _, text in some:
-                shard.tables.execute(text)
-        else:
-            for _, name in some:
-                shard.drop(name)
-    late = shard.insert(each for each in packed if not each[0].startswith(LOAD))
-    if "least" in description:
-        shard.begin(description["least"])
-    head.late += late
-    greatest = head.greatest = description["greatest"]
-    if greatest is None or is_replay:
-        if greatest is not None:
-            shard.skip(greatest, description.get("delay"))
-        return late, iter([{}])
-    return late, shard.advance(greatest)

@@ -152,7 +152,8 @@ class _Opening(ShardProcessor):
     """Finds a shard in its ledger."""
 
     def open(self, head: Head, route: Route) -> SparkShard:
-        found: SparkShard = self._find(head, route)
+        found = self._find(head, route)
+        assert isinstance(found, SparkShard)
         return found
 
     def _make(self, head: Head, route: Route) -> SparkShard:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,7 +19,6 @@ from muntin.errors import MuntinError
 from muntin.query import Query
 from muntin.shard.emit.portion import Answers, flush, portions
 from muntin.shard.shard import Shard
-from muntin.spark.answer_table import Refusal
 from muntin.spark.bad_events import EMIT, FAIL, INSTEAD, told_of
 from muntin.spark.changes import CHANGES
 from muntin.spark.fold import count_late
@@ -29,18 +28,12 @@ from muntin.spark.job import NO_LIMIT, Job, Route, read_query, source_of
 from muntin.spark.pack import read_batch
 from muntin.spark.shard_tables import ShardTables
 from muntin.spark.shares import dealt_by, has_shares, share_of
+from muntin.spark.stateful_shard import BadSoFar
 from muntin.sql import shared_templates
 from muntin.store.saved import pack, refusing, unpack
 from muntin.table_query import TableQuery
 
 _PORTION_ROWS = 500_000  # of answers that a worker holds at once
-
-
-class BadSoFar(NamedTuple):
-    """How many events a shard has left out, and what is to be told of them."""
-
-    events: int
-    told: list[Refusal]
 
 
 class SparkShard:
@@ -127,8 +120,8 @@ class SparkShard:
         self._shard.drop(name)
         self._overflows_of.pop(name, None)
 
-    def rewind(self, to: int) -> None:
-        """Start again at an instant that the stream has passed."""
+    def rewind(self, to: int, stream: str | None = None) -> None:
+        """Start again at an instant that the stream has passed; it has no other stream."""
         self._shard.rewind(to)
         self._told_overflows, self._overflows_of = self._shard.overflows, self._count_overflows()
 

@@ -1,8 +1,8 @@
 """The process that Spark's Python workers are forked from, with muntin imported and its kernels read beforehand.
 
 PySpark's own daemon imports nothing, so that every worker spends three seconds of a core on what all of them need, and
-a task that fails takes its workers with it. The drivers that run in processes of their own (connect_driver.py and
-others) have PySpark's daemon, as has everyone outside these tests.
+a task that fails takes its workers with it. `muntin run --engine spark` (tests/cli) has PySpark's daemon, as
+has everyone outside these tests.
 """
 
 from __future__ import annotations
