@@ -27,11 +27,13 @@ from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoi
 from muntin.engine.event_file import filling
 from muntin.engine.requests import answer_requests, requests_of
 from muntin.engine.script import run_script
+from muntin.engine.sharing import Plan, sharing_of
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
 from muntin.join.operator import feed
 from muntin.join_query import AnyQuery
+from muntin.plan.sharing import Sharing
 from muntin.shard.clock import wall_clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.shard.shard import Shard
@@ -318,13 +320,24 @@ class Engine:
         with self._lock:
             return coverage_of(self._catalog, text_of("name", name))
 
-    def explain(self, name: str | None = None) -> str:
+    def explain(self, name: str | None = None) -> Plan:
         """The plan: which queries share which state, why, at what predicted and measured cost; of one
-        query or of all."""
+        query or of all. A text, which a notebook draws as well."""
         if name is not None:
             text_of("name", name)
         with self._lock:
-            return explain(self._catalog, name)
+            plan, sharing = Plan(explain(self._catalog, name)), sharing_of(self._catalog)
+        plan.sharing = sharing if name is None else sharing.of_query(name)
+        return plan
+
+    def sharing(self) -> Sharing:
+        """Which queries read which structures over which stores, by what rule, in how many bytes; `share(name)` of
+        what it returns has the share of one query. A notebook draws it."""
+        with self._lock:
+            return sharing_of(self._catalog)
+
+    def _repr_html_(self) -> str:
+        return self.sharing().svg()
 
     def stats(self, *, queries: bool = True) -> dict[str, Any]:
         """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers by query."""

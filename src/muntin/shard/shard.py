@@ -20,7 +20,9 @@ from muntin.lane import Asked
 from muntin.plan import Request
 from muntin.plan.explain import Running, explain_group, explain_never, explain_stream, predicted_combines
 from muntin.plan.fresh_plan import differences_to_fresh_plan
+from muntin.plan.group import StoreId
 from muntin.plan.nesting import Nesting
+from muntin.plan.sharing import SharedGroup, SharedStore, shared_group, shared_store
 from muntin.query import Query
 from muntin.shard import snapshot
 from muntin.shard.absorb import Folded, absorb
@@ -288,6 +290,10 @@ class Shard:
         """The plan of one query, or of all."""
         return explain_all(self.state) if name is None else explain_query(self.state, name)
 
+    def sharing(self) -> tuple[list[SharedStore], list[SharedGroup]]:
+        """The stores and window groups, with who reads them; O(groups), beside the names of their queries."""
+        return shared(self.state)
+
     def nbytes(self) -> int:
         """Bytes of state."""
         return self.state.nbytes()
@@ -322,6 +328,17 @@ def running(state: State, number: int) -> Running:
     group, meter = state.manager.groups[number], state.meter
     lanes = state.lanes[group.where].seen() if isinstance(group.where, Asked) else None
     return Running(state.synopses[number], meter.groups[number], meter.stores[group.store], lanes)
+
+
+def shared(state: State) -> tuple[list[SharedStore], list[SharedGroup]]:
+    """Stores and window groups as `sharing` shows them."""
+    stream, stores, groups = state.stream.name, dict[StoreId, SharedStore](), list[SharedGroup]()
+    for number, group in state.manager.groups.items():
+        at_work = running(state, number)
+        if group.store not in stores:
+            stores[group.store] = shared_store(stream, group.store, len(stores) + 1, at_work)
+        groups.append(shared_group(stream, group, stores[group.store].id, at_work))
+    return list(stores.values()), groups
 
 
 def _nested(nesting: Nesting) -> dict[str, int]:
