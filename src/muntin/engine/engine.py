@@ -20,6 +20,7 @@ from muntin.engine.catalog import (
     coverage_of,
     explain,
     lookup_many,
+    query_stats,
     reads_view,
     stats,
 )
@@ -190,6 +191,15 @@ class Engine:
                 raise NotFound(f"table '{table}' was dropped while its rows were read")
             self._catalog.change(rows, rows.to_put(given))
 
+    def rows(self, table: str, offset: int = 0, limit: int = 1_000) -> tuple[int, pa.Table]:
+        """How many rows a table has, and a page of them, in the order they were inserted."""
+        count_of("offset", offset)
+        count_of("limit", limit)
+        with self._lock:
+            rows = self._catalog.table(text_of("table", table))
+            found = rows.read(rows.slots[offset : offset + limit], rows.table.schema.names)
+            return len(rows), pa.table(found, schema=rows.table.schema)
+
     # -- events ------------------------------------------------------------------------------------
 
     def push(self, stream: str, batch: Any) -> None:
@@ -343,6 +353,12 @@ class Engine:
         """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers by query."""
         with self._lock:
             return stats(self._catalog, switch_of("queries", queries))
+
+    def query_stats(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """What `stats` has of queries, of some of them."""
+        chosen = texts_of("names", names)
+        with self._lock:
+            return {name: query_stats(self._catalog, name) for name in chosen}
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""

@@ -71,7 +71,15 @@ class Share(NamedTuple):
 class Sharing:
     """All stores and structures of an engine, as of one instant. In a notebook it shows itself as a drawing."""
 
-    def __init__(self, stores: Iterable[SharedStore], groups: Iterable[SharedGroup]):
+    def __init__(
+        self,
+        stores: Iterable[SharedStore],
+        groups: Iterable[SharedGroup],
+        part_of: Sharing | None = None,
+        query: str = "",
+    ):
+        self._whole = part_of
+        self.query = query  # whose part it is; empty for all
         self.stores = {each.id: each for each in stores}
         self.groups = {each.id: each for each in groups}
 
@@ -86,7 +94,9 @@ class Sharing:
 
     @cached_property
     def readers(self) -> dict[str, int]:
-        """How many queries read each store."""
+        """How many queries read each store, of all that there are."""
+        if self._whole is not None:
+            return self._whole.readers
         found: Counter[str] = Counter()
         for groups in self.groups_of.values():
             found.update({store for group in groups for store in group.stores})
@@ -117,9 +127,8 @@ class Sharing:
     def of_query(self, query: str) -> Sharing:
         """The part that a query reads, with all others that read it."""
         groups = self.groups_of.get(query, [])
-        return Sharing(
-            [self.stores[id] for id in dict.fromkeys(id for each in groups for id in each.stores)], groups
-        )
+        stores = [self.stores[id] for id in dict.fromkeys(id for each in groups for id in each.stores)]
+        return Sharing(stores, groups, self, query)
 
     def as_json(self) -> dict[str, Any]:
         """As the server gives it; of thousands of queries the first names of each group."""

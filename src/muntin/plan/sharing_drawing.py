@@ -238,12 +238,16 @@ def _drawn_ribbons(ribbons: Sequence[_Ribbon], boxes: dict[str, list[_Box]]) -> 
 
 
 def _head(sharing: Sharing) -> str:
-    queries, stores = len(sharing.groups_of), len(sharing.stores)
-    groups = _counted(len(sharing.groups), "group", "groups")
-    verb = "reads" if queries == 1 else "read"
-    title = f"{_counted(queries, 'query', 'queries')} {verb} {_counted(stores, 'store', 'stores')}"
-    each = f" · {in_bytes(sharing.nbytes / queries)} for each query" if queries else ""
-    note = f"{groups} · {in_bytes(sharing.nbytes)} in all{each}"
+    queries, stores = len(sharing.groups_of), _counted(len(sharing.stores), "store", "stores")
+    groups, kept = _counted(len(sharing.groups), "group", "groups"), in_bytes(sharing.nbytes)
+    if sharing.query:
+        others = _counted(queries - 1, "other query", "other queries") if queries > 1 else "no other query"
+        title = f"{_short(sharing.query, 40)} shares with {others}"
+        note = f"{groups} over {stores} · {kept}, of which {in_bytes(sharing.share(sharing.query).nbytes)} are its share"
+    else:
+        title = f"{_counted(queries, 'query', 'queries')} {'reads' if queries == 1 else 'read'} {stores}"
+        each = f" · {in_bytes(sharing.nbytes / queries)} for each query" if queries else ""
+        note = f"{groups} · {kept} in all{each}"
     return _text(0, 30, title, "mw-title") + _text(0, 54, note, "mw-note")
 
 

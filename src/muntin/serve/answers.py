@@ -30,6 +30,7 @@ from muntin.serve.record import read_table, table_bytes
 from muntin.serve.wire import json_rows
 
 _SEGMENT_BYTES = 8 * 2**20
+_PORTIONS = 200  # that are searched for the latest answers
 _SHAPE = {
     "place": (WHOLE, WHOLE),
     "at": WHOLE,
@@ -204,6 +205,20 @@ class KeptAnswers:
             return None
         found = next((data for each, data in self._log.read(number) if each == number), None)
         return None if found is None else _unpacked(found)
+
+    def latest(self, rows: int, query: str | None = None) -> list[str]:
+        """JSON of the last rows that are kept, the oldest first; of one query, as far as the last portions have any."""
+        with self._lock:
+            numbers = [number for _, _, number in self._index[-_PORTIONS:]]
+        found: list[str] = []
+        for number in reversed(numbers):
+            portion = self.read(number)
+            if portion is not None and (query is None or any(part.query == query for part in portion.parts)):
+                some = [told for _, name, told in portion.rows if query is None or name == query]
+                found = some[-(rows - len(found)) :] + found
+            if len(found) >= rows:
+                break
+        return found
 
     def forget(self, now: int) -> None:
         """Let go of what is older than it is kept for. Segments go as a whole."""
