@@ -209,16 +209,13 @@ class KeptAnswers:
     def latest(self, rows: int, query: str | None = None) -> list[str]:
         """JSON of the last rows that are kept, the oldest first; of one query, as far as the last portions have any."""
         with self._lock:
-            numbers = [number for _, _, number in self._index[-_PORTIONS:]]
-        found: list[str] = []
-        for number in reversed(numbers):
-            portion = self.read(number)
-            if portion is not None and (query is None or any(part.query == query for part in portion.parts)):
-                some = [told for _, name, told in portion.rows if query is None or name == query]
-                found = some[-(rows - len(found)) :] + found
-            if len(found) >= rows:
-                break
-        return found
+            first = self._index[-_PORTIONS:][0][2] if self._index else None
+        found: deque[str] = deque(maxlen=rows)
+        for _, data in () if first is None else self._log.read(max(first, self._log.first)):
+            told, _ = _description(data)
+            if query is None or any(part["query"] == query for part in told["parts"]):
+                found.extend(row for _, name, row in _unpacked(data).rows if query is None or name == query)
+        return list(found)
 
     def forget(self, now: int) -> None:
         """Let go of what is older than it is kept for. Segments go as a whole."""

@@ -1,0 +1,211 @@
+"""Takes the screenshots of the console: `python docs/screenshots.py` (needs the extras serve and browser, and Chromium).
+
+A server with the demo's trades, payments under fraud rules, thresholds, windows of all lengths and approximate aggregates
+runs in this process until its charts have something to show. `--serve` leaves it running, to be looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import uvicorn
+from playwright.sync_api import Page, sync_playwright
+
+from muntin.demo.trades import SUBSCRIPTIONS, trade_queries
+from muntin.serve.access import Limits, Tokens
+from muntin.serve.http import make_app
+from muntin.serve.service import Service, Settings
+from muntin.testing import TradeStream
+
+OUT = Path(__file__).parent / "console"
+RATE = 4_000.0  # trades a second
+CATEGORIES = ("fuel", "groceries", "travel", "jewellery", "games", "cash")
+COUNTRIES = ("FR", "DE", "ES", "PL", "BR", "NG", "US")
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+]  # fmt: skip
+
+
+def script() -> str:
+    """Streams, a table of subscriptions, and some 900 queries."""
+    trades = TradeStream(rate=RATE).create_statement
+    payments = (
+        "CREATE STREAM payments (ts TIMESTAMP, account BIGINT, category VARCHAR, country VARCHAR, amount DOUBLE) "
+        "TIMESTAMP BY ts DELAY 2 SECONDS"
+    )
+    named = {**trade_queries(700, 7, RATE), **fraud_rules(160), **approximate()}
+    registered = [f"REGISTER QUERY {name} AS {text}" for name, text in named.items()]
+    return ";\n".join([trades, payments, SUBSCRIPTIONS, *registered])
+
+
+def fraud_rules(many: int) -> dict[str, str]:
+    """Rules over payments, each with a filter and a threshold of its own."""
+    random, named = Random(7), dict[str, str]()
+    for number in range(many):
+        minutes = random.choice((1, 5, 10, 30, 60))
+        category, country, least = (
+            random.choice(CATEGORIES),
+            random.choice(COUNTRIES),
+            random.randrange(2_000, 9_000, 100),
+        )
+        where = random.choice(
+            (f"category = '{category}'", f"category = '{category}' AND country = '{country}'")
+        )
+        named[f"fraud_{number:03}"] = (
+            f"SELECT account, SUM(amount) AS spent, COUNT(*) AS payments FROM payments [RANGE {minutes} MINUTES SLIDE 5 SECONDS] "
+            f"WHERE {where} GROUP BY account HAVING SUM(amount) > {least} EMIT CHANGES"
+        )
+    return named
+
+
+def approximate() -> dict[str, str]:
+    """Quantiles and counts with a promised error."""
+    return {
+        "price_p99": "SELECT APPROX_QUANTILE(price, 0.99, 0.005) AS p99, APPROX_QUANTILE(price, 0.5, 0.005) AS median "
+        "FROM trades [RANGE 1 MINUTE SLIDE 2 SECONDS]",
+        "jewellery_seen": "SELECT APPROX_COUNT(category = 'jewellery', 0.02) AS bought FROM payments [RANGE 1 MINUTE SLIDE 2 SECONDS]",
+        "exchange_volume": "SELECT exchange, SUM(shares) AS volume, AVG(price) AS price FROM trades [RANGE 1 MINUTE SLIDE 2 SECONDS] "
+        "GROUP BY exchange",
+    }  # fmt: skip
+
+
+def payments(random: np.random.Generator, start: int, many: int) -> pa.Table:
+    """Payments of a second; few accounts spend most."""
+    account = np.minimum(random.zipf(1.4, many), 5_000)
+    return pa.table(
+        {
+            "ts": pa.array(np.sort(start + random.integers(0, 1_000_000, many)), pa.timestamp("us")),
+            "account": account,
+            "category": random.choice(CATEGORIES, many, p=(0.2, 0.4, 0.1, 0.05, 0.15, 0.1)),
+            "country": random.choice(COUNTRIES, many),
+            "amount": np.round(random.lognormal(3.2, 1.0, many), 2),
+        }
+    )
+
+
+def feed(service: Service, stop: threading.Event, past: int) -> None:
+    """Trades and payments as of now, after some seconds of the past at once."""
+    start = time.time_ns() // 1_000 - past * 1_000_000
+    random = np.random.default_rng(7)
+    trades = TradeStream(seed=7, rate=RATE, start=start, late=2e-5).batches(None, int(RATE) // 2)
+    done = 0
+    while not stop.is_set():
+        if start + done * 500_000 > time.time_ns() // 1_000:
+            time.sleep(0.05)
+            continue
+        busy = int(300 * (1.2 + np.sin(done / 40)))
+        service.push("trades", pa.Table.from_batches([next(trades)])).result()
+        if done % 2:
+            service.push("payments", payments(random, start + done * 500_000, busy)).result()
+        done += 1
+
+
+@contextmanager
+def served(past: int) -> Iterator[tuple[Service, str]]:
+    """A server in this process, with events coming in."""
+    folder, stop = Path(tempfile.mkdtemp()), threading.Event()
+    service = Service(folder, script(), Settings(checkpoint_seconds=1e9))
+    table = pa.table(
+        {
+            "id": [1, 2, 3, 4],
+            "symbol": ["CQAA", "OPHZ", "CQAA", "AAAA"],
+            "span": pa.array([60_000_000, 300_000_000, 600_000_000, 60_000_000], pa.duration("us")),
+            "floor": [200_000, 500_000, 2_000_000, 50_000],
+        }
+    )
+    service.load("subscriptions", table).result()
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(service, Tokens(None), Limits()), log_level="warning", timeout_graceful_shutdown=1
+            )
+        )
+        threads = [
+            threading.Thread(target=server.run, kwargs={"sockets": [opened]}),
+            threading.Thread(target=feed, args=(service, stop, past)),
+        ]
+        for each in threads:
+            each.start()
+        try:
+            yield service, f"http://127.0.0.1:{opened.getsockname()[1]}"
+        finally:
+            stop.set()
+            server.should_exit = True
+            for each in threads:
+                each.join()
+            service.stop(is_kept=False)
+            shutil.rmtree(folder)
+
+
+def shoot(page: Page, address: str, suffix: str) -> None:
+    """All pages that the docs show."""
+
+    def taken(name: str, hash: str, wait: float = 2.5, is_full: bool = False) -> None:
+        page.goto(f"{address}/console/#/{hash}")
+        page.wait_for_timeout(wait * 1000)
+        if name == "editor":
+            page.fill("#name", "busy_symbols")
+            page.fill("#sql", TYPO)
+            page.wait_for_selector(".trouble")
+            page.wait_for_timeout(300)
+        page.screenshot(path=OUT / f"{name}-{suffix}.png", full_page=is_full)
+
+    taken("overview", "overview")
+    taken("sharing", "sharing")
+    taken("queries", "queries")
+    taken("query", "queries/exchange_volume", 9)
+    taken("approximate", "queries/jewellery_seen", 9)
+    taken("alerts", "alerts", 3)
+    taken("editor", "editor")
+
+
+TYPO = """SELECT symbol, SUM(shares) AS volume
+FROM trades [RANGE 5 MINUTES SLIDE 10 SECONDS]
+GROUP BY symbl
+HAVING SUM(shares) > 1000000"""
+
+
+def main() -> None:
+    """Take them all, or leave the server running."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--serve", action="store_true", help="only serve, until Ctrl-C")
+    parser.add_argument("--seconds", type=int, default=90, help="how long it runs before pictures are taken")
+    given = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with served(past=120) as (_, address):
+        print(address, flush=True)
+        if given.serve:
+            threading.Event().wait()
+        if chromium is None:
+            raise SystemExit("there is no Chromium on the path")
+        time.sleep(given.seconds)
+        OUT.mkdir(exist_ok=True)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            for scheme in ("light", "dark"):
+                context = browser.new_context(color_scheme=scheme, viewport={"width": 1360, "height": 860})  # type: ignore[arg-type]
+                shoot(context.new_page(), address, scheme)
+                context.close()
+            phone = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark")
+            page = phone.new_page()
+            page.goto(f"{address}/console/#/overview")
+            page.wait_for_timeout(2500)
+            page.screenshot(path=OUT / "phone.png")
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
