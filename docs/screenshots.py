@@ -1,7 +1,7 @@
-"""Takes the screenshots of the console: `python docs/screenshots.py` (needs the extras serve and browser, and Chromium).
+"""Takes the screenshots of the console: `python docs/screenshots.py`, with the extras serve and browser, and Chromium.
 
-A server with the demo's trades, payments under fraud rules, thresholds, windows of all lengths and approximate aggregates
-runs in this process until its charts have something to show. `--serve` leaves it running, to be looked at.
+A server with the demo's trades, payments under fraud rules, windows of all lengths and approximate aggregates runs in
+this process until its charts have something to show. `--serve` leaves it running, to be looked at.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from muntin.serve.service import Service, Settings
 from muntin.testing import TradeStream
 
 OUT = Path(__file__).parent / "console"
-RATE = 4_000.0  # trades a second
+RATE = 2_000.0  # trades a second
 CATEGORIES = ("fuel", "groceries", "travel", "jewellery", "games", "cash")
 COUNTRIES = ("FR", "DE", "ES", "PL", "BR", "NG", "US")
 FLAGS = [
@@ -64,8 +64,9 @@ def fraud_rules(many: int) -> dict[str, str]:
             (f"category = '{category}'", f"category = '{category}' AND country = '{country}'")
         )
         named[f"fraud_{number:03}"] = (
-            f"SELECT account, SUM(amount) AS spent, COUNT(*) AS payments FROM payments [RANGE {minutes} MINUTES SLIDE 5 SECONDS] "
-            f"WHERE {where} GROUP BY account HAVING SUM(amount) > {least} EMIT CHANGES"
+            "SELECT account, SUM(amount) AS spent, COUNT(*) AS payments FROM payments "
+            f"[RANGE {minutes} MINUTES SLIDE 5 SECONDS] WHERE {where} "
+            f"GROUP BY account HAVING SUM(amount) > {least} EMIT CHANGES"
         )
     return named
 
@@ -75,9 +76,10 @@ def approximate() -> dict[str, str]:
     return {
         "price_p99": "SELECT APPROX_QUANTILE(price, 0.99, 0.005) AS p99, APPROX_QUANTILE(price, 0.5, 0.005) AS median "
         "FROM trades [RANGE 1 MINUTE SLIDE 2 SECONDS]",
-        "jewellery_seen": "SELECT APPROX_COUNT(category = 'jewellery', 0.02) AS bought FROM payments [RANGE 1 MINUTE SLIDE 2 SECONDS]",
-        "exchange_volume": "SELECT exchange, SUM(shares) AS volume, AVG(price) AS price FROM trades [RANGE 1 MINUTE SLIDE 2 SECONDS] "
-        "GROUP BY exchange",
+        "jewellery_seen": "SELECT APPROX_COUNT(category = 'jewellery', 0.02) AS bought "
+        "FROM payments [RANGE 1 MINUTE SLIDE 2 SECONDS]",
+        "exchange_volume": "SELECT exchange, SUM(shares) AS volume, AVG(price) AS price "
+        "FROM trades [RANGE 1 MINUTE SLIDE 2 SECONDS] GROUP BY exchange",
     }  # fmt: skip
 
 
@@ -105,7 +107,7 @@ def feed(service: Service, stop: threading.Event, past: int) -> None:
         if start + done * 500_000 > time.time_ns() // 1_000:
             time.sleep(0.05)
             continue
-        busy = int(300 * (1.2 + np.sin(done / 40)))
+        busy = int(300 * (1.2 + np.sin(done / 40)))  # payments come and go
         service.push("trades", pa.Table.from_batches([next(trades)])).result()
         if done % 2:
             service.push("payments", payments(random, start + done * 500_000, busy)).result()
@@ -153,7 +155,7 @@ def served(past: int) -> Iterator[tuple[Service, str]]:
 def shoot(page: Page, address: str, suffix: str) -> None:
     """All pages that the docs show."""
 
-    def taken(name: str, hash: str, wait: float = 2.5, is_full: bool = False) -> None:
+    def taken(name: str, hash: str, wait: float = 2.5) -> None:
         page.goto(f"{address}/console/#/{hash}")
         page.wait_for_timeout(wait * 1000)
         if name == "editor":
@@ -161,7 +163,9 @@ def shoot(page: Page, address: str, suffix: str) -> None:
             page.fill("#sql", TYPO)
             page.wait_for_selector(".trouble")
             page.wait_for_timeout(300)
-        page.screenshot(path=OUT / f"{name}-{suffix}.png", full_page=is_full)
+        if name == "sharing":
+            page.locator(".picture svg").screenshot(path=OUT / f"drawing-{suffix}.png")
+        page.screenshot(path=OUT / f"{name}-{suffix}.png")
 
     taken("overview", "overview")
     taken("sharing", "sharing")
@@ -185,7 +189,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=90, help="how long it runs before pictures are taken")
     given = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with served(past=120) as (_, address):
+    with served(past=60) as (_, address):
         print(address, flush=True)
         if given.serve:
             threading.Event().wait()

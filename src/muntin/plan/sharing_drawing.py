@@ -243,7 +243,8 @@ def _head(sharing: Sharing) -> str:
     if sharing.query:
         others = _counted(queries - 1, "other query", "other queries") if queries > 1 else "no other query"
         title = f"{_short(sharing.query, 40)} shares with {others}"
-        note = f"{groups} over {stores} · {kept}, of which {in_bytes(sharing.share(sharing.query).nbytes)} are its share"
+        share = in_bytes(sharing.share(sharing.query).nbytes)
+        note = f"{groups} over {stores} · {kept}, of which {share} are its share"
     else:
         title = f"{_counted(queries, 'query', 'queries')} {'reads' if queries == 1 else 'read'} {stores}"
         each = f" · {in_bytes(sharing.nbytes / queries)} for each query" if queries else ""

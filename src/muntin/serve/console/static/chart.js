@@ -29,7 +29,7 @@ export function chart(host, { format, height = 150, isFromZero = true, isBinary 
       legend: { show: false },
       cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
       padding: [8, 6, 0, 0],
-      scales: { x: { range: (_, low, high) => high > low ? [low, high] : [low - 30, high + 30] }, y: { range: (_, low, high) => isFromZero ? [0, Math.max(high, 1e-9) * 1.12] : spread(low, high) } },
+      scales: { x: { range: (of, low, high) => of.data[0].length === 1 ? [of.data[0][0] - 30, of.data[0][0] + 30] : [low, high] }, y: { range: (_, low, high) => isFromZero ? [0, Math.max(high, 1e-9) * 1.12] : spread(low, high) } },
       axes: [{ ...axis, space: 70, size: 26, values: (_, splits) => splits.map(hour) },
         { ...axis, size: 58, space: 34, incrs: isBinary ? POWERS : undefined, values: (_, splits) => splits.map(format) }],
       series: [{}, ...shown.series.map(each => ({
@@ -84,7 +84,7 @@ function spread(low, high) {
 
 function hour(at, hasSeconds = false) {
   const text = new Date(at * 1e3).toISOString()
-  return hasSeconds || at % 60 ? text.slice(11, 19) : text.slice(11, 16)
+  return hasSeconds || Math.round(at) % 60 ? text.slice(11, 19) : text.slice(11, 16)
 }
 
 /** A small line without axes. */

@@ -55,7 +55,7 @@ export default async function overview(body, _, signal) {
     const lag = Math.max(...Object.values(last.streams).map(each => each.lag ?? 0), 0)
     fill(tiles,
       tile('Events', `${short(events)}/s`, `${count(total(last, 'events'))} so far`),
-      tile('Answers', `${short(answers.at(-1) ?? 0)}/s`, `${count(last.answers)} since the start`),
+      tile('Answers', `${short(answers.at(-1) ?? 0)}/s`, `${short(last.answers)} since the start`),
       tile('Lag', seconds(lag), lag > BEHIND ? 'behind the clock on the wall' : 'in time', lag > BEHIND && 'warn'),
       tile('Late', count(late), late ? 'events left out' : 'none left out', late > 0 && 'warn'),
       tile('Memory', bytes(last.memory), `${bytes(total(last, 'bytes') + last.joins_bytes)} of state`),
