@@ -20,6 +20,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import uvicorn
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from muntin.demo.trades import SUBSCRIPTIONS, trade_queries
@@ -100,18 +101,18 @@ def payments(random: np.random.Generator, start: int, many: int) -> pa.Table:
 def feed(service: Service, stop: threading.Event, past: int) -> None:
     """Trades and payments as of now, after some seconds of the past at once."""
     start = time.time_ns() // 1_000 - past * 1_000_000
-    random = np.random.default_rng(7)
-    trades = TradeStream(seed=7, rate=RATE, start=start, late=2e-5).batches(None, int(RATE) // 2)
-    done = 0
-    while not stop.is_set():
-        if start + done * 500_000 > time.time_ns() // 1_000:
+    random, paid = np.random.default_rng(7), start
+    for batch in TradeStream(seed=7, rate=RATE, start=start, late=2e-5).batches(None, int(RATE) // 2):
+        reached = batch.column("ts").cast(pa.int64())[-1].as_py()
+        while reached > time.time_ns() // 1_000 and not stop.is_set():
             time.sleep(0.05)
-            continue
-        busy = int(300 * (1.2 + np.sin(done / 40)))  # payments come and go
-        service.push("trades", pa.Table.from_batches([next(trades)])).result()
-        if done % 2:
-            service.push("payments", payments(random, start + done * 500_000, busy)).result()
-        done += 1
+        if stop.is_set():
+            return
+        service.push("trades", pa.Table.from_batches([batch])).result()
+        while paid < reached - 1_000_000:
+            busy = int(300 * (1.2 + np.sin(paid / 20_000_000)))  # payments come and go
+            service.push("payments", payments(random, paid, busy)).result()
+            paid += 1_000_000
 
 
 @contextmanager
@@ -176,6 +177,12 @@ def shoot(page: Page, address: str, suffix: str) -> None:
     taken("editor", "editor")
 
 
+def slim() -> None:
+    """Pictures of 256 colours: nobody sees the difference, and a repository keeps them for ever."""
+    for path in OUT.glob("*.png"):
+        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
 TYPO = """SELECT symbol, SUM(shares) AS volume
 FROM trades [RANGE 5 MINUTES SLIDE 10 SECONDS]
 GROUP BY symbl
@@ -209,6 +216,7 @@ def main() -> None:
             page.wait_for_timeout(2500)
             page.screenshot(path=OUT / "phone.png")
             browser.close()
+        slim()
 
 
 if __name__ == "__main__":

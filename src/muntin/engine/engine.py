@@ -11,30 +11,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.answer import Coverage
 from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
 from muntin.engine.catalog import (
     Catalog,
     asked_of,
     bulk,
-    coverage_of,
-    explain,
     lookup_many,
-    query_stats,
     reads_view,
-    stats,
 )
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
+from muntin.engine.inspected import Inspected
 from muntin.engine.requests import answer_requests, requests_of
 from muntin.engine.script import run_script
-from muntin.engine.sharing import Plan, sharing_of
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
 from muntin.join.operator import feed
 from muntin.join_query import AnyQuery
-from muntin.plan.sharing import Sharing
 from muntin.shard.clock import wall_clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.shard.shard import Shard
@@ -51,7 +45,7 @@ _AT_ONCE = 64  # queries that are registered before others get their turn
 _TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
 
 
-class Engine:
+class Engine(Inspected):
     """Streams, queries and their shared state. All methods may be called from any thread.
 
     A call that raises has changed nothing.
@@ -191,15 +185,6 @@ class Engine:
                 raise NotFound(f"table '{table}' was dropped while its rows were read")
             self._catalog.change(rows, rows.to_put(given))
 
-    def rows(self, table: str, offset: int = 0, limit: int = 1_000) -> tuple[int, pa.Table]:
-        """How many rows a table has, and a page of them, in the order they were inserted."""
-        count_of("offset", offset)
-        count_of("limit", limit)
-        with self._lock:
-            rows = self._catalog.table(text_of("table", table))
-            found = rows.read(rows.slots[offset : offset + limit], rows.table.schema.names)
-            return len(rows), pa.table(found, schema=rows.table.schema)
-
     # -- events ------------------------------------------------------------------------------------
 
     def push(self, stream: str, batch: Any) -> None:
@@ -323,42 +308,6 @@ class Engine:
         """Registered queries by name, in order of registration."""
         with self._lock:
             return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
-
-    def coverage(self, name: str) -> Coverage:
-        """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they
-        will: what `complete` says, also of a query that has no row to say it."""
-        with self._lock:
-            return coverage_of(self._catalog, text_of("name", name))
-
-    def explain(self, name: str | None = None) -> Plan:
-        """The plan: which queries share which state, why, at what predicted and measured cost; of one
-        query or of all. A text, which a notebook draws as well."""
-        if name is not None:
-            text_of("name", name)
-        with self._lock:
-            plan, sharing = Plan(explain(self._catalog, name)), sharing_of(self._catalog)
-        plan.sharing = sharing if name is None else sharing.of_query(name)
-        return plan
-
-    def sharing(self) -> Sharing:
-        """Which queries read which structures over which stores, by what rule, in how many bytes; `share(name)` of
-        what it returns has the share of one query. A notebook draws it."""
-        with self._lock:
-            return sharing_of(self._catalog)
-
-    def _repr_html_(self) -> str:
-        return self.sharing().svg()
-
-    def stats(self, *, queries: bool = True) -> dict[str, Any]:
-        """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers by query."""
-        with self._lock:
-            return stats(self._catalog, switch_of("queries", queries))
-
-    def query_stats(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """What `stats` has of queries, of some of them."""
-        chosen = texts_of("names", names)
-        with self._lock:
-            return {name: query_stats(self._catalog, name) for name in chosen}
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""

@@ -1,8 +1,5 @@
 """The drawing of what is shared, as SVG: queries on the left, structures with their rules, stores on the right.
 
-Thousands of queries become a few *bundles*: those that are served by the same structures. Groups of one structure, rule
-and store become one *card*. What is then still too much is put together in a last box that says so.
-
 A ribbon is as thick as many queries run through it (by the square root, so that a single one can be seen beside a
 thousand), and has the colour of the store where it ends. All texts are escaped: names of queries are anybody's.
 """
@@ -17,37 +14,19 @@ from itertools import count
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+from muntin.plan.sharing_bundles import Bundle, Card, bundles_of, cards_of, stores_of
+from muntin.plan.sharing_style import COLOURS, STYLE, WIDTH
+
 if TYPE_CHECKING:
     from muntin.plan.sharing import SharedGroup, SharedStore, Sharing
 
-_MOST_BUNDLES, _MOST_CARDS, _MOST_STORES = 14, 14, 10
-_WIDTH, _TOP, _GAP = 1180, 118, 14
+_TOP, _GAP = 118, 14
 _LEFT, _MIDDLE, _RIGHT = (
     (0, 270),
     (400, 370),
     (900, 280),
 )  # of each column: where it begins, and how wide it is
 _THICKEST = 44.0  # of a ribbon
-_COLOURS = 8
-
-
-class _Bundle(NamedTuple):
-    """Queries that are served by the same cards."""
-
-    queries: list[str]
-    cards: frozenset[int]
-    combinations: int = 1  # of cards, if several were put together
-
-
-class _Card(NamedTuple):
-    """Groups of one structure, rule and store."""
-
-    groups: list[SharedGroup]
-    kinds: int = 1  # of structures and rules, if several were put together
-
-    @property
-    def stores(self) -> list[str]:
-        return list(dict.fromkeys(id for group in self.groups for id in group.stores))
 
 
 class _Box(NamedTuple):
@@ -60,6 +39,8 @@ class _Box(NamedTuple):
 
 
 class _Ribbon(NamedTuple):
+    """Queries on their way from box to box."""
+
     source: tuple[str, int]  # which column, and which box of it
     target: tuple[str, int]
     queries: int
@@ -72,11 +53,11 @@ def draw_sharing(sharing: Sharing, is_styled: bool = True) -> str:
         return _page(
             150, [_head(sharing), _text(0, 132, "There is nothing to share yet.", "mw-note")], is_styled
         )
-    stores = _stores(sharing)
+    stores = stores_of(sharing)
     place = {id: number for number, some in enumerate(stores) for id in (each.id for each in some)}
-    cards = sorted(_cards(sharing), key=lambda each: min(place[id] for id in each.stores))
+    cards = sorted(cards_of(sharing), key=lambda each: min(place[id] for id in each.stores))
     bundles = sorted(
-        _bundles(cards), key=lambda each: (sum(each.cards) / len(each.cards), -len(each.queries))
+        bundles_of(cards), key=lambda each: (sum(each.cards) / len(each.cards), -len(each.queries))
     )
     ribbons = _ribbons(bundles, cards, place)
     heights = {
@@ -106,49 +87,7 @@ def draw_sharing(sharing: Sharing, is_styled: bool = True) -> str:
     return _page(_TOP + tallest + 8, parts, is_styled)
 
 
-# What is drawn: few enough boxes of each kind.
-
-
-def _stores(sharing: Sharing) -> list[list[SharedStore]]:
-    """Those that most queries read come first, each by itself; the rest are put together."""
-    ranked = sorted(sharing.stores.values(), key=lambda each: (-sharing.readers[each.id], each.id))
-    most = _MOST_STORES if len(ranked) <= _MOST_STORES else _MOST_STORES - 1
-    return [[each] for each in ranked[:most]] + ([ranked[most:]] if ranked[most:] else [])
-
-
-def _cards(sharing: Sharing) -> list[_Card]:
-    alike: dict[tuple[str, str, tuple[str, ...]], list[SharedGroup]] = {}
-    for group in sharing.groups.values():
-        alike.setdefault((group.structure, group.because, group.stores), []).append(group)
-    ranked = sorted(alike.values(), key=lambda some: -len({name for each in some for name in each.queries}))
-    most = _MOST_CARDS if len(ranked) <= _MOST_CARDS else _MOST_CARDS - 1
-    rest = [group for some in ranked[most:] for group in some]
-    return [_Card(some) for some in ranked[:most]] + ([_Card(rest, len(ranked) - most)] if rest else [])
-
-
-def _bundles(cards: Sequence[_Card]) -> list[_Bundle]:
-    served: dict[str, set[int]] = {}
-    for number, card in enumerate(cards):
-        for group in card.groups:
-            for name in group.queries:
-                served.setdefault(name, set()).add(number)
-    alike: dict[frozenset[int], list[str]] = {}
-    for name, numbers in served.items():
-        alike.setdefault(frozenset(numbers), []).append(name)
-    ranked = sorted(
-        (_Bundle(names, numbers) for numbers, names in alike.items()), key=lambda each: -len(each.queries)
-    )
-    most = _MOST_BUNDLES if len(ranked) <= _MOST_BUNDLES else _MOST_BUNDLES - 1
-    rest = ranked[most:]
-    if not rest:
-        return ranked
-    together = _Bundle(
-        [name for each in rest for name in each.queries], frozenset().union(*(each.cards for each in rest)), len(rest)
-    )  # fmt: skip
-    return [*ranked[:most], together]
-
-
-def _ribbons(bundles: Sequence[_Bundle], cards: Sequence[_Card], place: dict[str, int]) -> list[_Ribbon]:
+def _ribbons(bundles: Sequence[Bundle], cards: Sequence[Card], place: dict[str, int]) -> list[_Ribbon]:
     found = [
         _Ribbon(("queries", number), ("groups", card), len(bundle.queries), place[cards[card].stores[0]])
         for number, bundle in enumerate(bundles)
@@ -230,7 +169,7 @@ def _drawn_ribbons(ribbons: Sequence[_Ribbon], boxes: dict[str, list[_Box]]) -> 
         (start, first), (stop, last) = each.source, each.target
         names = f'data-from="{start}-{first}" data-to="{stop}-{last}"'
         told = f"<title>{_counted(each.queries, 'query', 'queries')}</title>"
-        drawn.append(f'<path class="mw-ribbon mw-c{each.colour % _COLOURS}" {names} d="{path}">{told}</path>')
+        drawn.append(f'<path class="mw-ribbon mw-c{each.colour % COLOURS}" {names} d="{path}">{told}</path>')
     return drawn
 
 
@@ -260,7 +199,7 @@ def _titles() -> list[str]:
     ]
 
 
-def _drawn_bundle(number: int, bundle: _Bundle, box: _Box) -> str:
+def _drawn_bundle(number: int, bundle: Bundle, box: _Box) -> str:
     single = len(bundle.queries) == 1
     title = bundle.queries[0] if single else _counted(len(bundle.queries), "query", "queries")
     if bundle.combinations > 1:
@@ -282,22 +221,22 @@ def _stems(names: Sequence[str]) -> list[str]:
     ['volume ×2 · high_1 · market']
     """
     if len(names) <= 3:
-        return _in_lines(names, 35, 2, " · ")
+        return _in_lines(names, 33, 2, " · ")
     found = Counter(_stem(name) for name in names)
     first = {_stem(name): name for name in reversed(names)}
     told = [f"{stem} ×{many:,}" if many > 1 else first[stem] for stem, many in found.most_common()]
-    return _in_lines(told, 35, 2, " · ")
+    return _in_lines(told, 33, 2, " · ")
 
 
 def _stem(name: str) -> str:
     return re.sub(r"[\W_]*\d+$", "", name) or name
 
 
-def _drawn_card(number: int, card: _Card, box: _Box, colour: int) -> str:
+def _drawn_card(number: int, card: Card, box: _Box, colour: int) -> str:
     groups = card.groups
     title = groups[0].structure if card.kinds == 1 else f"{card.kinds:,} more structures"
     parts = [
-        f'<rect class="mw-edge mw-c{colour % _COLOURS}" x="{box.x:.1f}" y="{box.y:.1f}" width="5" '
+        f'<rect class="mw-edge mw-c{colour % COLOURS}" x="{box.x:.1f}" y="{box.y:.1f}" width="5" '
         f'height="{box.height:.1f}" rx="2.5"/>',
         _text(box.x + 20, box.y + 26, title, "mw-code"),
         _text(box.x + box.width - 14, box.y + 26, _counted(len(groups), "group", "groups"), "mw-note mw-end"),
@@ -310,7 +249,7 @@ def _drawn_card(number: int, card: _Card, box: _Box, colour: int) -> str:
     return _node("groups", number, box, "mw-group", told, parts)
 
 
-def _rule(card: _Card) -> list[str]:
+def _rule(card: Card) -> list[str]:
     """Why, in three lines at most."""
     because = card.groups[0].because if card.kinds == 1 else "each by a rule of its own"
     return _in_lines(because.split(), 49, 3, " ")
@@ -338,13 +277,13 @@ def _drawn_store(number: int, stores: Sequence[SharedStore], box: _Box, sharing:
     width = box.width - 40
     y = box.y + (box.height - 96) / 2
     parts = [
-        f'<rect class="mw-edge mw-c{number % _COLOURS}" x="{box.x:.1f}" y="{box.y:.1f}" width="5" '
+        f'<rect class="mw-edge mw-c{number % COLOURS}" x="{box.x:.1f}" y="{box.y:.1f}" width="5" '
         f'height="{box.height:.1f}" rx="2.5"/>',
         _text(box.x + 20, y + 28, kind, "mw-code"),
         _text(box.x + box.width - 20, y + 29, in_bytes(nbytes), "mw-bytes mw-end"),
         _text(box.x + 20, y + 48, _short((title + of).strip() or "all events", 37), "mw-note"),
         f'<rect class="mw-track" x="{box.x + 20:.1f}" y="{y + 60:.1f}" width="{width:.1f}" height="4" rx="2"/>',
-        f'<rect class="mw-bar mw-c{number % _COLOURS}" x="{box.x + 20:.1f}" y="{y + 60:.1f}" '
+        f'<rect class="mw-bar mw-c{number % COLOURS}" x="{box.x + 20:.1f}" y="{y + 60:.1f}" '
         f'width="{max(2.0, width * part):.1f}" height="4" rx="2"/>',
         _text(box.x + 20, y + 83, _short(read + share, 37), "mw-note"),
     ]
@@ -411,47 +350,6 @@ def in_bytes(nbytes: float) -> str:
 def _page(height: float, parts: Sequence[str], is_styled: bool) -> str:
     style = f"<style>{STYLE}</style>" if is_styled else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="muntin-sharing" viewBox="-1 0 {_WIDTH + 2} {height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="muntin-sharing" viewBox="-1 0 {WIDTH + 2} {height:.0f}" '
         f'role="img" aria-label="Which queries share which stores">{style}{"".join(parts)}</svg>'
     )
-
-
-# The style: by classes, so that a page may turn it dark. The console serves it as a file.
-
-_LIGHT = {
-    "ink": "#15181e", "soft": "#5c6573", "line": "#d9dee6", "box": "#ffffff", "track": "#e8ebf0", "ribbon": "0.3",
-    "c0": "#3b6fd4", "c1": "#13907f", "c2": "#c2731b", "c3": "#8a56c9", "c4": "#c2456b", "c5": "#4f8a2d",
-    "c6": "#2488ad", "c7": "#8b7325",
-}  # fmt: skip
-_DARK = {
-    "ink": "#e9edf3", "soft": "#98a2b3", "line": "#2c333f", "box": "#171b22", "track": "#2a303b", "ribbon": "0.34",
-    "c0": "#6d9bf5", "c1": "#38bfab", "c2": "#e39a4a", "c3": "#b38cec", "c4": "#ea7a9c", "c5": "#84be5f",
-    "c6": "#58b7dd", "c7": "#c3a950",
-}  # fmt: skip
-
-
-def _variables(values: dict[str, str]) -> str:
-    return "".join(f"--mw-{name}:{value};" for name, value in values.items())
-
-
-STYLE = (
-    f".muntin-sharing{{{_variables(_LIGHT)}width:100%;height:auto;max-width:{_WIDTH}px;"
-    'font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;'
-    "font-variant-numeric:tabular-nums}"
-    f"@media (prefers-color-scheme:dark){{.muntin-sharing{{{_variables(_DARK)}}}}}"
-    f"[data-theme=light] .muntin-sharing,[data-jp-theme-light=true] .muntin-sharing{{{_variables(_LIGHT)}}}"
-    f"[data-theme=dark] .muntin-sharing,[data-jp-theme-light=false] .muntin-sharing{{{_variables(_DARK)}}}"
-    ".muntin-sharing text{fill:var(--mw-ink);font-size:14px}"
-    ".muntin-sharing .mw-title{font-size:24px;font-weight:650;letter-spacing:-.01em}"
-    ".muntin-sharing .mw-column{font-size:11px;font-weight:600;letter-spacing:.07em;fill:var(--mw-soft)}"
-    ".muntin-sharing .mw-name{font-weight:600}"
-    ".muntin-sharing .mw-code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-weight:600}"
-    ".muntin-sharing .mw-bytes{font-size:21px;font-weight:650;letter-spacing:-.01em}"
-    ".muntin-sharing .mw-note{font-size:12.5px;fill:var(--mw-soft)}"
-    ".muntin-sharing .mw-rule{font-size:12.5px;font-style:italic;fill:var(--mw-ink);fill-opacity:.86}"
-    ".muntin-sharing .mw-end{text-anchor:end}"
-    ".muntin-sharing .mw-box{fill:var(--mw-box);stroke:var(--mw-line)}"
-    ".muntin-sharing .mw-track{fill:var(--mw-track)}"
-    ".muntin-sharing .mw-ribbon{fill-opacity:var(--mw-ribbon)}"
-    + "".join(f".muntin-sharing .mw-c{each}{{fill:var(--mw-c{each})}}" for each in range(_COLOURS))
-)

@@ -16,16 +16,15 @@ import pyarrow as pa
 from muntin.answer import Coverage
 from muntin.arrays import Arrays, Ints
 from muntin.errors import MuntinError
-from muntin.lane import Asked
 from muntin.plan import Request
-from muntin.plan.explain import Running, explain_group, explain_never, explain_stream, predicted_combines
+from muntin.plan.explain import explain_group, explain_never, explain_stream, predicted_combines
 from muntin.plan.fresh_plan import differences_to_fresh_plan
-from muntin.plan.group import StoreId
 from muntin.plan.nesting import Nesting
-from muntin.plan.sharing import SharedGroup, SharedStore, shared_group, shared_store
+from muntin.plan.sharing import SharedGroup, SharedStore
 from muntin.query import Query
 from muntin.shard import snapshot
 from muntin.shard.absorb import Folded, absorb
+from muntin.shard.at_work import running, shared
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
 from muntin.shard.emit.emission import emit, skip
@@ -321,24 +320,6 @@ def stream_stats(state: State) -> dict[str, Any]:
         "nestings": {str(each): _nested(nesting) for each, nesting in nestings.items()},
         "costs": {number: _costs(state, number) for number in state.manager.groups},
     }
-
-
-def running(state: State, number: int) -> Running:
-    """A window group at work, as EXPLAIN shows it."""
-    group, meter = state.manager.groups[number], state.meter
-    lanes = state.lanes[group.where].seen() if isinstance(group.where, Asked) else None
-    return Running(state.synopses[number], meter.groups[number], meter.stores[group.store], lanes)
-
-
-def shared(state: State) -> tuple[list[SharedStore], list[SharedGroup]]:
-    """Stores and window groups as `sharing` shows them."""
-    stream, stores, groups = state.stream.name, dict[StoreId, SharedStore](), list[SharedGroup]()
-    for number, group in state.manager.groups.items():
-        at_work = running(state, number)
-        if group.store not in stores:
-            stores[group.store] = shared_store(stream, group.store, len(stores) + 1, at_work)
-        groups.append(shared_group(stream, group, stores[group.store].id, at_work))
-    return list(stores.values()), groups
 
 
 def _nested(nesting: Nesting) -> dict[str, int]:

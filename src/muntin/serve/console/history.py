@@ -106,7 +106,7 @@ def sample(service: Service) -> dict[str, Any]:
         "streams": streams,
         "tables": {name: each["rows"] for name, each in told["tables"].items()},
         "joins_bytes": sum(each["bytes"] for each in told["joins"]),
-        "queries": len(service.engine.queries),
+        "queries": sum(each["queries"] for each in (*told["streams"].values(), *told["joins"])),
         "answers": service.answers.rows,
         "waiting": service.waiting,
         "followers": service.answers.followers,

@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from muntin.errors import NotFound
-from muntin.plan.sharing_drawing import STYLE
+from muntin.plan.sharing_style import STYLE
 from muntin.serve.console.history import SECONDS, History
 from muntin.serve.query_facts import QueryFacts
 from muntin.serve.service import Service

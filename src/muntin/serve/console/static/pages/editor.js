@@ -9,7 +9,7 @@ export default async function editor(body, [given], signal) {
   const before = given ? await get(`${path('queries', given)}?plan=false`, { signal }) : null
   const streams = await get('streams', { signal })
   const name = h('input', { type: 'text', id: 'name', value: given ?? '', placeholder: 'name of the query', autocomplete: 'off', spellcheck: 'false' })
-  const text = h('textarea', { id: 'sql', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', 'aria-label': 'Text of the query', 'aria-describedby': 'checked', rows: '9' })
+  const text = h('textarea', { id: 'sql', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', 'aria-label': 'Text of the query', 'aria-describedby': 'checked', rows: '5' })
   text.value = before?.sql ?? example(streams[0])
   const under = h('pre', { class: 'under', 'aria-hidden': 'true' })
   const checked = h('div', { id: 'checked', 'aria-live': 'polite' })
@@ -38,7 +38,7 @@ export default async function editor(body, [given], signal) {
   function show(wrong) {
     fill(under, highlighted(text.value, wrong), '\n')
     text.style.height = 'auto'
-    text.style.height = `${Math.max(180, text.scrollHeight + 2)}px`
+    text.style.height = `${Math.max(150, text.scrollHeight + 2)}px`
   }
 
   function mark(error) {

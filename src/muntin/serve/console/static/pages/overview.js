@@ -56,7 +56,7 @@ export default async function overview(body, _, signal) {
     fill(tiles,
       tile('Events', `${short(events)}/s`, `${count(total(last, 'events'))} so far`),
       tile('Answers', `${short(answers.at(-1) ?? 0)}/s`, `${short(last.answers)} since the start`),
-      tile('Lag', seconds(lag), lag > BEHIND ? 'behind the clock on the wall' : 'in time', lag > BEHIND && 'warn'),
+      tile('Lag', seconds(lag), lag > BEHIND ? 'behind the clock on the wall' : 'behind the clock', lag > BEHIND && 'warn'),
       tile('Late', count(late), late ? 'events left out' : 'none left out', late > 0 && 'warn'),
       tile('Memory', bytes(last.memory), `${bytes(total(last, 'bytes') + last.joins_bytes)} of state`),
       tile('Queries', count(last.queries), `in ${plural(total(last, 'groups'), 'group', 'groups')}`, null, '#/queries'))
