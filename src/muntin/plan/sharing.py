@@ -31,6 +31,7 @@ class SharedStore(NamedTuple):
     state: str  # what is in it, in words
     nbytes: int
     update_ns: float | None = None  # per event, if it was measured
+    family: str = ""  # the same for stores that differ in nothing but their filter
 
 
 class SharedGroup(NamedTuple):
@@ -161,10 +162,11 @@ def _told(described: dict[str, Any]) -> dict[str, Any]:
 
 def shared_store(stream: str, id: StoreId, number: int, running: Running) -> SharedStore:
     """The store of a group; `number` tells it from others of its stream."""
-    nbytes = running.synopsis.store.nbytes()
-    title = f"{id.kind}{_by(id.where, id.keys)}"
+    store = running.synopsis.store
+    family = "" if isinstance(id.where, Asked) else f"{stream}: {id.kind}{_by(None, id.keys)}"
     return SharedStore(
-        f"{stream}/{number}", stream, id.kind, title, str(running.synopsis.store), nbytes, running.store.updates.mean
+        f"{stream}/{number}", stream, id.kind, f"{id.kind}{_by(id.where, id.keys)}", str(store), store.nbytes(),
+        running.store.updates.mean, family,
     )  # fmt: skip
 
 

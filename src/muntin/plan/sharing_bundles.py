@@ -6,7 +6,7 @@ store. What is then still too much is put together in a last one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Bundle(NamedTuple):
 
 
 class Card(NamedTuple):
-    """Groups of one structure, rule and store."""
+    """Groups of one structure and rule, over stores that are drawn as one box."""
 
     groups: list[SharedGroup]
     kinds: int = 1  # of structures and rules, if several were put together
@@ -35,16 +35,33 @@ class Card(NamedTuple):
 
 
 def stores_of(sharing: Sharing) -> list[list[SharedStore]]:
-    """Those that most queries read come first, each by itself; the rest are put together."""
-    ranked = sorted(sharing.stores.values(), key=lambda each: (-sharing.readers[each.id], each.id))
+    """Those that most queries read come first, each by itself; if they are many, those that differ in nothing but their
+    filter are together, and so is the rest."""
+    alike: dict[str, list[SharedStore]] = {}
+    is_crowded = len(sharing.stores) > _MOST_STORES
+    for each in sharing.stores.values():
+        alike.setdefault(each.family if is_crowded and each.family else each.id, []).append(each)
+    ranked = sorted(alike.values(), key=lambda some: -readers_of(sharing, some))
     most = _MOST_STORES if len(ranked) <= _MOST_STORES else _MOST_STORES - 1
-    return [[each] for each in ranked[:most]] + ([ranked[most:]] if ranked[most:] else [])
+    rest = [each for some in ranked[most:] for each in some]
+    return ranked[:most] + ([rest] if rest else [])
 
 
-def cards_of(sharing: Sharing) -> list[Card]:
-    alike: dict[tuple[str, str, tuple[str, ...]], list[SharedGroup]] = {}
+def readers_of(sharing: Sharing, stores: Sequence[SharedStore]) -> int:
+    """How many queries read one of some stores."""
+    if len(stores) == 1:
+        return sharing.readers[stores[0].id]
+    ids = {each.id for each in stores}
+    reading = [group for group in sharing.groups.values() if not ids.isdisjoint(group.stores)]
+    return len({name for group in reading for name in group.queries})
+
+
+def cards_of(sharing: Sharing, place: Mapping[str, int]) -> list[Card]:
+    """`place` is the box of each store."""
+    alike: dict[tuple[str, str, tuple[int, ...]], list[SharedGroup]] = {}
     for group in sharing.groups.values():
-        alike.setdefault((group.structure, group.because, group.stores), []).append(group)
+        boxes = tuple(dict.fromkeys(place[id] for id in group.stores))
+        alike.setdefault((group.structure, group.because, boxes), []).append(group)
     ranked = sorted(alike.values(), key=lambda some: -len({name for each in some for name in each.queries}))
     most = _MOST_CARDS if len(ranked) <= _MOST_CARDS else _MOST_CARDS - 1
     rest = [group for some in ranked[most:] for group in some]

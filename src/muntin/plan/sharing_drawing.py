@@ -14,7 +14,7 @@ from itertools import count
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from muntin.plan.sharing_bundles import Bundle, Card, bundles_of, cards_of, stores_of
+from muntin.plan.sharing_bundles import Bundle, Card, bundles_of, cards_of, readers_of, stores_of
 from muntin.plan.sharing_style import COLOURS, STYLE, WIDTH
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def draw_sharing(sharing: Sharing, is_styled: bool = True) -> str:
         )
     stores = stores_of(sharing)
     place = {id: number for number, some in enumerate(stores) for id in (each.id for each in some)}
-    cards = sorted(cards_of(sharing), key=lambda each: min(place[id] for id in each.stores))
+    cards = sorted(cards_of(sharing, place), key=lambda each: min(place[id] for id in each.stores))
     bundles = sorted(
         bundles_of(cards), key=lambda each: (sum(each.cards) / len(each.cards), -len(each.queries))
     )
@@ -265,14 +265,10 @@ def _windows_of(groups: Iterable[SharedGroup]) -> str:
 
 
 def _drawn_store(number: int, stores: Sequence[SharedStore], box: _Box, sharing: Sharing) -> str:
-    nbytes, single = sum(each.nbytes for each in stores), len(stores) == 1
-    readers = sharing.readers[stores[0].id] if single else 0
-    streams = {each.stream for each in sharing.stores.values() if each.stream}
-    kind = stores[0].kind if single else f"{len(stores):,} more stores"
-    title = stores[0].title.removeprefix(kind).strip() if single else "that fewer queries read"
-    of = f" of {stores[0].stream}" if single and len(streams) > 1 and stores[0].stream else ""
+    nbytes, readers = sum(each.nbytes for each in stores), readers_of(sharing, stores)
+    kind, title = _named(stores, sharing)
     part = nbytes / max(1, sum(each.nbytes for each in sharing.stores.values()))
-    read = f"read by {_counted(readers, 'query', 'queries')}" if single else ""
+    read = f"read by {_counted(readers, 'query', 'queries')}"
     share = f" · {in_bytes(nbytes / readers)} each" if readers > 1 else ""
     width = box.width - 40
     y = box.y + (box.height - 96) / 2
@@ -281,7 +277,7 @@ def _drawn_store(number: int, stores: Sequence[SharedStore], box: _Box, sharing:
         f'height="{box.height:.1f}" rx="2.5"/>',
         _text(box.x + 20, y + 28, kind, "mw-code"),
         _text(box.x + box.width - 20, y + 29, in_bytes(nbytes), "mw-bytes mw-end"),
-        _text(box.x + 20, y + 48, _short((title + of).strip() or "all events", 37), "mw-note"),
+        _text(box.x + 20, y + 48, _short(title, 37), "mw-note"),
         f'<rect class="mw-track" x="{box.x + 20:.1f}" y="{y + 60:.1f}" width="{width:.1f}" height="4" rx="2"/>',
         f'<rect class="mw-bar mw-c{number % COLOURS}" x="{box.x + 20:.1f}" y="{y + 60:.1f}" '
         f'width="{max(2.0, width * part):.1f}" height="4" rx="2"/>',
@@ -289,6 +285,19 @@ def _drawn_store(number: int, stores: Sequence[SharedStore], box: _Box, sharing:
     ]
     told = "\n".join(f"{each.title}: {each.state}, {in_bytes(each.nbytes)}" for each in stores[:30])
     return _node("stores", number, box, "mw-kept", told, parts)
+
+
+def _named(stores: Sequence[SharedStore], sharing: Sharing) -> tuple[str, str]:
+    """What a box of stores is called, and what is said of it."""
+    first, many = stores[0], len(stores)
+    streams = {each.stream for each in sharing.stores.values() if each.stream}
+    of = f" of {first.stream}" if len(streams) > 1 and first.stream else ""
+    if many == 1:
+        return first.kind, (first.title.removeprefix(first.kind) + of).strip() or "all events"
+    if len({each.family for each in stores}) == 1:
+        keyed = first.family.removeprefix(f"{first.stream}: {first.kind}").strip()
+        return f"{first.kind} ×{many:,}", f"{keyed}{of}, each with a filter of its own".strip(" ,")
+    return f"{many:,} more stores", "that fewer queries read"
 
 
 def _node(column: str, number: int, box: _Box, kind: str, told: str, parts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The style of the drawing of what is shared: by classes, so that a page may turn it dark. The console has it as a file."""
+"""The style of the drawing of what is shared: by classes, so that a page may turn it dark."""
 
 from __future__ import annotations
 
