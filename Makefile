@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-faults mutants check format bench figures docs lock clean
+.PHONY: help setup demo test test-fast test-faults test-browser mutants check format bench figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,11 +29,16 @@ test: $(STAMP)
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not browser"
 
 # Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/archive tests/spark
+
+# Drive the console of `muntin serve` with a real Chromium, which must be on the path; takes a minute
+test-browser: $(STAMP)
+	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet '.[browser]'
+	$(BIN)/python -m pytest -m browser tests/browser
 
 # Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
 mutants: $(STAMP)

@@ -236,7 +236,7 @@ def stats(catalog: Catalog, with_queries: bool = True) -> dict[str, Any]:
         "tables": {
             name: {"rows": len(each), "bytes": each.nbytes()} for name, each in catalog.tables.items()
         },
-        "queries": {name: _query_stats(catalog, name) for name in catalog.stream_of if with_queries},
+        "queries": {name: query_stats(catalog, name) for name in catalog.stream_of if with_queries},
         "joins": join_stats(catalog.joins),
         "views": catalog.views.stats(),
     }
@@ -254,7 +254,8 @@ def reads_view(catalog: Catalog, name: str) -> bool:
     return name in catalog.views.at_work or (name not in catalog.stream_of and name in catalog.views.known())
 
 
-def _query_stats(catalog: Catalog, name: str) -> dict[str, Any]:
+def query_stats(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Answers given out, missed and owed, and whether the windows are covered."""
     registration = catalog.registration(name)
     return {
         "stream": " JOIN ".join(stream.name for stream in registration.query.streams),

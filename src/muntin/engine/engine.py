@@ -11,20 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.answer import Coverage
 from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
 from muntin.engine.catalog import (
     Catalog,
     asked_of,
     bulk,
-    coverage_of,
-    explain,
     lookup_many,
     reads_view,
-    stats,
 )
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
+from muntin.engine.inspected import Inspected
 from muntin.engine.requests import answer_requests, requests_of
 from muntin.engine.script import run_script
 from muntin.engine.tables import read_rows
@@ -48,7 +45,7 @@ _AT_ONCE = 64  # queries that are registered before others get their turn
 _TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
 
 
-class Engine:
+class Engine(Inspected):
     """Streams, queries and their shared state. All methods may be called from any thread.
 
     A call that raises has changed nothing.
@@ -311,25 +308,6 @@ class Engine:
         """Registered queries by name, in order of registration."""
         with self._lock:
             return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
-
-    def coverage(self, name: str) -> Coverage:
-        """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they
-        will: what `complete` says, also of a query that has no row to say it."""
-        with self._lock:
-            return coverage_of(self._catalog, text_of("name", name))
-
-    def explain(self, name: str | None = None) -> str:
-        """The plan: which queries share which state, why, at what predicted and measured cost; of one
-        query or of all."""
-        if name is not None:
-            text_of("name", name)
-        with self._lock:
-            return explain(self._catalog, name)
-
-    def stats(self, *, queries: bool = True) -> dict[str, Any]:
-        """Counters: events admitted, late and ahead, watermark, bytes and costs by stream; answers by query."""
-        with self._lock:
-            return stats(self._catalog, switch_of("queries", queries))
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""

@@ -18,7 +18,8 @@ from muntin.join.answer import lookup
 from muntin.join.emission import emit, skip
 from muntin.join.group import JoinGroup, JoinRegistration, Keyed
 from muntin.join_query import JoinQuery, JoinSignature
-from muntin.plan.explain import KeptMatches, explain_join
+from muntin.plan.explain import JOIN_RULE, KeptMatches, explain_join
+from muntin.plan.sharing import SharedGroup, SharedStore
 from muntin.shard.clock import Clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.intake import Admitted, evaluate
@@ -317,6 +318,25 @@ def join_stats(joins: JoinOperator) -> list[dict[str, Any]]:
         }
         for group in joins.groups.values()
     ]
+
+
+def shared_joins(joins: JoinOperator) -> tuple[list[SharedStore], list[SharedGroup]]:
+    """Join groups and what they read: the events of their streams, and the matches found among them."""
+    stores = [
+        SharedStore(f"{name}/log", name, "log", "events to be joined", f"{len(log):,} events", log.nbytes())
+        for name, log in joins.logs.items()
+    ]
+    groups = []
+    for number, group in enumerate(joins.groups.values(), 1):
+        signature, id = group.signature, f"join/{number}"
+        found = f"{len(group.matches):,} matches of {group.matches.found:,} found"
+        stores.append(SharedStore(id, "", "matches", f"matches of {signature}", found, group.nbytes()))
+        logs = dict.fromkeys(f"{name}/log" for name in (signature.left, signature.right))
+        sides = {side for each in group.registrations.values() for side in each.query.sides}
+        windows = tuple(map(str, sorted({side.window for side in sides})))
+        queries = tuple(group.registrations)
+        groups.append(SharedGroup(f"join#{number}", "", "join", JOIN_RULE, (id, *logs), queries, windows))
+    return stores, groups
 
 
 def explain_joins(joins: JoinOperator, only: JoinSignature | None = None) -> str:

@@ -233,12 +233,15 @@ class KeptMatches(NamedTuple):
     nbytes: int
 
 
+JOIN_RULE = "pairs are found once, by the event that arrives last, for all windows"
+
+
 def explain_join(signature: JoinSignature, queries: Mapping[str, JoinQuery], kept: KeptMatches | None) -> str:
     """A paragraph on one join group."""
     sides = list(zip(*((query.left.window, query.right.window) for query in queries.values()), strict=True))
     lines = [
         f"join {signature}",
-        "  because  pairs are found once, by the event that arrives last, for all windows",
+        f"  because  {JOIN_RULE}",
         f"  queries  {_counted(len(queries), 'query', 'queries')}: {_listed(list(queries))}",
         f"  windows  {signature.left} {_windows(sides[0])}; {signature.right} {_windows(sides[1])}",
     ]

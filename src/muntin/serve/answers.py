@@ -30,6 +30,7 @@ from muntin.serve.record import read_table, table_bytes
 from muntin.serve.wire import json_rows
 
 _SEGMENT_BYTES = 8 * 2**20
+_PORTIONS = 200  # that are searched for the latest answers
 _SHAPE = {
     "place": (WHOLE, WHOLE),
     "at": WHOLE,
@@ -75,6 +76,14 @@ class Part:
     first: int  # the number of the first row
     table: pa.Table
 
+    @property
+    def rows(self) -> list[str]:
+        """JSON of each row."""
+        return [
+            json.dumps({"query": self.query, "id": f"{self.incarnation}-{number}", **row})
+            for number, row in enumerate(json_rows(self.table), self.first)
+        ]
+
 
 @dataclass(frozen=True)
 class Portion:
@@ -89,9 +98,8 @@ class Portion:
         """Cursor, query and JSON of each row; made once for all who follow."""
         found: list[tuple[Cursor, str, str]] = []
         for part in self.parts:
-            for number, row in enumerate(json_rows(part.table), part.first):
-                told = {"query": part.query, "id": f"{part.incarnation}-{number}", **row}
-                found.append((Cursor(*self.place, len(found)), part.query, json.dumps(told)))
+            for told in part.rows:
+                found.append((Cursor(*self.place, len(found)), part.query, told))
         return found
 
 
@@ -205,6 +213,20 @@ class KeptAnswers:
         found = next((data for each, data in self._log.read(number) if each == number), None)
         return None if found is None else _unpacked(found)
 
+    def latest(self, rows: int, query: str | None = None) -> list[str]:
+        """JSON of the last rows that are kept, the oldest first; of one query, as far as the last portions have any."""
+        with self._lock:
+            first = self._index[-_PORTIONS:][0][2] if self._index else None
+        portions = [] if first is None else list(self._log.read(max(first, self._log.first)))
+        found: list[str] = []
+        for _, data in reversed(portions):
+            parts = _unpacked(data, query).parts
+            some = [told for part in parts for told in part.rows]
+            found = some[max(0, len(some) + len(found) - rows) :] + found
+            if len(found) >= rows:
+                break
+        return found
+
     def forget(self, now: int) -> None:
         """Let go of what is older than it is kept for. Segments go as a whole."""
         limit = now - int(self._seconds * 1_000_000)
@@ -252,17 +274,13 @@ def _description(data: bytes) -> tuple[dict[str, Any], int]:
     return told, 4 + length
 
 
-def _unpacked(data: bytes) -> Portion:
+def _unpacked(data: bytes, query: str | None = None) -> Portion:
+    """A portion, or what one query has of it."""
     told, start = _description(data)
     parts = []
     for each in told["parts"]:
-        parts.append(
-            Part(
-                each["query"],
-                each["incarnation"],
-                each["first"],
-                read_table(data[start : start + each["bytes"]]),
-            )
-        )
+        if query is None or each["query"] == query:
+            table = read_table(data[start : start + each["bytes"]])
+            parts.append(Part(each["query"], each["incarnation"], each["first"], table))
         start += each["bytes"]
     return Portion(tuple(told["place"]), told["at"], tuple(parts))

@@ -22,8 +22,11 @@ from muntin.instant import to_microseconds
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
 from muntin.serve.answers import Cursor, Gone
+from muntin.serve.console.history import History
+from muntin.serve.console.routes import add_console
 from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
+from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.record import table_bytes
 from muntin.serve.service import Busy, Service, Stopped
 from muntin.serve.subscription import subscription
@@ -46,7 +49,14 @@ _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
 
 def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     """All addresses of a service."""
-    app = FastAPI(title="muntin", version=version("muntin"), description=__doc__.partition("\n\n")[2])
+    history = History(service)
+    facts = QueryFacts(service, history)
+    app = FastAPI(
+        title="muntin",
+        version=version("muntin"),
+        description=__doc__.partition("\n\n")[2],
+        lifespan=history.taken,
+    )
     app.add_exception_handler(MuntinError, _told)
     pace = Pace(limits.requests_per_second)
 
@@ -146,16 +156,11 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         search: str = "",
         offset: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+        sort: Order = "registered",
     ) -> dict[str, Any]:
-        """Queries whose name or text has a word in it, in the order they were registered, a page at a time."""
-        word = search.lower()
-        found = [
-            (name, query)
-            for name, query in service.engine.queries.items()
-            if word in name.lower() or word in query.text.lower()
-        ]
-        page = [_told_query(service, name, query) for name, query in found[offset : offset + limit]]
-        return {"total": len(found), "offset": offset, "queries": page}
+        """Queries whose name or text has a word in it, a page at a time, with what each has given and its share of what
+        is kept and spent; by name, or those with the most of something first."""
+        return facts.page(search, sort, offset, limit)
 
     @app.post("/queries", tags=["queries"], dependencies=[may("write")])
     async def register_many(
@@ -172,17 +177,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         return {"results": results}
 
     @app.get("/queries/{name}", tags=["queries"], dependencies=[may("read")])
-    def query(name: str) -> dict[str, Any]:
-        """One query: its text, whether its windows are covered, and its plan."""
-        found = service.engine.queries.get(name)
-        if found is None:
-            raise NotFound(f"there is no query '{name}'")
-        coverage = service.engine.coverage(name)
-        return {
-            **_told_query(service, name, found),
-            "complete": coverage.complete,
-            "plan": service.engine.explain(name),
-        }
+    def query(name: str, plan: bool = True) -> dict[str, Any]:
+        """One query: its text, its share of what is kept and spent, whether its windows are covered, and its plan."""
+        return facts.one(name, plan)
 
     @app.put("/queries/{name}", tags=["queries"], dependencies=[may("write")])
     async def register(
@@ -190,7 +187,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     ) -> dict[str, Any]:
         """Register a query; with `replace`, in place of the one of that name, whose answers it goes on to number."""
         await _register(service, limits, name, sql, replace)
-        return _told_query(service, name, service.engine.queries[name])
+        return facts.told(name, service.engine.queries[name])
 
     @app.delete("/queries/{name}", tags=["queries"], dependencies=[may("write")])
     async def drop(name: str) -> dict[str, str]:
@@ -258,6 +255,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         told = subscription(service, cursor, None if query is None else frozenset(query))
         return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
+    add_console(app, service, facts, history, may)
     return app
 
 
@@ -318,12 +316,6 @@ def _key(service: Service, name: str, given: Any) -> Any:
     if isinstance(query, JoinQuery) or not query.keys:
         raise SchemaError(f"query '{name}' has no keys to look up by")
     return key_of(given, [(each.name, each.expression.type) for each in query.keys])
-
-
-def _told_query(service: Service, name: str, query: Any) -> dict[str, Any]:
-    incarnation = service.incarnation(name)
-    given = service.answers.numbers.get(incarnation or 0, 0)
-    return {"name": name, "sql": query.text, "incarnation": incarnation, "answers": given}
 
 
 def _columns(schema: pa.Schema) -> dict[str, str]:

@@ -50,5 +50,8 @@ def listen(app: Any, port: Port) -> None:
         where = f"[{port.host}]" if ":" in port.host else port.host
         scheme = "https" if config.is_ssl else "http"
         address = f"{scheme}://{where}:{opened.getsockname()[1]}"
-        print(f"muntin listens at {address}; {address}/docs says what it takes", flush=True)
+        print(
+            f"muntin listens at {address}; {address}/console/ shows what it does, {address}/docs says what it takes",
+            flush=True,
+        )
         _Server(config).run(sockets=[opened])

@@ -16,14 +16,15 @@ import pyarrow as pa
 from muntin.answer import Coverage
 from muntin.arrays import Arrays, Ints
 from muntin.errors import MuntinError
-from muntin.lane import Asked
 from muntin.plan import Request
-from muntin.plan.explain import Running, explain_group, explain_never, explain_stream, predicted_combines
+from muntin.plan.explain import explain_group, explain_never, explain_stream, predicted_combines
 from muntin.plan.fresh_plan import differences_to_fresh_plan
 from muntin.plan.nesting import Nesting
+from muntin.plan.sharing import SharedGroup, SharedStore
 from muntin.query import Query
 from muntin.shard import snapshot
 from muntin.shard.absorb import Folded, absorb
+from muntin.shard.at_work import running, shared
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
 from muntin.shard.emit.emission import emit, skip
@@ -288,6 +289,10 @@ class Shard:
         """The plan of one query, or of all."""
         return explain_all(self.state) if name is None else explain_query(self.state, name)
 
+    def sharing(self) -> tuple[list[SharedStore], list[SharedGroup]]:
+        """The stores and window groups, with who reads them; O(groups), beside the names of their queries."""
+        return shared(self.state)
+
     def nbytes(self) -> int:
         """Bytes of state."""
         return self.state.nbytes()
@@ -315,13 +320,6 @@ def stream_stats(state: State) -> dict[str, Any]:
         "nestings": {str(each): _nested(nesting) for each, nesting in nestings.items()},
         "costs": {number: _costs(state, number) for number in state.manager.groups},
     }
-
-
-def running(state: State, number: int) -> Running:
-    """A window group at work, as EXPLAIN shows it."""
-    group, meter = state.manager.groups[number], state.meter
-    lanes = state.lanes[group.where].seen() if isinstance(group.where, Asked) else None
-    return Running(state.synopses[number], meter.groups[number], meter.stores[group.store], lanes)
 
 
 def _nested(nesting: Nesting) -> dict[str, int]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.join_query import AnyQuery, JoinQuery
+from muntin.shard.emit.shown import answers_html
 from muntin.table_query import TableQuery
 
 DEFAULT_ROWS = 2_000_000  # of a portion
@@ -24,6 +25,9 @@ class Answers(dict[str, pa.Table]):
     """What `advance` gives: tables by query name. `more` says that another call has more to give."""
 
     more: bool = False
+
+    def _repr_html_(self) -> str:
+        return answers_html(self, self.more)
 
 
 class Advancing(Protocol):
