@@ -15,14 +15,16 @@ from muntin.errors import nearest
 from muntin.sql.place import Span, mark
 from muntin.sql.syntax import (
     AlterViewSyntax,
+    CreateSinkSyntax,
     CreateStreamSyntax,
-    CreateTableSyntax,
     CreateViewSyntax,
     DropSyntax,
     ExplainSyntax,
     ExplainViewSyntax,
     Item,
     Name,
+    OptionsSyntax,
+    OptionSyntax,
     OrderSyntax,
     RegisterSyntax,
     RewindSyntax,
@@ -107,7 +109,7 @@ class StatementParser(TableParser):
         known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
         self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
 
-    def _create(self) -> CreateStreamSyntax | CreateTableSyntax | CreateViewSyntax | RegisterSyntax:
+    def _create(self) -> StatementSyntax:
         if self.word("OR", "REPLACE"):
             return self._replace()
         if self.word("TABLE"):
@@ -116,10 +118,13 @@ class StatementParser(TableParser):
         if not self.word("STREAM"):
             if self.word("MATERIALIZED", "VIEW"):
                 return self._create_view()
+            if self.word("SINK"):
+                return self._create_sink()
             word = self._curr.text.upper() if self._curr else ""
             self.fault(
                 _KINDS.get(
-                    word, f"expected STREAM, TABLE or MATERIALIZED VIEW after CREATE, found {self.found()}"
+                    word,
+                    f"expected STREAM, TABLE, SINK or MATERIALIZED VIEW after CREATE, found {self.found()}",
                 )
             )
         self._refuse_if()
@@ -144,7 +149,44 @@ class StatementParser(TableParser):
             ahead = self.duration()
             if ahead < 0:
                 self.fault("AHEAD cannot be negative", at)
-        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead)
+        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead, self._options())
+
+    def _create_sink(self) -> CreateSinkSyntax:
+        start = self._tokens[0]
+        self._refuse_if()
+        name = self.name("a sink name")
+        self._expect(TokenType.FROM, "FROM and a query after the sink's name")
+        query = self.name("a query name")
+        options = self._options()
+        if options is None:
+            self.fault(f"CREATE SINK needs WITH (sink = 'kafka', …), found {self.found()}")
+        return CreateSinkSyntax(name, query, options, (start.start, self._prev.end + 1))
+
+    def _options(self) -> OptionsSyntax | None:
+        """`WITH (name = value, …)`, if it stands here."""
+        start = self._curr
+        if not self.word("WITH"):
+            return None
+        self._expect(TokenType.L_PAREN, "'(' and options such as source = 'kafka'")
+        options = [self._option()]
+        while self._match(TokenType.COMMA):
+            options.append(self._option())
+        self._expect(TokenType.R_PAREN, "',' or ')'")
+        return OptionsSyntax(tuple(options), (start.start, self._prev.end + 1))
+
+    def _option(self) -> OptionSyntax:
+        word = self._curr
+        if not word or not word.text.isidentifier() or word.token_type == TokenType.STRING:
+            self.fault(f"expected the name of an option, found {self.found()}")
+        self._advance()  # also a word that the language has, such as format
+        name = Name(word.text.lower(), word.token_type == TokenType.IDENTIFIER, (word.start, word.end + 1))
+        self._expect(TokenType.EQ, f"'=' after option '{name.text}'")
+        token = self._curr
+        if self._match(TokenType.STRING):
+            return OptionSyntax(name, token.text, (token.start, token.end + 1))
+        if self._match(TokenType.NUMBER) and token.text.isdigit():
+            return OptionSyntax(name, int(token.text), (token.start, token.end + 1))
+        self.fault(f"option '{name.text}' is a text in quotes or a whole number, found {self.found()}", token)
 
     def _rewind(self) -> RewindSyntax:
         if not self.word("STREAM"):
@@ -204,14 +246,16 @@ class StatementParser(TableParser):
             )
 
     def _drop(self) -> DropSyntax:
-        kind = self._curr.text.upper()
+        start, kind = self._tokens[0], self._curr.text.upper()
         if self.word("MATERIALIZED", "VIEW"):
-            self._refuse_if()
-            return DropSyntax("VIEW", self.name("a view name"))
-        if not (self.word("STREAM") or self.word("TABLE") or self.word("QUERY")):
-            self.fault(f"expected STREAM, TABLE, QUERY or MATERIALIZED VIEW after DROP, found {self.found()}")
+            kind = "VIEW"
+        elif not any(map(self.word, ("STREAM", "TABLE", "QUERY", "SINK"))):
+            self.fault(
+                f"expected STREAM, TABLE, QUERY, SINK or MATERIALIZED VIEW after DROP, found {self.found()}"
+            )
         self._refuse_if()
-        return DropSyntax(kind, self.name(f"a {kind.lower()} name"))
+        name = self.name(f"a {kind.lower()} name")
+        return DropSyntax(kind, name, (start.start, self._prev.end + 1))
 
     def _register(self) -> RegisterSyntax:
         if not self.word("QUERY"):
