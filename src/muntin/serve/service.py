@@ -17,29 +17,43 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from muntin.described import COUNT, Each, check_shape
+from muntin.described import COUNT, WHOLE, Absent, Each, check_shape
 from muntin.engine import Engine
 from muntin.errors import CheckpointError, MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
+from muntin.serve.connections import Connections
 from muntin.serve.log import Log, LogError
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
+from muntin.serve.replay import Replay
 from muntin.serve.script import Roster, read_names
+from muntin.serve.taken import Lost, Range, Taken
 from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
 _CHECKPOINTS = 2  # that are kept
+_UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
 _NOTE = {
     "record": COUNT,
     "numbers": Each(COUNT),
-    "roster": {"incarnations": Each(COUNT), "last": COUNT, "script": str, "scripted": Each(str)},
+    "roster": {
+        "incarnations": Each(COUNT),
+        "last": COUNT,
+        "script": str,
+        "scripted": Each(str),
+        "feeds": Absent(Each({"options": dict, "position": Each(WHOLE)})),
+        "sinks": Absent(Each({"query": str, "options": dict, "since": (COUNT, COUNT)})),
+        "scripted_sinks": Absent([str]),
+    },
+    "delivered": Absent(Each((COUNT, COUNT))),  # by each sink
 }
 
 
@@ -52,7 +66,8 @@ class Settings:
     answers_seconds: float = 3_600.0  # for which answers are kept to be read again
     waiting: int = 1_000  # changes that may wait for the writer; more are refused
     waiting_bytes: int = 256 * 2**20  # of them
-    folders: tuple[Path, ...] = ()  # that files named after BACKFILL must lie in
+    folders: tuple[Path, ...] = ()  # that files of BACKFILL, sources and sinks must lie in
+    skips_lost: bool = False  # go on without messages that a source has no more
 
 
 class Busy(MuntinError):
@@ -87,6 +102,8 @@ class Service:
         self.settings = settings or Settings()
         self._checkpoints = folder / "checkpoints"
         self._archive = folder / "archive"
+        self.folders = Folders(self.settings.folders)
+        self._delivered: dict[str, tuple[int, int]] = {}  # up to where sinks had come at the last checkpoint
         self._now = 0  # the clock on the wall as the record at work has it, in microseconds
         self._until: int | None = None  # how far time was promised to have come, by the records at work
         self._engine: Engine
@@ -118,6 +135,7 @@ class Service:
         except BaseException:
             self.stop(is_kept=False)
             raise
+        self.change(Record("connect")).result()
 
     # -- what callers ask for ----------------------------------------------------------------------
 
@@ -130,6 +148,11 @@ class Service:
     def answers(self) -> KeptAnswers:
         """What was given out."""
         return self._answers
+
+    @property
+    def connections(self) -> Connections:
+        """Sources and sinks at work."""
+        return self._connections
 
     def incarnation(self, name: str) -> int | None:
         """Of a query, if there is one of this name."""
@@ -161,6 +184,12 @@ class Service:
         batch = to_record_batch(declared, table)
         to_times(declared, batch)
         return self.change(Record("push", {"stream": stream}, table_bytes(pa.Table.from_batches([batch]))))
+
+    def take(self, stream: str, taken: Taken, events: pa.RecordBatch) -> Future[Any]:
+        """Messages of a stream's source; the number of events, when their ranges are in the log and they are in the
+        engine."""
+        told = {"stream": stream, "ranges": list(map(list, taken.ranges)), "bad": list(map(list, taken.bad))}
+        return self.change(Record("take", told, events=events))
 
     def load(self, name: str, table: pa.Table) -> Future[Any]:
         """Rows of a table, inserted or replaced by primary key."""
@@ -201,12 +230,14 @@ class Service:
 
     def stop(self, is_kept: bool = True) -> None:
         """Finish what waits, write a checkpoint, and let go of the folder."""
+        self._connections.stop_sources()  # before the writer, whom they may wait for
         with self._gate:
             if self._is_stopping:
                 return
             self._is_stopping = True
             self._waiting.put(None)
         self._writer.join()
+        self._connections.stop_sinks()
         if is_kept and self.failure is None and self._done > self._checkpointed:
             self._keep()
         self._engine.close()
@@ -216,6 +247,7 @@ class Service:
     # -- the writer --------------------------------------------------------------------------------
 
     def _write(self) -> None:
+        group: list[_Waiting] | None = None
         try:
             while (group := self._gathered()) is not None:
                 self._do(group)
@@ -226,8 +258,9 @@ class Service:
             self.failure = error
             with self._gate:
                 left = list(iter(self._next_waiting, None))
-            for each in left:
-                each.done.set_exception(Stopped(f"the service has stopped: {error}"))
+            for each in (*(group or ()), *left):
+                if not each.done.done():
+                    each.done.set_exception(Stopped(f"the service has stopped: {error}"))
 
     def _gathered(self) -> list[_Waiting] | None:
         """All that waits, at least one; None to stop. An empty list: time has passed."""
@@ -255,12 +288,11 @@ class Service:
         """Log, apply and answer changes, in order."""
         with self._gate:
             self._held -= sum(len(each.record.body) for each in group)
-        logged = [each for each in group if each.record.do != "checkpoint"]
+        logged = [each for each in group if each.record.do not in _UNLOGGED]
         if logged:
             now, last = time.time_ns() // 1_000, self._log.last + len(logged)
             records = [
-                Record(each.record.do, each.record.told | {"at": now, "last": last}, each.record.body)
-                for each in logged
+                replace(each.record, told=each.record.told | {"at": now, "last": last}) for each in logged
             ]
             try:
                 self._log.append([each.pack() for each in records])
@@ -278,7 +310,11 @@ class Service:
                     waiting.done.set_exception(given)
                 else:
                     waiting.done.set_result(given)
+        if any(each.record.do in ("execute", "script", "connect") for each in group):
+            self._connections.follow(self._roster)
         for waiting in group:
+            if waiting.record.do == "connect":
+                waiting.done.set_result(None)
             if waiting.record.do == "checkpoint":
                 try:
                     waiting.done.set_result(self._keep())
@@ -289,6 +325,8 @@ class Service:
         """What a record gives, or its error."""
         try:
             return self._apply(number, record)
+        except Lost:  # by a replay: what was taken once cannot be left out in silence
+            raise
         except MuntinError as error:
             return error
 
@@ -300,18 +338,35 @@ class Service:
                 table = read_table(record.body)
                 self._engine.push(record.told["stream"], table)
                 return table.num_rows
+            case "take":
+                return self._take(record)
             case "load":
                 table = read_table(record.body)
                 self._engine.load(record.told["table"], table)
                 return table.num_rows
             case "execute":
-                return self._roster.execute(self._engine, record.told["sql"])
+                return self._roster.execute(self._engine, record.told["sql"], number)
             case "script":
-                return self._roster.follow_script(self._engine, record.told["sql"])
+                return self._roster.follow_script(self._engine, record.told["sql"], number)
             case "advance":
                 self._until = record.told["until"]
                 return None
         raise LogError(f"record {number} of the log asks for '{record.do}', which this version does not know")
+
+    def _take(self, record: Record) -> int:
+        """Push messages of a source, at hand or read again, and move its position on."""
+        name, ranges = record.told["stream"], [Range(*each) for each in record.told["ranges"]]
+        feed = self._roster.feeds.get(name)
+        if feed is None:
+            raise NotFound(f"stream '{name}' has no source")
+        feed.check(ranges)
+        events = record.events
+        if events is None:
+            events = self._replay.events(name, feed.options, ranges, record.told["bad"])
+        if events.num_rows:
+            self._engine.push(name, events)
+        feed.move(ranges)
+        return int(events.num_rows)
 
     def _close_windows(self, number: int, now: int) -> None:
         """Give out what closed by the records up to this one."""
@@ -335,7 +390,11 @@ class Service:
         self._answers.sync()
         path = self._checkpoints / f"{self._done:020}.muntin"
         numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
-        note = {"record": self._done, "numbers": numbers, "roster": self._roster.note()}
+        delivered = self._connections.delivered()
+        note = {
+            "record": self._done, "numbers": numbers, "roster": self._roster.note(),
+            "delivered": {name: list(place) for name, place in delivered.items()},
+        }  # fmt: skip
         self._engine.checkpoint(path, note=note)
         self._checkpointed, self._logged = self._done, self._log.written
         kept = self._found_checkpoints()
@@ -343,7 +402,7 @@ class Service:
             old.unlink(missing_ok=True)
         if len(kept) >= _CHECKPOINTS:
             self._log.forget(int(kept[_CHECKPOINTS - 1].stem) + 1)
-        self._answers.forget(time.time_ns() // 1_000)
+        self._answers.forget(time.time_ns() // 1_000, min(delivered.values(), default=None))
         return self._done
 
     def _found_checkpoints(self) -> list[Path]:
@@ -356,6 +415,8 @@ class Service:
         """From the newest good checkpoint, and the records behind it."""
         began = time.monotonic()
         self._engine, self._roster, self._done = self._restored()
+        self._connections = Connections(self, self._delivered)
+        self._replay = Replay(self._engine, self.folders, self.settings.skips_lost)
         self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
         records, now = self._log.last - self._done, 0
         is_open = False
@@ -365,6 +426,7 @@ class Service:
             self._tried(number, record)  # whoever asked was told of an error then
             if not is_open:
                 self._close_windows(number, now)
+        self._replay.close()
         if is_open:  # of records that were logged together the last ones are lost, and nobody was told of any
             self._close_windows(self._done, now)
         if self._log.cut_off:
@@ -387,6 +449,8 @@ class Service:
                 failed.append(str(error))
                 _log.error("checkpoint %s cannot be used, the one before it is tried: %s", path.name, error)
                 continue
+            delivered = engine.note.get("delivered", {})
+            self._delivered = {name: (place[0], place[1]) for name, place in delivered.items()}
             self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
             return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])
         if self._log.first > 1:
