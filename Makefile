@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-faults mutants check format bench figures docs lock clean
+.PHONY: help setup demo test test-fast test-faults test-kafka mutants check format bench figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,11 +29,15 @@ test: $(STAMP)
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not kafka"
 
 # Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/archive tests/spark
+
+# Start a broker of Kafka, kill it and the server while events flow, and count them; takes minutes
+test-kafka: $(STAMP)
+	$(BIN)/python -m pytest -m kafka tests/serve
 
 # Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
 mutants: $(STAMP)

@@ -158,8 +158,11 @@ class Intake:
                 self.lag = source.lag
             if waiting is not None:
                 self._settle(source, stream, *waiting)
+                waiting = None
         finally:
             source.close()
+            if waiting is not None and waiting[1].exception() is None:  # it waits: the next one begins behind
+                self.events += waiting[1].result()
 
     def _hand_over(self, stream: Stream, taken: Taken) -> Future[Any]:
         from muntin.serve.service import Busy  # which imports this file
