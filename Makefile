@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-faults test-kafka mutants check format bench figures docs lock clean
+.PHONY: help setup demo serve test test-fast test-faults test-kafka mutants check format bench figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,10 @@ setup: $(STAMP)
 # Show queries sharing state on a small generated stream
 demo: $(STAMP)
 	$(BIN)/muntin demo
+
+# Serve the demo's stream at 127.0.0.1:8088, and say where to look (LISTEN=127.0.0.1:0 for any port)
+serve: $(STAMP)
+	$(BIN)/python -m muntin.demo.served $(LISTEN)
 
 # Run all tests, in parallel
 test: $(STAMP)

@@ -73,10 +73,12 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         return {"status": "ok", "version": version("muntin")}
 
     @app.get("/ready", tags=["service"])
-    def ready() -> JSONResponse:
-        """Whether it takes changes."""
+    def ready(authorization: Annotated[str | None, Header()] = None) -> JSONResponse:
+        """Whether it takes changes; and for who may read, how sources and sinks fare."""
         why = None if service.failure is None else str(service.failure)
-        told = {"ready": service.is_ready, "failure": why, **service.connections.told()}
+        told: dict[str, Any] = {"ready": service.is_ready, "failure": why}
+        if tokens.allows(authorization, "read"):
+            told |= service.connections.told()
         return JSONResponse(told, 200 if service.is_ready else 503)
 
     @app.get("/metrics", tags=["service"], dependencies=[may("read")])
