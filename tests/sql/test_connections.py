@@ -12,6 +12,7 @@ from muntin.sql.connections import without_connections
 from muntin.sql.dialect import read_script
 from muntin.sql.place import pointing_into
 from muntin.sql.syntax import CreateSinkSyntax, CreateStreamSyntax
+from tests.docs.markdown import ROOT
 
 STREAM = "CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts DELAY 1 SECOND"
 KAFKA = "source = 'kafka', brokers = 'localhost:9092', topic = 't'"
@@ -78,9 +79,15 @@ def test_engines_refuse_and_runs_leave_out() -> None:
 
 
 def test_every_option_is_described() -> None:
-    """A default passes its own check."""
-    for kinds in (SOURCES, SINKS):
-        for options in kinds.values():
+    """In the page on serving, with its default, which passes its own check."""
+    page = (ROOT / "docs/concepts/serving.md").read_text()
+    for what, kinds in (("from", SOURCES), ("go", SINKS)):
+        table = page.split(f"## Where {'events come from' if what == 'from' else 'answers go'}")[1].split(
+            "\n## "
+        )[0]
+        for kind, options in kinds.items():
+            assert f"| `{kind}` |" in table
             for each in options:
-                assert each.about
+                assert f"`{each.name}`" in table, (kind, each.name)
                 assert each.default is None or each.fault(each.default) is None
+                assert each.default is None or str(each.default) in table

@@ -46,7 +46,7 @@ class Connections:
 
     def delivered(self) -> dict[str, Place]:
         """Up to where each sink has come."""
-        return {name: each.place for name, each in self.sinks.items()}
+        return self._delivered | {name: each.place for name, each in self.sinks.items()}
 
     def stop_sources(self) -> None:
         """End them, once what they handed over has been done."""

@@ -33,7 +33,7 @@ from muntin.view.folders import Folders
 _log = logging.getLogger("muntin.serve")
 _ROWS = 65_536  # taken at once, or a little more
 _MESSAGES = 10_000  # of a partition, decoded at once
-_DISCOVERY = 10.0  # seconds between two looks for new partitions
+_DISCOVERY = 5.0  # seconds between two looks for new partitions
 _ALIGNMENT = 10.0  # seconds that other partitions wait for one that gives nothing
 _BROKER = 120.0  # seconds that a start waits for a broker whose messages it must read again
 _SILENCE = 30.0  # seconds without a message after which they are taken for lost
