@@ -231,7 +231,7 @@ def serve(
     with _errors_reported():
         from muntin.serve.server import Port, check_script, read_script_file
         from muntin.serve.server import serve as serve_script
-        from muntin.serve.service import Settings
+        from muntin.serve.settings import Settings
 
         if check:
             typer.echo(f"{script} declares {check_script(read_script_file(script))}")

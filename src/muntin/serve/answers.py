@@ -29,6 +29,9 @@ from muntin.serve.log import Log, LogReader
 from muntin.serve.record import read_table, table_bytes
 from muntin.serve.wire import json_rows
 
+PortionPlace = tuple[
+    int, int
+]  # of the record that closed windows, and the number of the portion that it gave
 _SEGMENT_BYTES = 8 * 2**20
 _SHAPE = {
     "place": (WHOLE, WHOLE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from muntin.serve.answers import PortionPlace
 from muntin.serve.sink import Delivery
 from muntin.serve.source import Intake
 
@@ -11,13 +12,11 @@ if TYPE_CHECKING:
     from muntin.serve.script import Roster
     from muntin.serve.service import Service
 
-Place = tuple[int, int]
-
 
 class Connections:
     """Threads of sources and sinks, started and stopped as statements come."""
 
-    def __init__(self, service: Service, delivered: dict[str, Place]):
+    def __init__(self, service: Service, delivered: dict[str, PortionPlace]):
         self._service = service
         self._delivered = delivered  # up to where sinks had come when the service was opened
         self.sources: dict[str, Intake] = {}
@@ -44,7 +43,7 @@ class Connections:
                 self.sinks[name] = Delivery(self._service, name, drain, place)
         self._ended = [each for each in self._ended if each.is_running]
 
-    def delivered(self) -> dict[str, Place]:
+    def delivered(self) -> dict[str, PortionPlace]:
         """Up to where each sink has come."""
         return self._delivered | {name: each.place for name, each in self.sinks.items()}
 

@@ -18,13 +18,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from muntin.serve.answers import Part
+from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.options import Given, filled
 from muntin.serve.told_answers import chunks, with_ids
 from muntin.view.folders import Folders, folder_name
 
 _ROWS = 10_000  # written at once
-Place = tuple[int, int]
 
 
 class FileOutlet:
@@ -40,7 +39,7 @@ class FileOutlet:
         for left in self._folder.glob(f".{self._name}-*.part"):  # of a process that was killed
             left.unlink(missing_ok=True)
 
-    def send(self, parts: Sequence[tuple[Place, Part]], stopping: threading.Event) -> None:
+    def send(self, parts: Sequence[tuple[PortionPlace, Part]], stopping: threading.Event) -> None:
         """A file; several if the query was replaced meanwhile by one with other columns."""
         for _, group in groupby(parts, lambda each: each[1].table.schema):
             self._write(list(group))
@@ -48,7 +47,7 @@ class FileOutlet:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _write(self, parts: list[tuple[Place, Part]]) -> None:
+    def _write(self, parts: list[tuple[PortionPlace, Part]]) -> None:
         record, portion = parts[0][0]
         ending = "parquet" if self._is_parquet else "jsonl"
         path = self._folder / f"{self._name}-{record:020}.{portion}.{ending}"

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from muntin.errors import MuntinError
-from muntin.serve.answers import Part
+from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.options import Given, filled
 from muntin.serve.told_answers import chunks
 from muntin.view.folders import Folders
-
-Place = tuple[int, int]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -45,7 +43,7 @@ class HookOutlet:
             self._headers["Authorization"] = f"Bearer {_token(Path(str(options['token_file'])), folders)}"
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def send(self, parts: Sequence[tuple[Place, Part]], stopping: threading.Event) -> None:
+    def send(self, parts: Sequence[tuple[PortionPlace, Part]], stopping: threading.Event) -> None:
         """A request for each so many answers."""
         for rows in chunks(parts, self._rows):
             self._post(rows)

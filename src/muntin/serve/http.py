@@ -26,7 +26,8 @@ from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
 from muntin.serve.record import table_bytes
 from muntin.serve.script import connects
-from muntin.serve.service import Busy, Service, Stopped
+from muntin.serve.service import Service
+from muntin.serve.settings import Busy, Stopped
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
     ARROW,

@@ -10,14 +10,13 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from muntin.errors import MuntinError
-from muntin.serve.answers import Part
+from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.kafka_config import client_settings
 from muntin.serve.options import Given, filled
 from muntin.serve.told_answers import chunks
 from muntin.view.folders import Folders
 
 _ROWS = 1_000
-Place = tuple[int, int]
 
 
 class KafkaOutlet:
@@ -32,7 +31,7 @@ class KafkaOutlet:
         settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 30_000}
         self._producer = Producer(settings | client_settings(options, folders))
 
-    def send(self, parts: Sequence[tuple[Place, Part]], stopping: threading.Event) -> None:
+    def send(self, parts: Sequence[tuple[PortionPlace, Part]], stopping: threading.Event) -> None:
         """Produce all of them, and wait until the broker has them."""
         failed: list[str] = []
 

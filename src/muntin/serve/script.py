@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from muntin.described import LONGEST
+from muntin.described import COUNT, LONGEST, WHOLE, Absent, Each
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.serve.feed import Feed
 from muntin.serve.options import Given, check_options, read_options
+from muntin.serve.record import Record
+from muntin.serve.replay import Replay
 from muntin.serve.sink import Drain
+from muntin.serve.taken import Range
 from muntin.sql import CreateStream, CreateTable, parse_statements, statement_texts
 from muntin.sql.connections import connection_spans, without_connections
 from muntin.sql.dialect import read_script
@@ -45,6 +48,17 @@ def read_names(text: str) -> list[StatementSyntax]:
 def connects(text: str) -> bool:
     """Whether a text has sources or sinks in it."""
     return any(connection_spans(read_names(text)))
+
+
+ROSTER = {  # the shape of its note
+    "incarnations": Each(COUNT),
+    "last": COUNT,
+    "script": str,
+    "scripted": Each(str),
+    "feeds": Absent(Each({"options": dict, "position": Each(WHOLE)})),
+    "sinks": Absent(Each({"query": str, "options": dict, "since": (COUNT, COUNT)})),
+    "scripted_sinks": Absent([str]),
+}
 
 
 @dataclass
@@ -139,6 +153,21 @@ class Roster:
     def _register(self, name: str) -> None:
         self.last += 1
         self.incarnations[name] = self.last
+
+    def take(self, engine: Engine, record: Record, replay: Replay) -> int:
+        """Push messages of a source, at hand or read again, and move its position on; the number of events."""
+        name, ranges = record.told["stream"], [Range(*each) for each in record.told["ranges"]]
+        feed = self.feeds.get(name)
+        if feed is None:
+            raise NotFound(f"stream '{name}' has no source")
+        feed.check(ranges)
+        events = record.events
+        if events is None:
+            events = replay.events(name, feed.options, ranges, record.told["bad"])
+        if events.num_rows:
+            engine.push(name, events)
+        feed.move(ranges)
+        return int(events.num_rows)
 
     def follow_script(self, engine: Engine, text: str, number: int = 0) -> None:
         """Bring the engine in line with a script; all or nothing."""

@@ -13,7 +13,8 @@ from pathlib import Path
 from muntin.errors import MissingPackage, MuntinError, NotFound
 from muntin.serve.access import Limits, Tokens
 from muntin.serve.script import read_names
-from muntin.serve.service import Service, Settings
+from muntin.serve.service import Service
+from muntin.serve.settings import Settings
 from muntin.sql import CreateSink, CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
 from muntin.sql.syntax import (
     CreateSinkSyntax,

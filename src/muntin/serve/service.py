@@ -24,58 +24,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.described import COUNT, WHOLE, Absent, Each, check_shape
 from muntin.engine import Engine
-from muntin.errors import CheckpointError, MuntinError, NotFound
+from muntin.errors import MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
+from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.connections import Connections
 from muntin.serve.log import Log, LogError
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
 from muntin.serve.replay import Replay
 from muntin.serve.script import Roster, read_names
-from muntin.serve.taken import Lost, Range, Taken
+from muntin.serve.settings import Busy, Settings, Stopped
+from muntin.serve.taken import Lost, Taken
 from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
-_CHECKPOINTS = 2  # that are kept
 _UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
-_NOTE = {
-    "record": COUNT,
-    "numbers": Each(COUNT),
-    "roster": {
-        "incarnations": Each(COUNT),
-        "last": COUNT,
-        "script": str,
-        "scripted": Each(str),
-        "feeds": Absent(Each({"options": dict, "position": Each(WHOLE)})),
-        "sinks": Absent(Each({"query": str, "options": dict, "since": (COUNT, COUNT)})),
-        "scripted_sinks": Absent([str]),
-    },
-    "delivered": Absent(Each((COUNT, COUNT))),  # by each sink
-}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a service is started with."""
-
-    checkpoint_seconds: float = 60.0  # between two checkpoints, if anything has changed
-    checkpoint_bytes: int = 2**30  # of the log since the last one, so that a start has no more to do again
-    answers_seconds: float = 3_600.0  # for which answers are kept to be read again
-    waiting: int = 1_000  # changes that may wait for the writer; more are refused
-    waiting_bytes: int = 256 * 2**20  # of them
-    folders: tuple[Path, ...] = ()  # that files of BACKFILL, sources and sinks must lie in
-    skips_lost: bool = False  # go on without messages that a source has no more
-
-
-class Busy(MuntinError):
-    """More changes wait for their turn than the service holds: try again."""
-
-
-class Stopped(MuntinError):
-    """The service takes no more changes."""
 
 
 @dataclass
@@ -100,7 +65,6 @@ class Service:
 
     def __init__(self, folder: Path, script: str, settings: Settings | None = None):
         self.settings = settings or Settings()
-        self._checkpoints = folder / "checkpoints"
         self._archive = folder / "archive"
         self.folders = Folders(self.settings.folders)
         self._delivered: dict[str, tuple[int, int]] = {}  # up to where sinks had come at the last checkpoint
@@ -116,7 +80,6 @@ class Service:
             self._log.close()
             raise
         try:
-            self._checkpoints.mkdir(exist_ok=True)
             self._open(folder)
         except BaseException:
             self._answers.close()
@@ -339,7 +302,7 @@ class Service:
                 self._engine.push(record.told["stream"], table)
                 return table.num_rows
             case "take":
-                return self._take(record)
+                return self._roster.take(self._engine, record, self._replay)
             case "load":
                 table = read_table(record.body)
                 self._engine.load(record.told["table"], table)
@@ -352,21 +315,6 @@ class Service:
                 self._until = record.told["until"]
                 return None
         raise LogError(f"record {number} of the log asks for '{record.do}', which this version does not know")
-
-    def _take(self, record: Record) -> int:
-        """Push messages of a source, at hand or read again, and move its position on."""
-        name, ranges = record.told["stream"], [Range(*each) for each in record.told["ranges"]]
-        feed = self._roster.feeds.get(name)
-        if feed is None:
-            raise NotFound(f"stream '{name}' has no source")
-        feed.check(ranges)
-        events = record.events
-        if events is None:
-            events = self._replay.events(name, feed.options, ranges, record.told["bad"])
-        if events.num_rows:
-            self._engine.push(name, events)
-        feed.move(ranges)
-        return int(events.num_rows)
 
     def _close_windows(self, number: int, now: int) -> None:
         """Give out what closed by the records up to this one."""
@@ -388,32 +336,22 @@ class Service:
         """Write a checkpoint, and let go of what only older ones need."""
         self._checkpointed_at = time.monotonic()
         self._answers.sync()
-        path = self._checkpoints / f"{self._done:020}.muntin"
         numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
         delivered = self._connections.delivered()
         note = {
             "record": self._done, "numbers": numbers, "roster": self._roster.note(),
             "delivered": {name: list(place) for name, place in delivered.items()},
         }  # fmt: skip
-        self._engine.checkpoint(path, note=note)
+        self._engine.checkpoint(self._checkpoints.path(self._done), note=note)
         self._checkpointed, self._logged = self._done, self._log.written
-        kept = self._found_checkpoints()
-        for old in kept[_CHECKPOINTS:]:
-            old.unlink(missing_ok=True)
-        if len(kept) >= _CHECKPOINTS:
-            self._log.forget(int(kept[_CHECKPOINTS - 1].stem) + 1)
+        self._log.forget(self._checkpoints.forget_old())
         self._answers.forget(time.time_ns() // 1_000, min(delivered.values(), default=None))
         return self._done
-
-    def _found_checkpoints(self) -> list[Path]:
-        """The newest first."""
-        return sorted(
-            (each for each in self._checkpoints.glob("*.muntin") if each.stem.isdigit()), reverse=True
-        )
 
     def _open(self, folder: Path) -> None:
         """From the newest good checkpoint, and the records behind it."""
         began = time.monotonic()
+        self._checkpoints = Checkpoints(folder / "checkpoints")
         self._engine, self._roster, self._done = self._restored()
         self._connections = Connections(self, self._delivered)
         self._replay = Replay(self._engine, self.folders, self.settings.skips_lost)
@@ -440,23 +378,10 @@ class Service:
             "archive": self._archive, "folders": [self._archive, *self.settings.folders],
             "clock": lambda: self._now, "portion_rows": 100_000,
         }  # fmt: skip
-        failed = list[str]()
-        for path in self._found_checkpoints():
-            try:
-                engine = Engine.restore(path, **options)
-                check_shape(engine.note, _NOTE, "the note")
-            except (CheckpointError, ValueError) as error:
-                failed.append(str(error))
-                _log.error("checkpoint %s cannot be used, the one before it is tried: %s", path.name, error)
-                continue
-            delivered = engine.note.get("delivered", {})
-            self._delivered = {name: (place[0], place[1]) for name, place in delivered.items()}
-            self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
-            return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])
-        if self._log.first > 1:
-            why = f": {'; '.join(failed)}" if failed else ""
-            raise CheckpointError(
-                f"no checkpoint in '{self._checkpoints}' can be used, and the log begins at record "
-                f"{self._log.first}{why}"
-            )
-        return Engine(**options), Roster(), 0
+        engine = self._checkpoints.restored(self._log.first, options)
+        if engine is None:
+            return Engine(**options), Roster(), 0
+        delivered = engine.note.get("delivered", {})
+        self._delivered = {name: (place[0], place[1]) for name, place in delivered.items()}
+        self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
+        return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from muntin.errors import MissingPackage
-from muntin.serve.answers import Part
+from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.file_sink import FileOutlet
 from muntin.serve.hook_sink import HookOutlet
 from muntin.serve.options import Given
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("muntin.serve")
 _WAITS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before it is tried again, one after the other
 _LOOK = 0.5  # seconds after which a sink looks whether something is due
-Place = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Drain:
 
     query: str
     options: Given
-    since: Place  # the answers behind it are delivered
+    since: PortionPlace  # the answers behind it are delivered
 
     def note(self) -> dict[str, Any]:
         """As it stands in a checkpoint."""
@@ -51,7 +50,7 @@ class Outlet(Protocol):
     most_bytes: int  # that are held before they are sent
     most_seconds: float  # for which answers are held
 
-    def send(self, parts: Sequence[tuple[Place, Part]], stopping: threading.Event) -> None:
+    def send(self, parts: Sequence[tuple[PortionPlace, Part]], stopping: threading.Event) -> None:
         """All of them; an error if some may not have arrived."""
 
     def close(self) -> None:
@@ -74,7 +73,7 @@ def open_outlet(name: str, given: Given, folders: Folders) -> Outlet:
 class Delivery:
     """The thread of one sink."""
 
-    def __init__(self, service: Service, name: str, drain: Drain, place: Place):
+    def __init__(self, service: Service, name: str, drain: Drain, place: PortionPlace):
         self.name, self.drain = name, drain
         self.place = place  # all answers up to here have been delivered
         self.delivered = 0  # answers since the start
@@ -138,7 +137,7 @@ class Delivery:
     def _deliver(self, outlet: Outlet) -> None:
         """Send what is there and what comes, in portions."""
         answers = self._service.answers.behind(self.place)
-        held = list[tuple[Place, Part]]()
+        held = list[tuple[PortionPlace, Part]]()
         size, since = 0, 0.0
         while True:
             self._woken.clear()
@@ -165,7 +164,7 @@ class Delivery:
                 self._last = self._service.answers.numbers.get(incarnation or 0, 0)
             self._woken.wait(_LOOK)
 
-    def _send(self, outlet: Outlet, held: list[tuple[Place, Part]]) -> None:
+    def _send(self, outlet: Outlet, held: list[tuple[PortionPlace, Part]]) -> None:
         outlet.send(held, self._stopping)
         self.place, last = held[-1]
         self._last = last.first + last.table.num_rows - 1

@@ -21,6 +21,7 @@ from muntin.errors import MissingPackage, MuntinError, NoValue, SchemaError
 from muntin.serve.feed import Feed, Stale
 from muntin.serve.folder_source import FolderAgain, FolderSource
 from muntin.serve.options import Given
+from muntin.serve.settings import Busy
 from muntin.serve.taken import Bad, Lost, Piece, Range, SourceFailed, Taken, in_order
 from muntin.stream import Stream
 from muntin.view.folders import Folders
@@ -165,8 +166,6 @@ class Intake:
                 self.events += waiting[1].result()
 
     def _hand_over(self, stream: Stream, taken: Taken) -> Future[Any]:
-        from muntin.serve.service import Busy  # which imports this file
-
         events = in_order(stream, [each.events for each in taken.pieces])
         while True:
             try:

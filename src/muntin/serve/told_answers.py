@@ -7,10 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.serve.answers import Part
+from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.wire import json_rows
-
-Place = tuple[int, int]
 
 
 def with_ids(part: Part) -> pa.Table:
@@ -23,7 +21,7 @@ def with_ids(part: Part) -> pa.Table:
     return table
 
 
-def chunks(parts: Sequence[tuple[Place, Part]], rows: int) -> Iterator[list[dict[str, Any]]]:
+def chunks(parts: Sequence[tuple[PortionPlace, Part]], rows: int) -> Iterator[list[dict[str, Any]]]:
     """Answers as JSON has them, so many at a time."""
     held: list[dict[str, Any]] = []
     for _, part in parts:

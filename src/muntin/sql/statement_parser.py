@@ -12,10 +12,10 @@ from typing import Any
 from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
+from muntin.sql.connection_parser import ConnectionParser
 from muntin.sql.place import Span, mark
 from muntin.sql.syntax import (
     AlterViewSyntax,
-    CreateSinkSyntax,
     CreateStreamSyntax,
     CreateViewSyntax,
     DropSyntax,
@@ -23,8 +23,6 @@ from muntin.sql.syntax import (
     ExplainViewSyntax,
     Item,
     Name,
-    OptionsSyntax,
-    OptionSyntax,
     OrderSyntax,
     RegisterSyntax,
     RewindSyntax,
@@ -32,7 +30,6 @@ from muntin.sql.syntax import (
     StatementSyntax,
     WindowedSelect,
 )
-from muntin.sql.table_parser import TableParser
 from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
@@ -48,7 +45,7 @@ _FIRST_WORDS = (
 _CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
 
-class StatementParser(TableParser):
+class StatementParser(ConnectionParser):
     """Reads a script, statement by statement."""
 
     def script(self, tokens: list[Token], text: str) -> list[StatementSyntax]:
@@ -119,7 +116,8 @@ class StatementParser(TableParser):
             if self.word("MATERIALIZED", "VIEW"):
                 return self._create_view()
             if self.word("SINK"):
-                return self._create_sink()
+                self._refuse_if()
+                return self.create_sink()
             word = self._curr.text.upper() if self._curr else ""
             self.fault(
                 _KINDS.get(
@@ -137,56 +135,17 @@ class StatementParser(TableParser):
         if not self.word("TIMESTAMP", "BY"):
             self.fault(f"CREATE STREAM needs TIMESTAMP BY and the time column, found {self.found()}")
         time = self.name("the time column")
-        delay = 0
-        if self.word("DELAY"):
-            at = self._curr
-            delay = self.duration()
-            if delay < 0:
-                self.fault("DELAY cannot be negative", at)
-        ahead = None
-        if self.word("AHEAD"):
-            at = self._curr
-            ahead = self.duration()
-            if ahead < 0:
-                self.fault("AHEAD cannot be negative", at)
-        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead, self._options())
+        delay, ahead = self._length("DELAY") or 0, self._length("AHEAD")
+        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead, self.options())
 
-    def _create_sink(self) -> CreateSinkSyntax:
-        start = self._tokens[0]
-        self._refuse_if()
-        name = self.name("a sink name")
-        self._expect(TokenType.FROM, "FROM and a query after the sink's name")
-        query = self.name("a query name")
-        options = self._options()
-        if options is None:
-            self.fault(f"CREATE SINK needs WITH (sink = 'kafka', …), found {self.found()}")
-        return CreateSinkSyntax(name, query, options, (start.start, self._prev.end + 1))
-
-    def _options(self) -> OptionsSyntax | None:
-        """`WITH (name = value, …)`, if it stands here."""
-        start = self._curr
-        if not self.word("WITH"):
+    def _length(self, word: str) -> int | None:
+        """The length of time after a word, if the word stands here."""
+        if not self.word(word):
             return None
-        self._expect(TokenType.L_PAREN, "'(' and options such as source = 'kafka'")
-        options = [self._option()]
-        while self._match(TokenType.COMMA):
-            options.append(self._option())
-        self._expect(TokenType.R_PAREN, "',' or ')'")
-        return OptionsSyntax(tuple(options), (start.start, self._prev.end + 1))
-
-    def _option(self) -> OptionSyntax:
-        word = self._curr
-        if not word or not word.text.isidentifier() or word.token_type == TokenType.STRING:
-            self.fault(f"expected the name of an option, found {self.found()}")
-        self._advance()  # also a word that the language has, such as format
-        name = Name(word.text.lower(), word.token_type == TokenType.IDENTIFIER, (word.start, word.end + 1))
-        self._expect(TokenType.EQ, f"'=' after option '{name.text}'")
-        token = self._curr
-        if self._match(TokenType.STRING):
-            return OptionSyntax(name, token.text, (token.start, token.end + 1))
-        if self._match(TokenType.NUMBER) and token.text.isdigit():
-            return OptionSyntax(name, int(token.text), (token.start, token.end + 1))
-        self.fault(f"option '{name.text}' is a text in quotes or a whole number, found {self.found()}", token)
+        at, length = self._curr, self.duration()
+        if length < 0:
+            self.fault(f"{word} cannot be negative", at)
+        return length
 
     def _rewind(self) -> RewindSyntax:
         if not self.word("STREAM"):
