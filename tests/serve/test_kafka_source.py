@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from muntin.serve import kafka_source
-from muntin.serve.kafka_reader import Sent
+from muntin.serve import kafka_reader, kafka_source
+from muntin.serve.kafka_reader import KafkaReader, Sent
 from muntin.serve.kafka_source import KafkaAgain, decoded
 from muntin.serve.record import table_bytes
 from muntin.serve.service import Service
@@ -119,6 +120,33 @@ def test_partitions_wait_for_one_another(tmp_path: Path, broker: MockBroker, mon
     wait_for(service, 8_000)
     assert service.engine.stats()["streams"]["s"]["late"] == 0
     assert service._log.last > 10
+    service.stop()
+
+
+def test_a_source_waits_for_the_writer(tmp_path: Path, broker: MockBroker, monkeypatch: Any) -> None:
+    """While the writer stands still, one portion waits for it and little more is fetched; then all is taken."""
+    readers = []
+
+    class Watched(KafkaReader):
+        def __init__(self, *args: Any):
+            super().__init__(*args)
+            readers.append(self)
+
+    monkeypatch.setattr(kafka_source, "KafkaReader", Watched)
+    monkeypatch.setattr(kafka_source, "_MESSAGES", 20)
+    monkeypatch.setattr(kafka_source, "_ROWS", 100)
+    monkeypatch.setattr(kafka_reader, "_MOST", 40)
+    monkeypatch.setattr(kafka_reader, "_HELD", 60)
+    broker.make("much")
+    service = Service(tmp_path / "data", source(broker, "much"), settings(tmp_path))
+    until(lambda: readers and len(readers[-1].partitions) == 4)
+    with service.engine._lock:
+        broker.send("much", rows(0, 4_000))
+        time.sleep(1.0)
+        held = [len(each.messages) for each in readers[-1].partitions.values()]
+        assert max(held) <= 60 + 41
+        assert service.waiting <= 1
+    wait_for(service, 4_000)
     service.stop()
 
 

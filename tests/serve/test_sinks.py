@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from muntin.serve.log import Log, LogReader
 from muntin.serve.metrics import metrics_text
 from muntin.serve.server import check_script
 from muntin.serve.service import Service, Settings
+from tests.docs.markdown import ROOT
 from tests.serve.kafka_mock import MockBroker
 from tests.serve.test_sources import given_out, settings, until
 
@@ -116,7 +118,10 @@ def test_a_hook(tmp_path: Path, hook: Hook) -> None:
         until(lambda: service.connections.sinks["pager"].failures)
         assert told["pager"]["waiting"]
     until(lambda: str(service.connections.sinks["pager"].error).endswith("answers with status 404"))
-    assert 'muntin_sink_failing{sink="pager"} 1' in metrics_text(service)
+    metrics = metrics_text(service)
+    assert 'muntin_sink_failing{sink="pager"} 1' in metrics
+    page = (ROOT / "docs/concepts/running.md").read_text()
+    assert [name for name in re.findall(r"# TYPE (\w+)", metrics) if f"`{name}`" not in page] == []
     hook.status = 200
     until(lambda: hook.answers == wanted(service))
     until(lambda: service.connections.sinks["pager"].waiting == 0)

@@ -125,10 +125,10 @@ class Delivery:
                 finally:
                     outlet.close()
             except Exception as error:  # of whatever it delivers to
-                tries = 0 if self.delivered > before else tries + 1
+                tries = 1 if self.delivered > before else tries + 1
                 self.failures += 1
                 self.error = str(error) or type(error).__name__
-                wait = _WAITS[min(tries, len(_WAITS) - 1)]
+                wait = _WAITS[min(tries, len(_WAITS)) - 1]
                 if not self._stopping.is_set():
                     _log.warning("sink '%s': %s; again in %.1f s", self.name, self.error, wait)
                 self._stopping.wait(wait)

@@ -128,9 +128,9 @@ class Intake:
                 self._fail(error)
                 break
             except Exception as error:  # also of the client library
-                tries = 0 if self.events > before else tries + 1
+                tries = 1 if self.events > before else tries + 1
                 self.error = str(error)
-                wait = _WAITS[min(tries, len(_WAITS) - 1)]
+                wait = _WAITS[min(tries, len(_WAITS)) - 1]
                 _log.warning("source of stream '%s': %s; again in %.1f s", self.name, error, wait)
                 self._stopping.wait(wait)
         self.is_running = False
