@@ -2,7 +2,8 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-faults test-browser mutants check format bench figures docs lock clean
+.PHONY: help setup demo serve test test-fast test-faults test-kafka test-browser mutants check format bench figures \
+	docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,13 +24,17 @@ setup: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/muntin demo
 
+# Serve the demo's stream at 127.0.0.1:8088, and say where to look (LISTEN=127.0.0.1:0 for any port)
+serve: $(STAMP)
+	$(BIN)/python -m muntin.demo.served $(LISTEN)
+
 # Run all tests, in parallel
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not browser"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not kafka and not browser"
 
 # Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
 test-faults: $(STAMP)
@@ -39,6 +44,10 @@ test-faults: $(STAMP)
 test-browser: $(STAMP)
 	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet '.[browser]'
 	$(BIN)/python -m pytest -m browser tests/browser
+
+# Start a broker of Kafka, kill it and the server while events flow, and count them; takes minutes
+test-kafka: $(STAMP)
+	$(BIN)/python -m pytest -m kafka tests/serve
 
 # Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
 mutants: $(STAMP)

@@ -216,8 +216,12 @@ def serve(
         float, typer.Option(min=0, help="For how long answers are kept to be read again.")
     ] = 3_600.0,
     folder: Annotated[
-        list[Path] | None, typer.Option("--folder", help="That files after BACKFILL may lie in.")
+        list[Path] | None,
+        typer.Option("--folder", help="That files of BACKFILL, sources and sinks may lie in."),
     ] = None,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on without messages that a source has no more.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only say what the script declares.")] = False,
 ) -> None:
     """Serve the streams, tables and queries of FILE.sql over HTTP, until SIGTERM or Ctrl-C.
@@ -227,7 +231,7 @@ def serve(
     with _errors_reported():
         from muntin.serve.server import Port, check_script, read_script_file
         from muntin.serve.server import serve as serve_script
-        from muntin.serve.service import Settings
+        from muntin.serve.settings import Settings
 
         if check:
             typer.echo(f"{script} declares {check_script(read_script_file(script))}")
@@ -239,6 +243,7 @@ def serve(
             checkpoint_seconds=checkpoint_seconds,
             answers_seconds=answers_seconds,
             folders=tuple(folder or ()),
+            skips_lost=skip_lost,
         )
         serve_script(script, data, Port(host, number, tokens, certificate, key), settings)
 

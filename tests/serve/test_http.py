@@ -219,6 +219,12 @@ def test_tokens(service: Service, tmp_path: Path) -> None:
                 role,
             )
     assert client.get("/health").status_code == 200
+    sink = {"sql": "CREATE SINK a FROM sums WITH (sink = 'http', url = 'http://127.0.0.1:9/')"}
+    for role, status in (("write", 403), ("admin", 200)):  # it reaches other machines
+        headers = {"Authorization": f"Bearer {held[role]}"}
+        assert client.post("/execute", json=sink, headers=headers).status_code == status
+    assert "sinks" not in client.get("/ready").json()
+    assert "a" in client.get("/ready", headers={"Authorization": f"Bearer {held['read']}"}).json()["sinks"]
 
 
 def test_every_address_asks_for_a_role(service: Service, tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ SCRIPT_FAULTS = [
         "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts »LATER",
         "unexpected 'LATER' after the end of the statement",
     ),
-    ("DROP »INDEX t", "expected STREAM, TABLE, QUERY or MATERIALIZED VIEW after DROP, found 'INDEX'"),
+    ("DROP »INDEX t", "expected STREAM, TABLE, QUERY, SINK or MATERIALIZED VIEW after DROP, found 'INDEX'"),
     ("DROP »QUERY", "expected a query name, found the end of the text"),
     ("REGISTER »busy AS SELECT 1", "expected QUERY after REGISTER, found 'busy'"),
     ("REGISTER QUERY busy »SELECT 1", "expected AS and a SELECT after the query's name"),

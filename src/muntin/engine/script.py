@@ -21,6 +21,11 @@ from muntin.table_query import TableQuery
 from muntin.tables.keyed_rows import keyed_rows
 from muntin.tables.rows import TableRows
 
+_FOR_SERVERS = (
+    "sources and sinks are for muntin serve: here events are pushed and answers are returned, so leave out CREATE SINK "
+    "and the WITH of streams"
+)
+
 
 def run_script(
     catalog: Catalog, lock: AbstractContextManager[Any], text: str, lookup: Callable[[str], pa.Table]
@@ -57,6 +62,8 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     reads = {name: tables_of(catalog.query(name)) for name in catalog.stream_of}
     for statement in statements:
         match statement:
+            case sql.CreateStream(has_source=True) | sql.CreateSink() | sql.DropSink():
+                raise MuntinError(_FOR_SERVERS)
             case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
                 refuse_taken(stream.name, tables, "table")

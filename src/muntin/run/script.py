@@ -23,6 +23,7 @@ from muntin.sql import (
     parse_statements,
     statement_texts,
 )
+from muntin.sql.connections import without_connections
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.view_query import ViewQuery, ViewSelect
@@ -124,6 +125,7 @@ def parse_script(text: str) -> Script:
     views: dict[str, ViewQuery] = {}
     reads: list[ViewSelect] = []
     tables: dict[str, Table] = {}
+    text = without_connections(text)  # files are read in place of sources, and all answers are given out
     for statement, words in zip(parse_statements(text, {}), statement_texts(text), strict=True):
         match statement:
             case CreateStream(stream):

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +25,13 @@ import pyarrow as pa
 
 from muntin.described import WHOLE, check_shape
 from muntin.errors import MuntinError
-from muntin.serve.log import Log
+from muntin.serve.log import Log, LogReader
 from muntin.serve.record import read_table, table_bytes
 from muntin.serve.wire import json_rows
 
+PortionPlace = tuple[
+    int, int
+]  # of the record that closed windows, and the number of the portion that it gave
 _SEGMENT_BYTES = 8 * 2**20
 _PORTIONS = 200  # that are searched for the latest answers
 _SHAPE = {
@@ -133,6 +136,7 @@ class KeptAnswers:
         self._seconds = seconds
         self._index: list[tuple[tuple[int, int], int, int]] = []  # place, when, number in the log
         self._followers: set[Follower] = set()
+        self._watchers: set[Callable[[], None]] = set()
         self._lock = threading.Lock()
         self.numbers: dict[int, int] = {}  # the last number of each incarnation
         self.dropped = 0  # followers that were too slow
@@ -180,6 +184,8 @@ class KeptAnswers:
                 if each.is_dropped:
                     self._followers.discard(each)
                     self.dropped += 1
+        for wake in list(self._watchers):
+            wake()
 
     def follow(
         self, cursor: Cursor | None, wake: Callable[[], None], waiting: int = 256
@@ -206,12 +212,12 @@ class KeptAnswers:
         with self._lock:
             self._followers.discard(follower)
 
-    def read(self, number: int) -> Portion | None:
-        """A portion as it was given out; None if it has gone meanwhile."""
-        if number < self._log.first:
-            return None
-        found = next((data for each, data in self._log.read(number) if each == number), None)
-        return None if found is None else _unpacked(found)
+    def between(self, first: int, last: int) -> Iterator[Portion]:
+        """Portions as they were given out, by their numbers; those that have gone meanwhile are left out. One pass."""
+        for number, data in self._log.read(max(first, self._log.first)):
+            if number > last:
+                return
+            yield _unpacked(data)
 
     def latest(self, rows: int, query: str | None = None) -> list[str]:
         """JSON of the last rows that are kept, the oldest first; of one query, as far as the last portions have any."""
@@ -227,13 +233,31 @@ class KeptAnswers:
                 break
         return found
 
-    def forget(self, now: int) -> None:
-        """Let go of what is older than it is kept for. Segments go as a whole."""
+    def behind(self, place: tuple[int, int]) -> AnswersReader:
+        """For who reads all that comes behind a place."""
+        with self._lock:
+            start = bisect_right(self._index, place, key=lambda each: each[0])
+            number = self._index[start][2] if start < len(self._index) else self._log.last + 1
+        return AnswersReader(LogReader(self._log, number))
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Have someone told whenever something has come."""
+        self._watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        """Tell it no more."""
+        self._watchers.discard(wake)
+
+    def forget(self, now: int, undelivered: tuple[int, int] | None = None) -> None:
+        """Let go of what is older than it is kept for, and not behind the place `undelivered`. Segments go as a
+        whole."""
         limit = now - int(self._seconds * 1_000_000)
         with self._lock:
             old = next(
                 (place for place, (_, at, _) in enumerate(self._index) if at >= limit), len(self._index)
             )
+            if undelivered is not None:
+                old = min(old, bisect_right(self._index, undelivered, key=lambda each: each[0]))
             before = self._index[old][2] if old < len(self._index) else self._log.last + 1
             self._log.forget(before)
             del self._index[: bisect_left(self._index, self._log.first, key=lambda each: each[2])]
@@ -245,6 +269,25 @@ class KeptAnswers:
     def close(self) -> None:
         """Let another process open it."""
         self._log.close()
+
+
+class AnswersReader:
+    """Who reads answers one after the other, as they come."""
+
+    def __init__(self, log: LogReader):
+        self._log = log
+
+    def next(self, query: str) -> Iterator[tuple[tuple[int, int], Part | None]]:
+        """The place of each portion that has come since, with the answers of a query in it."""
+        for _, data in self._log.next():
+            told, start = _description(data)
+            found = None
+            for each in told["parts"]:
+                if each["query"] == query:
+                    table = read_table(data[start : start + each["bytes"]])
+                    found = Part(query, each["incarnation"], each["first"], table)
+                start += each["bytes"]
+            yield tuple(told["place"]), found
 
 
 def _packed(portion: Portion) -> bytes:

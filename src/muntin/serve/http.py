@@ -28,7 +28,9 @@ from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.record import table_bytes
-from muntin.serve.service import Busy, Service, Stopped
+from muntin.serve.script import connects
+from muntin.serve.service import Service
+from muntin.serve.settings import Busy, Stopped
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
     ARROW,
@@ -82,10 +84,13 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         return {"status": "ok", "version": version("muntin")}
 
     @app.get("/ready", tags=["service"])
-    def ready() -> JSONResponse:
-        """Whether it takes changes."""
+    def ready(authorization: Annotated[str | None, Header()] = None) -> JSONResponse:
+        """Whether it takes changes; and for who may read, how sources and sinks fare."""
         why = None if service.failure is None else str(service.failure)
-        return JSONResponse({"ready": service.is_ready, "failure": why}, 200 if service.is_ready else 503)
+        told: dict[str, Any] = {"ready": service.is_ready, "failure": why}
+        if tokens.allows(authorization, "read"):
+            told |= service.connections.told()
+        return JSONResponse(told, 200 if service.is_ready else 503)
 
     @app.get("/metrics", tags=["service"], dependencies=[may("read")])
     def metrics() -> Response:
@@ -98,9 +103,13 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         return {"record": await _done(service.checkpoint())}
 
     @app.post("/execute", tags=["service"], dependencies=[may("write")])
-    async def execute(sql: Annotated[str, Body(embed=True)]) -> Any:
+    async def execute(
+        sql: Annotated[str, Body(embed=True)], authorization: Annotated[str | None, Header()] = None
+    ) -> Any:
         """Run statements that change something: REGISTER QUERY, DROP QUERY, CREATE TABLE, INSERT, DELETE, …; all or
-        none."""
+        none. Sources and sinks reach other machines: they take the role admin."""
+        if connects(sql) and not tokens.allows(authorization, "admin"):
+            raise HTTPException(403, "sources and sinks take the role 'admin'")
         found = await _done(service.execute(sql))
         return {"answer": json_rows(found) if isinstance(found, pa.Table) else found}
 

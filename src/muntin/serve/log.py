@@ -211,6 +211,30 @@ class Log:
             self._file.close()
 
 
+class LogReader:
+    """Who reads a log that grows, from a number on: each record once, without a look at those before it."""
+
+    def __init__(self, log: Log, number: int):
+        segments = [each for each in log._segments if each.first <= number] or log._segments[:1]
+        self._log, self._number, self._segment = log, number, segments[-1]
+        self._behind: tuple[int, int] | None = None
+
+    def next(self) -> Iterator[tuple[int, bytes]]:
+        """Records that have come since, each with its number. O(bytes of them)."""
+        while True:
+            for number, data, end in _records(self._segment, self._behind):
+                self._behind = number, end
+                if number >= self._number:
+                    yield number, data
+            last = self._behind[0] if self._behind else self._segment.first - 1
+            after = next(
+                (each for each in list(self._log._segments) if each.first > self._segment.first), None
+            )
+            if after is None or after.first > last + 1:
+                return
+            self._segment, self._behind = after, None
+
+
 def _create(path: Path) -> None:
     with open(path, "wb") as file:  # what an attempt that failed has left there has no record
         file.write(_MAGIC)
@@ -228,12 +252,14 @@ def _head_of(number: int, synced: int, data: bytes) -> bytes:
     return told + struct.pack("<I", zlib.crc32(data, zlib.crc32(told)))
 
 
-def _records(segment: _Segment) -> Iterator[tuple[int, bytes, int]]:
-    """Number, data and end of each record, up to the first that is not whole."""
+def _records(segment: _Segment, behind: tuple[int, int] | None = None) -> Iterator[tuple[int, bytes, int]]:
+    """Number, data and end of each record, up to the first that is not whole; `behind` one, with its number and end."""
     with open(segment.path, "rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise LogError(f"'{segment.path}' is no log of muntin's, or of another version")
-        expected, end = segment.first, len(_MAGIC)
+        last, end = behind or (segment.first - 1, len(_MAGIC))
+        expected = last + 1
+        file.seek(end)
         while len(head := file.read(_HEAD.size)) == _HEAD.size:
             number, _, length, checksum = _HEAD.unpack(head)
             if number != expected or length > LARGEST:

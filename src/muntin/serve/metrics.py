@@ -42,6 +42,43 @@ def _lines(service: Service) -> Iterator[str]:
         "muntin_answers_bytes", "gauge", "Bytes of kept answers on disk.", {"": service.answers.nbytes}
     )
     yield from _metric("muntin_ready", "gauge", "1 if changes are taken.", {"": int(service.is_ready)})
+    yield from _connections(service)
+
+
+def _connections(service: Service) -> Iterator[str]:
+    told = service.connections.told()
+    for name, kind, help in (
+        ("events_total", "counter", "Events taken from the source since the start."),
+        ("bad_total", "counter", "Messages or files that are no events, since the start."),
+        ("lag", "gauge", "Messages, or files, that wait in the source."),
+        ("running", "gauge", "0 if the source has stopped until somebody looks at it."),
+        ("failing", "gauge", "1 if something is wrong with the source now."),
+    ):
+        yield from _metric(f"muntin_source_{name}", kind, help, {
+            f'{{stream="{_escaped(stream)}"}}': value
+            for stream, each in told["sources"].items() if (value := _value(each, name)) is not None
+        })  # fmt: skip
+    yield from _metric("muntin_source_position", "gauge", "The next offset of each partition.", {
+        f'{{stream="{_escaped(stream)}",part="{_escaped(part)}"}}': offset
+        for stream, each in told["sources"].items() for part, offset in each["position"].items()
+    })  # fmt: skip
+    for name, kind, help in (
+        ("delivered_total", "counter", "Answers delivered since the start."),
+        ("failures_total", "counter", "Attempts that failed since the start."),
+        ("waiting", "gauge", "Answers that are not delivered yet."),
+        ("failing", "gauge", "1 if the last attempt failed."),
+    ):
+        yield from _metric(f"muntin_sink_{name}", kind, help, {
+            f'{{sink="{_escaped(sink)}"}}': value
+            for sink, each in told["sinks"].items() if (value := _value(each, name)) is not None
+        })  # fmt: skip
+
+
+def _value(told: dict[str, Any], name: str) -> int | None:
+    if name == "failing":
+        return int(told["error"] is not None)
+    value = told[name.removesuffix("_total")]
+    return None if value is None else int(value)
 
 
 def _metric(name: str, kind: str, help: str, values: dict[str, Any]) -> Iterator[str]:

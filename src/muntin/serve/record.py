@@ -23,6 +23,8 @@ _SHAPE = {
     "table": Absent(str),
     "sql": Absent(str),
     "until": Absent(WHOLE),
+    "ranges": Absent([(str, COUNT, WHOLE, COUNT)]),  # of a source: part, start, end, messages
+    "bad": Absent([(str, COUNT)]),  # messages in them that are no events
     "at": Absent(WHOLE),  # the clock on the wall
     "last": Absent(COUNT),  # the number of the last record that was logged together with this one
 }
@@ -36,9 +38,12 @@ class Record:
     Record(do='execute', told={'sql': 'DROP QUERY q'}, body=b'')
     """
 
-    do: str  # "push", "load", "execute", "advance"
+    do: str  # "push", "take", "load", "execute", "advance"
     told: dict[str, Any] = field(default_factory=dict)
     body: bytes = b""
+    events: pa.RecordBatch | None = field(
+        default=None, repr=False, compare=False
+    )  # at hand, and not in the log
 
     def pack(self) -> bytes:
         """As it stands in the log."""

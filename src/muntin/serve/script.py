@@ -12,16 +12,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from muntin.described import COUNT, LONGEST, WHOLE, Absent, Each
 from muntin.engine import Engine
-from muntin.errors import MuntinError
+from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.serve.feed import Feed
+from muntin.serve.options import Given, check_options, read_options
+from muntin.serve.record import Record
+from muntin.serve.replay import Replay
+from muntin.serve.sink import Drain
+from muntin.serve.taken import Range
 from muntin.sql import CreateStream, CreateTable, parse_statements, statement_texts
+from muntin.sql.connections import connection_spans, without_connections
 from muntin.sql.dialect import read_script
 from muntin.sql.place import pointing_into
 from muntin.sql.syntax import (
+    CreateSinkSyntax,
     CreateStreamSyntax,
     CreateTableSyntax,
     CreateViewSyntax,
     DropSyntax,
+    OptionsSyntax,
     RegisterSyntax,
     StatementSyntax,
 )
@@ -30,17 +40,38 @@ from muntin.sql.syntax import (
 def read_names(text: str) -> list[StatementSyntax]:
     """The statements of a text as they are written; an SqlError at the word if it cannot be read."""
     with pointing_into(text):
-        return read_script(text)
+        statements = read_script(text)
+        check_options(statements)
+        return statements
+
+
+def connects(text: str) -> bool:
+    """Whether a text has sources or sinks in it."""
+    return any(connection_spans(read_names(text)))
+
+
+ROSTER = {  # the shape of its note
+    "incarnations": Each(COUNT),
+    "last": COUNT,
+    "script": str,
+    "scripted": Each(str),
+    "feeds": Absent(Each({"options": dict, "position": Each(WHOLE)})),
+    "sinks": Absent(Each({"query": str, "options": dict, "since": (COUNT, COUNT)})),
+    "scripted_sinks": Absent([str]),
+}
 
 
 @dataclass
 class Roster:
-    """Queries in use, each with the number of its incarnation; and what the script asked for."""
+    """Queries in use, each with the number of its incarnation; sources and sinks; and what the script asked for."""
 
     incarnations: dict[str, int] = field(default_factory=dict)
     last: int = 0  # incarnation
     script: str = ""
     scripted: dict[str, str] = field(default_factory=dict)  # queries that the script asks for: their texts
+    feeds: dict[str, Feed] = field(default_factory=dict)  # sources of streams
+    sinks: dict[str, Drain] = field(default_factory=dict)
+    scripted_sinks: tuple[str, ...] = ()  # that the script asks for
 
     def note(self) -> dict[str, Any]:
         """As it stands in a checkpoint."""
@@ -49,18 +80,43 @@ class Roster:
             "last": self.last,
             "script": self.script,
             "scripted": self.scripted,
+            "feeds": {name: feed.note() for name, feed in self.feeds.items()},
+            "sinks": {name: drain.note() for name, drain in self.sinks.items()},
+            "scripted_sinks": list(self.scripted_sinks),
         }
 
     @staticmethod
     def read(note: dict[str, Any]) -> Roster:
         """What `note` wrote."""
-        return Roster(dict(note["incarnations"]), note["last"], note["script"], dict(note["scripted"]))
+        feeds = {
+            name: Feed(each["options"], each["position"]) for name, each in note.get("feeds", {}).items()
+        }
+        sinks = {
+            name: Drain(each["query"], each["options"], tuple(each["since"]))
+            for name, each in note.get("sinks", {}).items()
+        }
+        return Roster(
+            dict(note["incarnations"]), note["last"], note["script"], dict(note["scripted"]), feeds, sinks,
+            tuple(note.get("scripted_sinks", ())),
+        )  # fmt: skip
 
-    def execute(self, engine: Engine, text: str) -> Any:
-        """Run statements, and number the queries that came."""
-        found = engine.execute(text)
-        for statement in read_names(text):
+    def execute(self, engine: Engine, text: str, number: int = 0) -> Any:
+        """Run statements of a record, number the queries that came, and note sources and sinks."""
+        statements = read_names(text)
+        self._check_sinks(statements)
+        found = _executed(engine, text)
+        for statement in statements:
             match statement:
+                case CreateStreamSyntax(name=name, source=source):
+                    if (options := _source_of(source)) is not None:
+                        self.feeds[name.text] = Feed(options)
+                case CreateSinkSyntax(name, query, options=given):
+                    since = (number, LONGEST)
+                    self.sinks[name.text] = Drain(query.text, read_options(given, "sink"), since)
+                case DropSyntax("SINK", name):
+                    del self.sinks[name.text]
+                case DropSyntax("STREAM", name):
+                    self.feeds.pop(name.text, None)
                 case RegisterSyntax(name, _, _, is_replacement):
                     if not (is_replacement and name.text in self.incarnations):
                         self._register(name.text)
@@ -70,20 +126,91 @@ class Roster:
                     self.incarnations.pop(name.text, None)
         return found
 
+    def _check_sinks(self, statements: list[StatementSyntax]) -> None:
+        """Refuse statements of which a later one would find the name of a sink, or of its query, taken or missing."""
+        queries, sinks = set(self.incarnations), {name: each.query for name, each in self.sinks.items()}
+        for statement in statements:
+            match statement:
+                case RegisterSyntax(name=name) | CreateViewSyntax(name=name):
+                    queries.add(name.text)
+                case CreateSinkSyntax(name, query):
+                    if name.text in sinks:
+                        raise NameTaken(f"there is already a sink '{name.text}'")
+                    if query.text not in queries:
+                        raise NotFound(
+                            f"there is no query '{query.text}'{nearest(query.text, list(queries))}"
+                        )
+                    sinks[name.text] = query.text
+                case DropSyntax("SINK", name):
+                    if sinks.pop(name.text, None) is None:
+                        raise NotFound(f"there is no sink '{name.text}'{nearest(name.text, list(sinks))}")
+                case DropSyntax("QUERY" | "VIEW", name):
+                    for sink, query_name in sinks.items():
+                        if query_name == name.text:
+                            raise MuntinError(f"query '{name.text}' is read by sink '{sink}'; drop it first")
+                    queries.discard(name.text)
+
     def _register(self, name: str) -> None:
         self.last += 1
         self.incarnations[name] = self.last
 
-    def follow_script(self, engine: Engine, text: str) -> None:
+    def take(self, engine: Engine, record: Record, replay: Replay) -> int:
+        """Push messages of a source, at hand or read again, and move its position on; the number of events."""
+        name, ranges = record.told["stream"], [Range(*each) for each in record.told["ranges"]]
+        feed = self.feeds.get(name)
+        if feed is None:
+            raise NotFound(f"stream '{name}' has no source")
+        feed.check(ranges)
+        events = record.events
+        if events is None:
+            events = replay.events(name, feed.options, ranges, record.told["bad"])
+        if events.num_rows:
+            engine.push(name, events)
+        feed.move(ranges)
+        return int(events.num_rows)
+
+    def follow_script(self, engine: Engine, text: str, number: int = 0) -> None:
         """Bring the engine in line with a script; all or nothing."""
         statements = list(zip(read_names(text), statement_texts(text), strict=True))
         wanted = {each.name.text: told for each, told in statements if isinstance(each, RegisterSyntax)}
         changes = (
-            [text] if not self.script else [*self._gone(engine, wanted), *self._new(engine, statements, text)]
+            [text]
+            if not self.script
+            else [
+                *self._gone_sinks(statements),
+                *self._gone(engine, wanted),
+                *self._new(engine, statements, text),
+            ]
         )
         if any(each.strip() for each in changes):
-            self.execute(engine, ";\n".join(changes))
+            self.execute(engine, ";\n".join(changes), number)
+        self._change_connections([each for each, _ in statements])
         self.script, self.scripted = text, wanted
+        self.scripted_sinks = tuple(_sinks_of(statements))
+
+    def _change_connections(self, statements: list[StatementSyntax]) -> None:
+        """Give streams and sinks that were there before the options that the script has for them now. They go on from
+        where they stand."""
+        for each in statements:
+            match each:
+                case CreateStreamSyntax(name=name, source=source):
+                    options, feed = _source_of(source), self.feeds.pop(name.text, None)
+                    if options is not None:
+                        is_same = feed is not None and feed.options == options
+                        self.feeds[name.text] = (
+                            feed if feed and is_same else feed.changed(options) if feed else Feed(options)
+                        )
+                case CreateSinkSyntax(name=name, options=given):
+                    there, options = self.sinks[name.text], read_options(given, "sink")
+                    if there.options != options:
+                        self.sinks[name.text] = Drain(there.query, options, there.since)
+
+    def _gone_sinks(self, statements: list[tuple[StatementSyntax, str]]) -> Iterator[str]:
+        """Those that the script has no more, and those that it has with another query."""
+        wanted = _sinks_of(statements)
+        for name in sorted({*self.scripted_sinks, *wanted}):
+            if name in self.sinks and wanted.get(name) != self.sinks[name].query:
+                yield f'DROP SINK "{name}"'
 
     def _gone(self, engine: Engine, wanted: dict[str, str]) -> Iterator[str]:
         for name in self.scripted.keys() - wanted.keys():
@@ -107,6 +234,26 @@ class Roster:
                 case CreateViewSyntax(name=name):
                     if name.text not in engine.queries:
                         yield told
+                case CreateSinkSyntax(name, query):
+                    if name.text not in self.sinks or self.sinks[name.text].query != query.text:
+                        yield told
+
+
+def _sinks_of(statements: list[tuple[StatementSyntax, str]]) -> dict[str, str]:
+    """Sinks that a script asks for, with their queries."""
+    return {each.name.text: each.query.text for each, _ in statements if isinstance(each, CreateSinkSyntax)}
+
+
+def _source_of(syntax: OptionsSyntax | None) -> Given | None:
+    """Options of a source that is to be opened; what comes by HTTP comes by itself."""
+    options = None if syntax is None else read_options(syntax, "source")
+    return None if options is None or options["source"] == "http" else options
+
+
+def _executed(engine: Engine, text: str) -> Any:
+    """What the engine makes of a text, without what is not for it."""
+    plain = without_connections(text)
+    return engine.execute(plain) if plain.replace(";", "").strip() else None
 
 
 def _check_declared(told: str, there: object) -> None:

@@ -6,13 +6,23 @@ import ipaddress
 import logging
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muntin.errors import MissingPackage, MuntinError
+from muntin.errors import MissingPackage, MuntinError, NotFound
 from muntin.serve.access import Limits, Tokens
-from muntin.serve.service import Service, Settings
-from muntin.sql import CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
+from muntin.serve.script import read_names
+from muntin.serve.service import Service
+from muntin.serve.settings import Settings
+from muntin.sql import CreateSink, CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
+from muntin.sql.syntax import (
+    CreateSinkSyntax,
+    CreateStreamSyntax,
+    CreateViewSyntax,
+    OptionsSyntax,
+    RegisterSyntax,
+)
 
 _log = logging.getLogger("muntin.serve")
 
@@ -63,10 +73,33 @@ def _is_loopback(host: str) -> bool:
 def check_script(text: str) -> str:
     """What a script declares, in a line; an error at the word if it cannot run."""
     names = {
-        CreateStream: "streams", CreateTable: "tables", RegisterQuery: "queries", CreateView: "materialized views"
+        CreateStream: "streams", CreateTable: "tables", RegisterQuery: "queries", CreateView: "materialized views",
+        CreateSink: "sinks",
     }  # fmt: skip
     kinds = Counter(type(each) for each in parse_statements(text, {}))
-    return ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind]) or "nothing"
+    told = ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind]) or "nothing"
+    return "\n".join([told, *_connections(text)])
+
+
+def _connections(text: str) -> Iterator[str]:
+    """A line for each source and sink; an error at the word of a wrong option."""
+    queries = set[str]()
+    for each in read_names(text):
+        match each:
+            case CreateStreamSyntax(name=name, source=source) if source is not None:
+                yield f"  stream {name.text} from {_told(source)}"
+            case RegisterSyntax(name=name) | CreateViewSyntax(name=name):
+                queries.add(name.text)
+            case CreateSinkSyntax(name, query, options):
+                if query.text not in queries:
+                    raise NotFound(
+                        f"sink '{name.text}' reads query '{query.text}', which the script does not have"
+                    )
+                yield f"  sink {name.text} from query {query.text} to {_told(options)}"
+
+
+def _told(options: OptionsSyntax) -> str:
+    return ", ".join(f"{each.name.text} = {each.value!r}" for each in options.options)
 
 
 def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:

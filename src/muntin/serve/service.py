@@ -17,50 +17,30 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from muntin.described import COUNT, Each, check_shape
 from muntin.engine import Engine
-from muntin.errors import CheckpointError, MuntinError, NotFound
+from muntin.errors import MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
+from muntin.serve.checkpoints import Checkpoints
+from muntin.serve.connections import Connections
 from muntin.serve.log import Log, LogError
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
+from muntin.serve.replay import Replay
 from muntin.serve.script import Roster, read_names
+from muntin.serve.settings import Busy, Settings, Stopped
+from muntin.serve.taken import Lost, Taken
 from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
-_CHECKPOINTS = 2  # that are kept
-_NOTE = {
-    "record": COUNT,
-    "numbers": Each(COUNT),
-    "roster": {"incarnations": Each(COUNT), "last": COUNT, "script": str, "scripted": Each(str)},
-}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a service is started with."""
-
-    checkpoint_seconds: float = 60.0  # between two checkpoints, if anything has changed
-    checkpoint_bytes: int = 2**30  # of the log since the last one, so that a start has no more to do again
-    answers_seconds: float = 3_600.0  # for which answers are kept to be read again
-    waiting: int = 1_000  # changes that may wait for the writer; more are refused
-    waiting_bytes: int = 256 * 2**20  # of them
-    folders: tuple[Path, ...] = ()  # that files named after BACKFILL must lie in
-
-
-class Busy(MuntinError):
-    """More changes wait for their turn than the service holds: try again."""
-
-
-class Stopped(MuntinError):
-    """The service takes no more changes."""
+_UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
 
 
 @dataclass
@@ -85,8 +65,9 @@ class Service:
 
     def __init__(self, folder: Path, script: str, settings: Settings | None = None):
         self.settings = settings or Settings()
-        self._checkpoints = folder / "checkpoints"
         self._archive = folder / "archive"
+        self.folders = Folders(self.settings.folders)
+        self._delivered: dict[str, tuple[int, int]] = {}  # up to where sinks had come at the last checkpoint
         self._now = 0  # the clock on the wall as the record at work has it, in microseconds
         self._until: int | None = None  # how far time was promised to have come, by the records at work
         self._engine: Engine
@@ -99,7 +80,6 @@ class Service:
             self._log.close()
             raise
         try:
-            self._checkpoints.mkdir(exist_ok=True)
             self._open(folder)
         except BaseException:
             self._answers.close()
@@ -118,6 +98,7 @@ class Service:
         except BaseException:
             self.stop(is_kept=False)
             raise
+        self.change(Record("connect")).result()
 
     # -- what callers ask for ----------------------------------------------------------------------
 
@@ -130,6 +111,11 @@ class Service:
     def answers(self) -> KeptAnswers:
         """What was given out."""
         return self._answers
+
+    @property
+    def connections(self) -> Connections:
+        """Sources and sinks at work."""
+        return self._connections
 
     def incarnation(self, name: str) -> int | None:
         """Of a query, if there is one of this name."""
@@ -161,6 +147,12 @@ class Service:
         batch = to_record_batch(declared, table)
         to_times(declared, batch)
         return self.change(Record("push", {"stream": stream}, table_bytes(pa.Table.from_batches([batch]))))
+
+    def take(self, stream: str, taken: Taken, events: pa.RecordBatch) -> Future[Any]:
+        """Messages of a stream's source; the number of events, when their ranges are in the log and they are in the
+        engine."""
+        told = {"stream": stream, "ranges": list(map(list, taken.ranges)), "bad": list(map(list, taken.bad))}
+        return self.change(Record("take", told, events=events))
 
     def load(self, name: str, table: pa.Table) -> Future[Any]:
         """Rows of a table, inserted or replaced by primary key."""
@@ -201,12 +193,14 @@ class Service:
 
     def stop(self, is_kept: bool = True) -> None:
         """Finish what waits, write a checkpoint, and let go of the folder."""
+        self._connections.stop_sources()  # before the writer, whom they may wait for
         with self._gate:
             if self._is_stopping:
                 return
             self._is_stopping = True
             self._waiting.put(None)
         self._writer.join()
+        self._connections.stop_sinks()
         if is_kept and self.failure is None and self._done > self._checkpointed:
             self._keep()
         self._engine.close()
@@ -216,6 +210,7 @@ class Service:
     # -- the writer --------------------------------------------------------------------------------
 
     def _write(self) -> None:
+        group: list[_Waiting] | None = None
         try:
             while (group := self._gathered()) is not None:
                 self._do(group)
@@ -226,8 +221,9 @@ class Service:
             self.failure = error
             with self._gate:
                 left = list(iter(self._next_waiting, None))
-            for each in left:
-                each.done.set_exception(Stopped(f"the service has stopped: {error}"))
+            for each in (*(group or ()), *left):
+                if not each.done.done():
+                    each.done.set_exception(Stopped(f"the service has stopped: {error}"))
 
     def _gathered(self) -> list[_Waiting] | None:
         """All that waits, at least one; None to stop. An empty list: time has passed."""
@@ -255,12 +251,11 @@ class Service:
         """Log, apply and answer changes, in order."""
         with self._gate:
             self._held -= sum(len(each.record.body) for each in group)
-        logged = [each for each in group if each.record.do != "checkpoint"]
+        logged = [each for each in group if each.record.do not in _UNLOGGED]
         if logged:
             now, last = time.time_ns() // 1_000, self._log.last + len(logged)
             records = [
-                Record(each.record.do, each.record.told | {"at": now, "last": last}, each.record.body)
-                for each in logged
+                replace(each.record, told=each.record.told | {"at": now, "last": last}) for each in logged
             ]
             try:
                 self._log.append([each.pack() for each in records])
@@ -278,7 +273,11 @@ class Service:
                     waiting.done.set_exception(given)
                 else:
                     waiting.done.set_result(given)
+        if any(each.record.do in ("execute", "script", "connect") for each in group):
+            self._connections.follow(self._roster)
         for waiting in group:
+            if waiting.record.do == "connect":
+                waiting.done.set_result(None)
             if waiting.record.do == "checkpoint":
                 try:
                     waiting.done.set_result(self._keep())
@@ -289,6 +288,8 @@ class Service:
         """What a record gives, or its error."""
         try:
             return self._apply(number, record)
+        except Lost:  # by a replay: what was taken once cannot be left out in silence
+            raise
         except MuntinError as error:
             return error
 
@@ -300,14 +301,16 @@ class Service:
                 table = read_table(record.body)
                 self._engine.push(record.told["stream"], table)
                 return table.num_rows
+            case "take":
+                return self._roster.take(self._engine, record, self._replay)
             case "load":
                 table = read_table(record.body)
                 self._engine.load(record.told["table"], table)
                 return table.num_rows
             case "execute":
-                return self._roster.execute(self._engine, record.told["sql"])
+                return self._roster.execute(self._engine, record.told["sql"], number)
             case "script":
-                return self._roster.follow_script(self._engine, record.told["sql"])
+                return self._roster.follow_script(self._engine, record.told["sql"], number)
             case "advance":
                 self._until = record.told["until"]
                 return None
@@ -333,29 +336,25 @@ class Service:
         """Write a checkpoint, and let go of what only older ones need."""
         self._checkpointed_at = time.monotonic()
         self._answers.sync()
-        path = self._checkpoints / f"{self._done:020}.muntin"
         numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
-        note = {"record": self._done, "numbers": numbers, "roster": self._roster.note()}
-        self._engine.checkpoint(path, note=note)
+        delivered = self._connections.delivered()
+        note = {
+            "record": self._done, "numbers": numbers, "roster": self._roster.note(),
+            "delivered": {name: list(place) for name, place in delivered.items()},
+        }  # fmt: skip
+        self._engine.checkpoint(self._checkpoints.path(self._done), note=note)
         self._checkpointed, self._logged = self._done, self._log.written
-        kept = self._found_checkpoints()
-        for old in kept[_CHECKPOINTS:]:
-            old.unlink(missing_ok=True)
-        if len(kept) >= _CHECKPOINTS:
-            self._log.forget(int(kept[_CHECKPOINTS - 1].stem) + 1)
-        self._answers.forget(time.time_ns() // 1_000)
+        self._log.forget(self._checkpoints.forget_old())
+        self._answers.forget(time.time_ns() // 1_000, min(delivered.values(), default=None))
         return self._done
-
-    def _found_checkpoints(self) -> list[Path]:
-        """The newest first."""
-        return sorted(
-            (each for each in self._checkpoints.glob("*.muntin") if each.stem.isdigit()), reverse=True
-        )
 
     def _open(self, folder: Path) -> None:
         """From the newest good checkpoint, and the records behind it."""
         began = time.monotonic()
+        self._checkpoints = Checkpoints(folder / "checkpoints")
         self._engine, self._roster, self._done = self._restored()
+        self._connections = Connections(self, self._delivered)
+        self._replay = Replay(self._engine, self.folders, self.settings.skips_lost)
         self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
         records, now = self._log.last - self._done, 0
         is_open = False
@@ -365,6 +364,7 @@ class Service:
             self._tried(number, record)  # whoever asked was told of an error then
             if not is_open:
                 self._close_windows(number, now)
+        self._replay.close()
         if is_open:  # of records that were logged together the last ones are lost, and nobody was told of any
             self._close_windows(self._done, now)
         if self._log.cut_off:
@@ -378,21 +378,10 @@ class Service:
             "archive": self._archive, "folders": [self._archive, *self.settings.folders],
             "clock": lambda: self._now, "portion_rows": 100_000,
         }  # fmt: skip
-        failed = list[str]()
-        for path in self._found_checkpoints():
-            try:
-                engine = Engine.restore(path, **options)
-                check_shape(engine.note, _NOTE, "the note")
-            except (CheckpointError, ValueError) as error:
-                failed.append(str(error))
-                _log.error("checkpoint %s cannot be used, the one before it is tried: %s", path.name, error)
-                continue
-            self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
-            return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])
-        if self._log.first > 1:
-            why = f": {'; '.join(failed)}" if failed else ""
-            raise CheckpointError(
-                f"no checkpoint in '{self._checkpoints}' can be used, and the log begins at record "
-                f"{self._log.first}{why}"
-            )
-        return Engine(**options), Roster(), 0
+        engine = self._checkpoints.restored(self._log.first, options)
+        if engine is None:
+            return Engine(**options), Roster(), 0
+        delivered = engine.note.get("delivered", {})
+        self._delivered = {name: (place[0], place[1]) for name, place in delivered.items()}
+        self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
+        return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])

@@ -36,9 +36,9 @@ def subscription(
     async def told() -> AsyncIterator[str]:
         try:
             yield ": muntin\n\n"
-            for number in missed:
-                if portion := await run_in_threadpool(service.answers.read, number):
-                    yield events(portion)
+            kept = service.answers.between(missed[0], missed[-1]) if missed else iter(())
+            while portion := await run_in_threadpool(next, kept, None):
+                yield events(portion)
             while not follower.is_dropped and service.is_ready:
                 woken.clear()
                 while portion := follower.next():

@@ -4,11 +4,13 @@ from muntin.sql.dialect import statement_texts
 from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.statement import (
     AlterView,
+    CreateSink,
     CreateStream,
     CreateTable,
     CreateView,
     DeleteRows,
     DropQuery,
+    DropSink,
     DropStream,
     DropTable,
     DropView,
@@ -33,9 +35,9 @@ from muntin.sql.statement import (
 from muntin.sql.template import Templates
 
 __all__ = [
-    "AlterView", "CreateStream", "CreateTable", "CreateView", "DeleteRows", "DropQuery", "DropStream", "DropTable",
-    "DropView", "Explain", "ExplainView", "InsertRows", "RegisterQuery", "RewindStream", "Scope", "Select",
-    "SelectTable", "SelectView", "Statement", "TableStatement", "Templates", "ViewStatement", "compile_expression",
-    "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
+    "AlterView", "CreateSink", "CreateStream", "CreateTable", "CreateView", "DeleteRows", "DropQuery", "DropSink",
+    "DropStream", "DropTable", "DropView", "Explain", "ExplainView", "InsertRows", "RegisterQuery", "RewindStream",
+    "Scope", "Select", "SelectTable", "SelectView", "Statement", "TableStatement", "Templates", "ViewStatement",
+    "compile_expression", "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
     "statement_texts", "tables_joined",
 ]  # fmt: skip

@@ -31,6 +31,7 @@ from muntin.sql.place import Misfit, misfit, pointing_into
 from muntin.sql.sources import Source, Sources, find_source, find_table
 from muntin.sql.syntax import (
     AlterViewSyntax,
+    CreateSinkSyntax,
     CreateStreamSyntax,
     CreateTableSyntax,
     CreateViewSyntax,
@@ -54,9 +55,10 @@ from muntin.view_query import KnownView, ViewQuery, ViewSelect
 
 @dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM trades (…) TIMESTAMP BY ts DELAY 5 SECONDS`."""
+    """`CREATE STREAM trades (…) TIMESTAMP BY ts DELAY 5 SECONDS WITH (source = 'kafka', …)`."""
 
     stream: Stream
+    has_source: bool = False  # of its own, which a server opens
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,21 @@ class RegisterQuery:
 @dataclass(frozen=True)
 class DropQuery:
     """`DROP QUERY busy`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class CreateSink:
+    """`CREATE SINK pager FROM busy WITH (sink = 'http', …)`, for a server."""
+
+    name: str
+    query: str
+
+
+@dataclass(frozen=True)
+class DropSink:
+    """`DROP SINK pager`."""
 
     name: str
 
@@ -182,7 +199,17 @@ class SelectView:
 ViewStatement = CreateView | AlterView | DropView | ExplainView | SelectView
 StreamStatement = CreateStream | DropStream | RewindStream
 TableStatement = CreateTable | DropTable | InsertRows | DeleteRows | SelectTable
-Statement = ViewStatement | StreamStatement | TableStatement | RegisterQuery | DropQuery | Explain | Select
+SinkStatement = CreateSink | DropSink
+Statement = (
+    ViewStatement
+    | StreamStatement
+    | TableStatement
+    | SinkStatement
+    | RegisterQuery
+    | DropQuery
+    | Explain
+    | Select
+)
 
 
 def parse_query(text: str, streams: Sources, templates: Templates | None = None) -> AnyQuery:
@@ -303,7 +330,11 @@ def _bind(syntax: StatementSyntax, streams: dict[str, Source], views: dict[str, 
         case CreateStreamSyntax():
             stream = _create(syntax)
             streams[stream.name] = stream
-            return CreateStream(stream)
+            return CreateStream(stream, syntax.source is not None)
+        case CreateSinkSyntax(name, query):
+            return CreateSink(name.text, query.text)
+        case DropSyntax("SINK", name):
+            return DropSink(name.text)
         case CreateTableSyntax():
             declared = bind_create_table(syntax)
             streams[declared.name] = declared

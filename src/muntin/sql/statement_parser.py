@@ -12,11 +12,11 @@ from typing import Any
 from sqlglot import Token, TokenType, exp
 
 from muntin.errors import nearest
+from muntin.sql.connection_parser import ConnectionParser
 from muntin.sql.place import Span, mark
 from muntin.sql.syntax import (
     AlterViewSyntax,
     CreateStreamSyntax,
-    CreateTableSyntax,
     CreateViewSyntax,
     DropSyntax,
     ExplainSyntax,
@@ -30,7 +30,6 @@ from muntin.sql.syntax import (
     StatementSyntax,
     WindowedSelect,
 )
-from muntin.sql.table_parser import TableParser
 from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENT_REFUSALS, STATEMENTS
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
@@ -46,7 +45,7 @@ _FIRST_WORDS = (
 _CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
 
 
-class StatementParser(TableParser):
+class StatementParser(ConnectionParser):
     """Reads a script, statement by statement."""
 
     def script(self, tokens: list[Token], text: str) -> list[StatementSyntax]:
@@ -107,7 +106,7 @@ class StatementParser(TableParser):
         known = hint if "did you mean" in hint else f"; begin with {STATEMENTS}"
         self.fault(STATEMENT_REFUSALS.get(word, f"unknown statement {self.found()}{known}"))
 
-    def _create(self) -> CreateStreamSyntax | CreateTableSyntax | CreateViewSyntax | RegisterSyntax:
+    def _create(self) -> StatementSyntax:
         if self.word("OR", "REPLACE"):
             return self._replace()
         if self.word("TABLE"):
@@ -116,10 +115,14 @@ class StatementParser(TableParser):
         if not self.word("STREAM"):
             if self.word("MATERIALIZED", "VIEW"):
                 return self._create_view()
+            if self.word("SINK"):
+                self._refuse_if()
+                return self.create_sink()
             word = self._curr.text.upper() if self._curr else ""
             self.fault(
                 _KINDS.get(
-                    word, f"expected STREAM, TABLE or MATERIALIZED VIEW after CREATE, found {self.found()}"
+                    word,
+                    f"expected STREAM, TABLE, SINK or MATERIALIZED VIEW after CREATE, found {self.found()}",
                 )
             )
         self._refuse_if()
@@ -132,19 +135,17 @@ class StatementParser(TableParser):
         if not self.word("TIMESTAMP", "BY"):
             self.fault(f"CREATE STREAM needs TIMESTAMP BY and the time column, found {self.found()}")
         time = self.name("the time column")
-        delay = 0
-        if self.word("DELAY"):
-            at = self._curr
-            delay = self.duration()
-            if delay < 0:
-                self.fault("DELAY cannot be negative", at)
-        ahead = None
-        if self.word("AHEAD"):
-            at = self._curr
-            ahead = self.duration()
-            if ahead < 0:
-                self.fault("AHEAD cannot be negative", at)
-        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead)
+        delay, ahead = self._length("DELAY") or 0, self._length("AHEAD")
+        return CreateStreamSyntax(name, tuple(columns), time, delay, ahead, self.options())
+
+    def _length(self, word: str) -> int | None:
+        """The length of time after a word, if the word stands here."""
+        if not self.word(word):
+            return None
+        at, length = self._curr, self.duration()
+        if length < 0:
+            self.fault(f"{word} cannot be negative", at)
+        return length
 
     def _rewind(self) -> RewindSyntax:
         if not self.word("STREAM"):
@@ -204,14 +205,16 @@ class StatementParser(TableParser):
             )
 
     def _drop(self) -> DropSyntax:
-        kind = self._curr.text.upper()
+        start, kind = self._tokens[0], self._curr.text.upper()
         if self.word("MATERIALIZED", "VIEW"):
-            self._refuse_if()
-            return DropSyntax("VIEW", self.name("a view name"))
-        if not (self.word("STREAM") or self.word("TABLE") or self.word("QUERY")):
-            self.fault(f"expected STREAM, TABLE, QUERY or MATERIALIZED VIEW after DROP, found {self.found()}")
+            kind = "VIEW"
+        elif not any(map(self.word, ("STREAM", "TABLE", "QUERY", "SINK"))):
+            self.fault(
+                f"expected STREAM, TABLE, QUERY, SINK or MATERIALIZED VIEW after DROP, found {self.found()}"
+            )
         self._refuse_if()
-        return DropSyntax(kind, self.name(f"a {kind.lower()} name"))
+        name = self.name(f"a {kind.lower()} name")
+        return DropSyntax(kind, name, (start.start, self._prev.end + 1))
 
     def _register(self) -> RegisterSyntax:
         if not self.word("QUERY"):

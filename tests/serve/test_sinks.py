@@ -1,0 +1,303 @@
+"""Sinks: every answer at least once, with its id, from where the last start has come; one that fails harms no other."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from muntin import MuntinError, NameTaken, NotFound, SqlError
+from muntin.serve import sink as sink_file
+from muntin.serve.log import Log, LogReader
+from muntin.serve.metrics import metrics_text
+from muntin.serve.server import check_script
+from muntin.serve.service import Service, Settings
+from tests.docs.markdown import ROOT
+from tests.serve.kafka_mock import MockBroker
+from tests.serve.test_sources import given_out, settings, until
+
+SCRIPT = """
+CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts;
+REGISTER QUERY sums AS SELECT k, SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY k;
+REGISTER QUERY other AS SELECT COUNT(*) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SECOND]"""
+
+
+def push(service: Service, first: int, many: int = 3) -> None:
+    at = range(first, first + many)
+    events = {"ts": [each * 1_000_000 for each in at], "k": ["ab"[each % 2] for each in at], "n": list(at)}
+    service.push("s", pa.table(events)).result(30)
+
+
+def wanted(service: Service, query: str = "sums") -> list[dict[str, Any]]:
+    """What a sink of a query is to deliver, in order."""
+    return [found for told in given_out(service) if (found := json.loads(told))["query"] == query]
+
+
+class Hook:
+    """A server that takes answers, or fails as it is told to."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.bodies: list[dict[str, Any]] = []
+        self.tokens: set[str | None] = set()
+        self.asked = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked += 1
+                outer.tokens.add(self.headers["Authorization"])
+                if outer.status == 200:
+                    outer.bodies.append(body)
+                self.send_response(outer.status)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *args: Any) -> None:
+                """Nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return [each for body in self.bodies for each in body["answers"]]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(sink_file, "_WAITS", (0.05,))
+    made = Hook()
+    yield made
+    made.close()
+
+
+def test_a_log_that_grows_is_read_once(tmp_path: Path) -> None:
+    """Whoever reads on gets each record once, over the borders of segments."""
+    log = Log(tmp_path, segment_bytes=100)
+    log.append([b"x" * 40] * 3)
+    reader, found = LogReader(log, 2), list[int]()
+    for _ in range(20):
+        found += [number for number, _ in reader.next()]
+        log.append([b"y" * 40] * 2)
+    found += [number for number, _ in reader.next()]
+    assert found == list(range(2, log.last + 1))
+    assert len(log._segments) > 5
+    log.close()
+
+
+def test_a_hook(tmp_path: Path, hook: Hook) -> None:
+    """Answers come in order, in portions. While the hook fails they wait, and nothing else does; then they come."""
+    (tmp_path / "token").write_text("secret-of-the-hook\n")
+    sinks = f"; CREATE SINK pager FROM sums WITH (sink = 'http', url = '{hook.url}', rows = 2, "
+    sinks += f"token_file = '{tmp_path / 'token'}'); CREATE SINK dead FROM other WITH (sink = 'http', url = 'http://127.0.0.1:9/')"
+    service = Service(tmp_path / "data", SCRIPT + sinks, settings(tmp_path))
+    push(service, 0)
+    until(lambda: len(hook.answers) == len(wanted(service)) > 0)
+    for status in (500, 302, 404):
+        hook.status, before = status, hook.asked
+        push(service, hook.asked + 10)
+        until(lambda: hook.asked > before)  # noqa: B023
+        told = service.connections.told()["sinks"]
+        until(lambda: service.connections.sinks["pager"].failures)
+        assert told["pager"]["waiting"]
+    until(lambda: str(service.connections.sinks["pager"].error).endswith("answers with status 404"))
+    metrics = metrics_text(service)
+    assert 'muntin_sink_failing{sink="pager"} 1' in metrics
+    page = (ROOT / "docs/concepts/running.md").read_text()
+    assert [name for name in re.findall(r"# TYPE (\w+)", metrics) if f"`{name}`" not in page] == []
+    hook.status = 200
+    until(lambda: hook.answers == wanted(service))
+    until(lambda: service.connections.sinks["pager"].waiting == 0)
+    told = service.connections.told()["sinks"]
+    assert (told["pager"]["delivered"], told["pager"]["error"]) == (len(hook.answers), None)
+    assert told["dead"]["waiting"] == len(wanted(service, "other"))
+    assert "cannot be reached" in told["dead"]["error"]
+    assert hook.tokens == {"Bearer secret-of-the-hook"}
+    assert all(len(each["answers"]) <= 2 and each["sink"] == "pager" for each in hook.bodies)
+    service.stop()
+
+
+def test_what_is_not_delivered_is_kept(tmp_path: Path, hook: Hook) -> None:
+    """Beyond the time for which answers are kept, and through a crash; then it may go."""
+    hook.status = 503
+    sink = f"; CREATE SINK pager FROM sums WITH (sink = 'http', url = '{hook.url}')"
+    short = Settings(checkpoint_seconds=1e9, answers_seconds=0)
+    service = Service(tmp_path / "data", SCRIPT + sink, short)
+    service.answers._log._segment_bytes = 1
+    for first in range(0, 15, 3):
+        push(service, first)
+        service.checkpoint().result(30)
+    expected = wanted(service)
+    assert expected[0]["id"] == "1-1"
+    service.stop(is_kept=False)
+    service = Service(tmp_path / "data", SCRIPT + sink, short)
+    service.answers._log._segment_bytes = 1
+    hook.status = 200
+    until(lambda: hook.answers == expected)
+    until(lambda: service.connections.sinks["pager"].waiting == 0)
+    push(service, 20)
+    until(lambda: service.connections.sinks["pager"].waiting == 0)
+    service.checkpoint().result(30)
+    assert service.answers._log.first > 1
+    service.stop()
+
+
+def test_on_from_where_it_was(tmp_path: Path, hook: Hook) -> None:
+    """A clean stop delivers nothing again. A crash goes back to the checkpoint: what comes again has the same ids."""
+    sink = f"; CREATE SINK pager FROM sums WITH (sink = 'http', url = '{hook.url}')"
+    service = Service(tmp_path / "data", SCRIPT + sink, settings(tmp_path))
+    push(service, 0)
+    until(lambda: hook.answers == wanted(service))
+    service.stop()
+    service = Service(tmp_path / "data", SCRIPT + sink, settings(tmp_path))
+    push(service, 3)
+    until(lambda: len(hook.answers) >= len(wanted(service)))
+    assert hook.answers == wanted(service)
+    service.checkpoint().result(30)
+    place = len(hook.answers)
+    push(service, 6)
+    until(lambda: hook.answers == wanted(service))
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    service.stop(is_kept=False)
+    service = Service(tmp_path / "copy", SCRIPT + sink, settings(tmp_path))
+    every = wanted(service)
+    until(lambda: len(hook.answers) == 2 * len(every) - place)
+    assert hook.answers == every + every[place:]
+    service.stop()
+
+
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_files(tmp_path: Path, format: str) -> None:
+    """Whole files, of answers in order, rolled by size or by time or when the server stops; none is half there."""
+    out = tmp_path / "out"
+    sink = f"; CREATE SINK alerts FROM sums WITH (sink = 'files', path = '{out}', format = '{format}', bytes = 1)"
+    sink += (
+        f"; CREATE SINK slow FROM other WITH (sink = 'files', path = '{tmp_path / 'slow'}', seconds = 3600)"
+    )
+    out.mkdir()
+    (out / ".alerts-1.part").write_bytes(b"of a process that was killed")
+    service = Service(tmp_path / "data", SCRIPT + sink, settings(tmp_path))
+    for first in range(0, 9, 3):
+        push(service, first)
+        until(lambda: service.connections.sinks["alerts"].waiting == 0)
+    assert not list((tmp_path / "slow").iterdir())
+    expected, others = wanted(service), wanted(service, "other")
+    service.stop()
+    files = sorted(out.iterdir())
+    assert len(files) > 1
+    assert all(each.name.startswith("alerts-") for each in files)
+    if format == "json":
+        found = [json.loads(line) for each in files for line in each.read_text().splitlines()]
+        assert found == expected
+    else:
+        found = [row for each in files for row in pa.parquet.read_table(each).to_pylist()]
+        assert [(each["id"], each["n"]) for each in found] == [(each["id"], each["n"]) for each in expected]
+    [only] = (tmp_path / "slow").iterdir()
+    assert pa.parquet.read_table(only)["id"].to_pylist() == [each["id"] for each in others]
+
+
+def test_a_topic(tmp_path: Path) -> None:
+    """A message for each answer, its id as the key or in the header; again from the checkpoint after a crash."""
+    broker = MockBroker()
+    where = f"WITH (sink = 'kafka', brokers = '{broker.address}', topic ="
+    sinks = f"; CREATE SINK a FROM sums {where} 'plain'); CREATE SINK b FROM sums {where} 'keyed', key = 'k')"
+    service = Service(tmp_path / "data", SCRIPT + sinks, settings(tmp_path))
+    push(service, 0, 6)
+    expected = wanted(service)
+    plain, keyed = (broker.messages(topic, len(expected)) for topic in ("plain", "keyed"))
+
+    def told(messages: list[Any]) -> dict[str, Any]:
+        return {dict(each.headers())["muntin-id"].decode(): json.loads(each.value()) for each in messages}
+
+    assert told(plain) == told(keyed) == {each["id"]: each for each in expected}
+    assert {each.key().decode() for each in plain} == {each["id"] for each in expected}
+    assert {each.key().decode() for each in keyed} == {"a", "b"}
+    until(lambda: service.connections.sinks["a"].waiting == 0)
+    assert service.connections.sinks["a"].delivered == len(expected)
+    service.stop()
+
+
+def test_statements(tmp_path: Path, hook: Hook) -> None:
+    """A sink has a name of its own and a query that stays; it delivers what comes after it was created."""
+    service = Service(tmp_path / "data", SCRIPT, settings(tmp_path))
+    create = f"CREATE SINK pager FROM sums WITH (sink = 'http', url = '{hook.url}')"
+    with pytest.raises(SqlError, match="needs the option 'url'"):
+        service.execute("CREATE SINK pager FROM sums WITH (sink = 'http')")
+    with pytest.raises(NotFound, match="there is no query 'sum'; did you mean 'sums'"):
+        service.execute(create.replace("sums", "sum")).result(30)
+    with pytest.raises(NotFound, match="there is no sink 'pager'"):
+        service.execute("DROP SINK pager").result(30)
+    push(service, 0)
+    old = len(wanted(service))
+    service.execute(create).result(30)
+    with pytest.raises(NameTaken, match="already a sink 'pager'"):
+        service.execute(create).result(30)
+    with pytest.raises(MuntinError, match="query 'sums' is read by sink 'pager'"):
+        service.execute("DROP QUERY sums").result(30)
+    with pytest.raises(SqlError):  # nothing of it is done
+        service.execute("DROP SINK pager; REGISTER QUERY x AS SELECT oops FROM s [RANGE 1 HOUR]").result(30)
+    push(service, 3)
+    until(lambda: hook.answers == wanted(service)[old:])
+    delivery = service.connections.sinks["pager"]
+    service.execute("DROP SINK pager; DROP QUERY sums").result(30)
+    delivery.join()
+    assert not service.connections.sinks
+    service.stop(is_kept=False)
+    service = Service(tmp_path / "data", SCRIPT, settings(tmp_path))
+    assert not service.connections.sinks
+    service.stop()
+
+
+def test_a_script_that_changed(tmp_path: Path, hook: Hook) -> None:
+    """Sinks come and go with it; one with other options goes on from its place, one with another query begins anew."""
+
+    def sink(name: str, query: str, more: str = "") -> str:
+        return f"; CREATE SINK {name} FROM {query} WITH (sink = 'http', url = '{hook.url}'{more})"
+
+    service = Service(tmp_path / "data", SCRIPT + sink("a", "sums") + sink("b", "other"), settings(tmp_path))
+    push(service, 0)
+    until(lambda: len(hook.answers) == len(given_out(service)))
+    service.stop()
+    changed = SCRIPT.partition("REGISTER QUERY other")[0].rstrip().rstrip(";") + sink(
+        "a", "sums", ", rows = 1"
+    )
+    service = Service(tmp_path / "data", changed + sink("c", "sums"), settings(tmp_path))
+    assert set(service.connections.sinks) == {"a", "c"}
+    before, hook.bodies = len(wanted(service)), []
+    push(service, 3)
+    until(lambda: len(hook.answers) == 2 * (len(wanted(service)) - before))
+    assert all(len(each["answers"]) == 1 for each in hook.bodies if each["sink"] == "a")
+    service.stop()
+
+
+def test_a_script_is_checked() -> None:
+    """Without serving it: what it declares, where events come from and where answers go."""
+    told = check_script(
+        "CREATE STREAM s (ts BIGINT) TIMESTAMP BY ts WITH (source = 'folder', path = 'in'); "
+        "REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR]; "
+        "CREATE SINK a FROM q WITH (sink = 'files', path = 'out')"
+    )
+    assert told.splitlines() == [
+        "1 streams, 1 queries, 1 sinks",
+        "  stream s from source = 'folder', path = 'in'",
+        "  sink a from query q to sink = 'files', path = 'out'",
+    ]
+    with pytest.raises(NotFound, match="sink 'a' reads query 'q'"):
+        check_script("CREATE SINK a FROM q WITH (sink = 'files', path = 'out')")
