@@ -136,6 +136,7 @@ def check(engine: muntin.Engine, name: str, key: Any, at: int | None) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(short, "reader_of", lambda state, name: None)
             patch.setattr(short, "key_reader_of", lambda state, name: None)
+            patch.setattr(short, "key_row_reader_of", lambda state, name: None)
             patch.setattr(short, "lane_reader_of", lambda state, name: None)
             assert answers(engine, name, key, at) == quick, (name, key, at)
 

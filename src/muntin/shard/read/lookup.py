@@ -1,9 +1,10 @@
 """Look-ups: one answer, asked for by name. Here a look-up takes the short path, if there is one.
 
 The general way to an answer is `answers.py`. A single answer in plain numbers need not take it: a query without keys
-is read by `point.py`, one key by `key_point.py`, one lane by `lane_point.py`, the first values of many queries by
-`bundle.py`, and the keys that an index names by `key_filter.py`. Short paths and the general way give the same answers
-(`tests/engine/test_short_paths.py`, `tests/engine/test_key_filter.py`).
+is read by `point.py`, the first value of one key by `key_point.py` and all its columns by `key_row.py`, one lane by
+`lane_point.py`, the first values of many queries by `bundle.py`, and the keys that an index names by `key_filter.py`.
+Short paths and the general way give the same answers (`tests/engine/test_short_paths.py`,
+`tests/engine/test_key_filter.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from muntin.shard.read.bundle import Bundle
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.key_filter import key_filter_of
 from muntin.shard.read.key_point import UNREAD, key_reader_of
+from muntin.shard.read.key_row import key_row_reader_of
 from muntin.shard.read.lane_point import LanePointReader, lane_reader_of
 from muntin.shard.read.left_out import LeftOut, tell
 from muntin.shard.read.point import PointReader, reader_of
@@ -52,6 +54,8 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
     if is_plain and (reader := reader_of(state, name)):
         return _read_point(state, name, reader, PointReader.table, at)
     if is_plain and (row := _read_lane(state, name, LanePointReader.table, at)) is not None:
+        return row
+    if registration.joined is None and (row := _read_key(state, name, key, at)) is not None:
         return row
     table, left_out, _ = _answered(state, name, key, at)
     if left_out.rows:
@@ -132,6 +136,16 @@ def _read_lane(
         return None if reader is None else ask(reader, at)
     except NoValue as error:
         raise _no_answer(name, None, str(error)) from error
+
+
+def _read_key(state: State, name: str, key: Any, at: int | None) -> pa.Table | None:
+    """Ask the reader of one key; None if there is none, or it cannot tell."""
+    if key is None or isinstance(key, list) or (reader := key_row_reader_of(state, name)) is None:
+        return None
+    try:
+        return reader.table(key, at)
+    except NoValue:  # rare: the general way says which value it is
+        return None
 
 
 def _no_answer(name: str, key: Any, reason: str) -> NoValue:
