@@ -6,7 +6,8 @@ made. What is left is the id of the key, to read its cells or its run, and to pa
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -23,6 +24,17 @@ _KEY_TYPES = {
     pa.int64(): int,
     pa.string(): str,
 }  # as they are given, so that a key need not be taken from its column
+
+
+NOBODY: Any = object()  # what a key has that has no answer
+_EPOCH = datetime(1970, 1, 1)
+
+
+class _Row(NamedTuple):
+    values: list[Any]  # of all calls
+    start: int
+    end: int
+    is_complete: bool
 
 
 class KeyRowReader:
@@ -50,6 +62,10 @@ class KeyRowReader:
             reading.query, [each if isinstance(each, int) else None for each in reading.outputs]
         )
         self._none = reading.schema.empty_table()
+        # which call each output is, if all of them are one
+        calls = [each for each in reading.outputs if isinstance(each, int)]
+        self._outputs = calls if len(calls) == len(reading.outputs) else None
+        self._names = reading.schema.names
 
     @staticmethod
     def of(state: State, name: str) -> KeyRowReader | None:
@@ -76,23 +92,43 @@ class KeyRowReader:
     def table(self, key: Any, at: int | None) -> pa.Table | None:
         """The row of a key, or no row; None if it has to be looked up another way. NoValue if a value does not
         exist."""
+        found = self._read(key, at)
+        if not isinstance(found, _Row):
+            return self._none if found is NOBODY else None
+        parts = key if isinstance(key, tuple) else (key,)
+        keys = [pa.array([part], kind) for part, kind in zip(parts, self._types, strict=True)]
+        return self._row.table(*found, keys)
+
+    def plain(self, key: Any, at: int | None) -> Any:
+        """The row of a key as Python objects; `NOBODY` if there is none, None if it has to be looked up another way."""
+        if self._outputs is None:
+            return None
+        found = self._read(key, at)
+        if not isinstance(found, _Row):
+            return found
+        values, start, end, is_complete = found
+        parts = key if isinstance(key, tuple) else (key,)
+        outputs = [values[call] for call in self._outputs]
+        bounds = [_EPOCH + timedelta(microseconds=side) for side in (start, end)]
+        return dict(zip(self._names, (*parts, *outputs, *bounds, is_complete), strict=True))
+
+    def _read(self, key: Any, at: int | None) -> Any:
+        """A `_Row`, `NOBODY`, or None."""
         settled = self._settled(at)
         parts = key if isinstance(key, tuple) else (key,)
         if settled is None or [type(part) for part in parts] != self._given:
             return None
         id = self._ids.find(key if len(parts) > 1 else parts[0])
         if id < 0:
-            return None if id == UNSURE else self._none
+            return None if id == UNSURE else NOBODY
         partials = self._reader.partials(id)
         if not partials or not partials[self._presence][0]:
-            return self._none
+            return NOBODY
         values = [lower(*[partials[place] for place in places]) for lower, places in self._calls]
         if not self._passes(values):
-            return self._none
+            return NOBODY
         start, end = settled - self._window.size, settled - self._window.to
-        keys = [pa.array([part], kind) for part, kind in zip(parts, self._types, strict=True)]
-        complete = bool(is_complete(start, end, True, self._known_since))
-        return self._row.table(values, start, end, complete, keys)
+        return _Row(values, start, end, bool(is_complete(start, end, True, self._known_since)))
 
     def _passes(self, values: list[Any]) -> bool:
         """Whether HAVING lets the row pass."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from muntin.shard.read.bundle import Bundle
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.key_filter import key_filter_of
 from muntin.shard.read.key_point import UNREAD, key_reader_of
-from muntin.shard.read.key_row import key_row_reader_of
+from muntin.shard.read.key_row import NOBODY, key_row_reader_of
 from muntin.shard.read.lane_point import LanePointReader, lane_reader_of
 from muntin.shard.read.left_out import LeftOut, tell
 from muntin.shard.read.point import PointReader, reader_of
@@ -63,6 +64,19 @@ def lookup(state: State, name: str, key: Any = None, at: int | None = None) -> p
             raise _no_answer(name, key, left_out.reason)
         tell(name, registration, left_out, stacklevel=4)
     return table
+
+
+def rows(state: State, name: str, key: Any = None, at: int | None = None) -> list[dict[str, Any]]:
+    """What `lookup` gives, as Python objects: for one key in less time than it takes to make a table."""
+    if at is not None:
+        refuse_before_move(state, name, at)
+    is_one = key is not None and not isinstance(key, list) and state.registrations[name].joined is None
+    if is_one and (reader := key_row_reader_of(state, name)) is not None:
+        with suppress(NoValue, OverflowError):  # rare: the general way says which value it is
+            if (found := reader.plain(key, at)) is not None:
+                return [] if found is NOBODY else [found]
+    given: list[dict[str, Any]] = lookup(state, name, key, at).to_pylist()
+    return given
 
 
 def value(state: State, name: str, key: Any = None, at: int | None = None) -> Any:
