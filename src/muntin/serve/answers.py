@@ -94,6 +94,16 @@ class Portion:
                 found.append((Cursor(*self.place, len(found)), part.query, json.dumps(told)))
         return found
 
+    @cached_property
+    def events(self) -> str:
+        """All rows as server-sent events; made once for all who follow all queries."""
+        return "".join(event(*row) for row in self.rows)
+
+
+def event(here: Cursor, query: str, told: str) -> str:
+    """A row as a server-sent event."""
+    return f"id: {here}\nevent: answer\ndata: {told}\n\n"
+
 
 class Follower:
     """Someone who is handed answers as they come, and is dropped if more of them wait than it may leave behind."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import Future
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -26,11 +27,13 @@ from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
 from muntin.serve.record import table_bytes
 from muntin.serve.service import Busy, Service, Stopped
+from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
     ARROW,
     arrow_rows,
     json_rows,
+    json_text,
     json_value,
     key_of,
     read_json,
@@ -44,14 +47,17 @@ _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
 )  # fmt: skip
 
 
+_FEW = 100  # rows that are made JSON faster than a thread takes over
+
+
 def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     """All addresses of a service."""
-    app = FastAPI(title="muntin", version=version("muntin"), description=__doc__.partition("\n\n")[2])
-    app.add_exception_handler(MuntinError, _told)
     pace = Pace(limits.requests_per_second)
+    app = _App(Shortcut(partial(_look_up, service), tokens, pace))
+    app.add_exception_handler(MuntinError, _told)
 
     def may(role: str) -> Any:
-        def check(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
+        async def check(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
             if not pace.takes(request.client.host if request.client else ""):
                 raise HTTPException(429, "too many requests: slow down", {"Retry-After": "1"})
             allowed = tokens.allows(authorization, role)
@@ -113,12 +119,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     async def push(name: str, request: Request) -> dict[str, Any]:
         """Events: JSON (a list of objects, or an object of lists), JSON lines, CSV, or Arrow's stream format, by
         Content-Type. Once this is answered they are on disk, and in every answer."""
-        stream = service.engine.streams.get(name)
-        if stream is None:
+        if name not in service.streams:
             raise NotFound(f"there is no stream '{name}'")
         body = await _body(request, limits)
-        table = await run_in_threadpool(read_rows, stream, body, request.headers.get("content-type", ""))
-        return {"events": await _done(await run_in_threadpool(service.push, name, table))}
+        return {"events": await _done(await run_in_threadpool(_push, service, name, body, _kind(request)))}
 
     @app.get("/tables", tags=["tables"], dependencies=[may("read")])
     def tables() -> list[dict[str, Any]]:
@@ -132,12 +136,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")])
     async def load(name: str, request: Request) -> dict[str, Any]:
         """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
-        table = service.engine.tables.get(name)
-        if table is None:
+        if name not in service.tables:
             raise NotFound(f"there is no table '{name}'")
         body = await _body(request, limits)
-        rows = await run_in_threadpool(read_rows, table, body, request.headers.get("content-type", ""))
-        return {"rows": await _done(await run_in_threadpool(service.load, name, rows))}
+        return {"rows": await _done(await run_in_threadpool(_load, service, name, body, _kind(request)))}
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -174,9 +176,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     @app.get("/queries/{name}", tags=["queries"], dependencies=[may("read")])
     def query(name: str) -> dict[str, Any]:
         """One query: its text, whether its windows are covered, and its plan."""
-        found = service.engine.queries.get(name)
-        if found is None:
-            raise NotFound(f"there is no query '{name}'")
+        found = service.engine.query(name)
         coverage = service.engine.coverage(name)
         return {
             **_told_query(service, name, found),
@@ -190,7 +190,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     ) -> dict[str, Any]:
         """Register a query; with `replace`, in place of the one of that name, whose answers it goes on to number."""
         await _register(service, limits, name, sql, replace)
-        return _told_query(service, name, service.engine.queries[name])
+        return _told_query(service, name, await run_in_threadpool(service.engine.query, name))
 
     @app.delete("/queries/{name}", tags=["queries"], dependencies=[may("write")])
     async def drop(name: str) -> dict[str, str]:
@@ -210,9 +210,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     async def lookup(name: str, request: Request, key: str | None = None, at: str | None = None) -> Response:
         """The answer as of now, or `at` an instant; of one `key`, as JSON (`"AAPL"`, or `["AAPL", 3]` for two columns;
         a text may come without quotes)."""
-        keys = None if key is None else _key(service, name, _json_or_text(key))
+        keys = None if key is None else await run_in_threadpool(_key, service, name, _json_or_text(key))
         found = await run_in_threadpool(service.engine.lookup, name, keys, _instant(at))
-        return _rows(request, found, limits)
+        return await _rows(request, found, limits)
 
     @app.post("/lookup", tags=["answers"], dependencies=[may("read")])
     async def lookup_keys(
@@ -224,20 +224,21 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         """The answers of many keys."""
         if len(keys) > limits.keys:
             raise HTTPException(413, f"a look-up has at most {limits.keys:,} keys, not {len(keys):,}")
-        some = [_key(service, query, each) for each in keys]
-        return _rows(
-            request, await run_in_threadpool(service.engine.lookup, query, some, _instant(at)), limits
-        )
+        instant = _instant(at)
+
+        def found() -> pa.Table:
+            return service.engine.lookup(query, [_key(service, query, each) for each in keys], instant)
+
+        return await _rows(request, await run_in_threadpool(found), limits)
 
     @app.post("/lookup_at", tags=["answers"], dependencies=[may("read")])
     async def lookup_at(request: Request, query: Annotated[list[str], Query()], at: str = "at") -> Response:
         """Answers at instants of their own: a table of requests (keys, and an instant in the column `at`) as JSON or
         Arrow; several queries make one wide table."""
         body = await _body(request, limits)
-        kind = request.headers.get("content-type", "").partition(";")[0]
-        given = arrow_rows(body) if kind == ARROW else _requests(body, at)
+        given = arrow_rows(body) if _kind(request) == ARROW else _requests(body, at)
         names = query[0] if len(query) == 1 else query
-        return _rows(request, await run_in_threadpool(_look_up_at, service, names, given, at), limits)
+        return await _rows(request, await run_in_threadpool(_look_up_at, service, names, given, at), limits)
 
     @app.get("/answers", tags=["answers"], dependencies=[may("read")])
     async def follow(
@@ -261,22 +262,54 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     return app
 
 
+class _App(FastAPI):
+    """The framework, behind a shortcut."""
+
+    def __init__(self, shortcut: Shortcut):
+        super().__init__(title="muntin", version=version("muntin"), description=__doc__.partition("\n\n")[2])
+        self._shortcut = shortcut
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or not await self._shortcut.answers(scope, send):
+            await super().__call__(scope, receive, send)
+
+
+async def _look_up(service: Service, name: str, key: str, at: str | None) -> list[dict[str, Any]]:
+    """The answer of one key, given as JSON or as a text without quotes."""
+    given, instant = _json_or_text(key), _instant(at)
+    return await service.look_ups.ask(lambda: service.engine.rows(name, _key(service, name, given), instant))
+
+
+def _push(service: Service, name: str, body: bytes, kind: str) -> Future[Any]:
+    rows = read_rows(service.streams[name], body, kind)
+    return service.push(name, rows, body if kind == ARROW else None)
+
+
+def _load(service: Service, name: str, body: bytes, kind: str) -> Future[Any]:
+    rows = read_rows(service.tables[name], body, kind)
+    return service.load(name, rows, body if kind == ARROW else None)
+
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _done(future: Future[Any]) -> Any:
     return await asyncio.wrap_future(future)
 
 
 async def _register(service: Service, limits: Limits, name: str, sql: str, replace: bool) -> None:
     query_name_of(name)
-    if len(service.engine.queries) >= limits.queries and service.incarnation(name) is None:
+    if service.queries >= limits.queries and service.incarnation(name) is None:
         raise MuntinError(f"there are {limits.queries:,} queries already, and no more are taken")
-    _parsed(service, sql)
+    await run_in_threadpool(_parsed, service, sql)
     words = "CREATE OR REPLACE QUERY" if replace else "REGISTER QUERY"
     await _done(service.execute(f"{words} {_quoted(name)} AS {sql}"))
 
 
 def _parsed(service: Service, sql: str) -> None:
     """An error that points into the text as it was given, not into a statement made of it."""
-    parse_query(sql, {**service.engine.streams, **service.engine.tables})
+    parse_query(sql, {**service.streams, **service.tables})
 
 
 def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -> pa.Table:
@@ -312,9 +345,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _key(service: Service, name: str, given: Any) -> Any:
-    query = service.engine.queries.get(name)
-    if query is None:
-        raise NotFound(f"there is no query '{name}'")
+    query = service.engine.query(name)
     if isinstance(query, JoinQuery) or not query.keys:
         raise SchemaError(f"query '{name}' has no keys to look up by")
     return key_of(given, [(each.name, each.expression.type) for each in query.keys])
@@ -345,7 +376,7 @@ async def _body(request: Request, limits: Limits) -> bytes:
     return b"".join(parts)
 
 
-def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
+async def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
     """As Arrow where Accept says so, else as JSON."""
     if table.num_rows > limits.rows:
         raise HTTPException(
@@ -353,7 +384,8 @@ def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
         )
     if ARROW in request.headers.get("accept", ""):
         return Response(table_bytes(table), media_type=ARROW)
-    return Response(json.dumps(json_rows(table)), media_type="application/json")
+    told = json_text(table) if table.num_rows < _FEW else await run_in_threadpool(json_text, table)
+    return Response(told, media_type="application/json")
 
 
 def _described(error: MuntinError) -> dict[str, Any]:

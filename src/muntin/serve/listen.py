@@ -15,6 +15,7 @@ from muntin.errors import MuntinError
 if TYPE_CHECKING:
     from muntin.serve.server import Port
 
+_BACKLOG = 2_048  # connections that wait to be taken
 _GRACE = 5  # seconds that requests have to end when the server stops
 
 
@@ -41,6 +42,7 @@ def listen(app: Any, port: Port) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((port.host, port.number))
+            opened.listen(_BACKLOG)  # before the address is printed: whoever reads it may call at once
         except OSError as error:
             raise MuntinError(f"cannot listen at {port.host}:{port.number}: {error.strerror}") from None
         config = uvicorn.Config(

@@ -15,6 +15,7 @@ from muntin.serve.service import Service, Settings
 from muntin.sql import CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
 
 _log = logging.getLogger("muntin.serve")
+_SWITCH = 0.0005  # seconds for which a thread keeps Python to itself; by default a look-up would wait ten times as long
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    sys.setswitchinterval(_SWITCH)
     service = Service(folder, text, settings)
     try:
         listen(make_app(service, tokens, port.limits), port)

@@ -14,10 +14,10 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,13 @@ from muntin.engine import Engine
 from muntin.errors import CheckpointError, MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
 from muntin.serve.log import Log, LogError
+from muntin.serve.look_ups import LookUps
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
 from muntin.serve.script import Roster, read_names
 from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.stream import Stream
+from muntin.table import Table
 
 _log = logging.getLogger("muntin.serve")
 _CHECKPOINTS = 2  # that are kept
@@ -67,6 +70,7 @@ class Stopped(MuntinError):
 class _Waiting:
     record: Record
     done: Future[Any]
+    rows: pa.RecordBatch | None = None  # the body, read already
 
 
 class Service:
@@ -89,6 +93,8 @@ class Service:
         self._archive = folder / "archive"
         self._now = 0  # the clock on the wall as the record at work has it, in microseconds
         self._until: int | None = None  # how far time was promised to have come, by the records at work
+        self.streams: Mapping[str, Stream]  # as of the last statement: to ask for them waits for nobody
+        self.tables: Mapping[str, Table]
         self._engine: Engine
         self._roster: Roster
         self._done: int  # the record that was applied last
@@ -136,6 +142,11 @@ class Service:
         return self._roster.incarnations.get(name)
 
     @property
+    def queries(self) -> int:
+        """How many are registered."""
+        return len(self._roster.incarnations)
+
+    @property
     def is_ready(self) -> bool:
         """Whether changes are taken."""
         return self.failure is None and not self._is_stopping
@@ -150,25 +161,33 @@ class Service:
         """Bytes of the log on disk."""
         return self._log.nbytes
 
-    def push(self, stream: str, table: pa.Table) -> Future[Any]:
+    def push(self, stream: str, table: pa.Table, body: bytes | None = None) -> Future[Any]:
         """Events of a stream; the number of them, when they are in the log and in the engine.
 
-        What does not fit the stream is refused here, before anything is written.
+        What does not fit the stream is refused here, before anything is written. `body` is the table as Arrow's stream
+        format, if it came so: the log takes it as it is if its columns are those of the stream.
         """
-        declared = self._engine.streams.get(stream)
+        declared = self.streams.get(stream)
         if declared is None:
             raise NotFound(f"there is no stream '{stream}'")
         batch = to_record_batch(declared, table)
         to_times(declared, batch)
-        return self.change(Record("push", {"stream": stream}, table_bytes(pa.Table.from_batches([batch]))))
+        return self._change_rows(Record("push", {"stream": stream}), batch, table, body)
 
-    def load(self, name: str, table: pa.Table) -> Future[Any]:
+    def load(self, name: str, table: pa.Table, body: bytes | None = None) -> Future[Any]:
         """Rows of a table, inserted or replaced by primary key."""
-        declared = self._engine.tables.get(name)
+        declared = self.tables.get(name)
         if declared is None:
             raise NotFound(f"there is no table '{name}'")
         batch = to_record_batch(declared, table)
-        return self.change(Record("load", {"table": name}, table_bytes(pa.Table.from_batches([batch]))))
+        return self._change_rows(Record("load", {"table": name}), batch, table, body)
+
+    def _change_rows(
+        self, record: Record, batch: pa.RecordBatch, table: pa.Table, body: bytes | None
+    ) -> Future[Any]:
+        if body is None or not table.schema.equals(batch.schema):
+            body = table_bytes(pa.Table.from_batches([batch]))
+        return self.change(replace(record, body=body), batch)
 
     def execute(self, sql: str) -> Future[Any]:
         """Statements that change something; what the last one gives."""
@@ -179,8 +198,9 @@ class Service:
         """A promise that time has reached an instant."""
         return self.change(Record("advance", {"until": until}))
 
-    def change(self, record: Record) -> Future[Any]:
-        """Have something done; what it gives, or the error, once it is in the log."""
+    def change(self, record: Record, rows: pa.RecordBatch | None = None) -> Future[Any]:
+        """Have something done; what it gives, or the error, once it is in the log. `rows` are what its body says, if
+        it has been read."""
         size = len(record.body)
         with self._gate:
             if not self.is_ready:
@@ -191,7 +211,7 @@ class Service:
                     f"{self._waiting.qsize():,} changes ({self._held:,} bytes) wait already: try again"
                 )
             self._held += size
-            waiting = _Waiting(record, Future())
+            waiting = _Waiting(record, Future(), rows)
             self._waiting.put(waiting)
         return waiting.done
 
@@ -209,6 +229,7 @@ class Service:
         self._writer.join()
         if is_kept and self.failure is None and self._done > self._checkpointed:
             self._keep()
+        self.look_ups.close()
         self._engine.close()
         self._answers.close()
         self._log.close()
@@ -268,10 +289,10 @@ class Service:
                 for waiting in logged:
                     waiting.done.set_exception(error)
                 return
-            found = [
-                self._tried(number, record)
-                for number, record in zip(count(last - len(records) + 1), records, strict=False)
-            ]
+            found = []
+            for number, record, waiting in zip(count(last - len(records) + 1), records, logged, strict=False):
+                found.append(self._tried(number, record, waiting.rows))
+                self.look_ups.answer()
             self._close_windows(last, now)
             for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
                 if isinstance(given, MuntinError):
@@ -285,39 +306,46 @@ class Service:
                 except MuntinError as error:
                     waiting.done.set_exception(error)
 
-    def _tried(self, number: int, record: Record) -> Any:
+    def _tried(self, number: int, record: Record, rows: pa.RecordBatch | None = None) -> Any:
         """What a record gives, or its error."""
         try:
-            return self._apply(number, record)
+            return self._apply(number, record, rows)
         except MuntinError as error:
             return error
 
-    def _apply(self, number: int, record: Record) -> Any:
+    def _apply(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
         """Do what a record says; the same when it is done again. An error has changed nothing."""
         self._now, self._done = record.told["at"], number
         match record.do:
             case "push":
-                table = read_table(record.body)
-                self._engine.push(record.told["stream"], table)
-                return table.num_rows
+                batch = read_table(record.body) if rows is None else rows
+                self._engine.push(record.told["stream"], batch)
+                return batch.num_rows
             case "load":
-                table = read_table(record.body)
-                self._engine.load(record.told["table"], table)
-                return table.num_rows
+                batch = read_table(record.body) if rows is None else rows
+                self._engine.load(record.told["table"], batch)
+                return batch.num_rows
             case "execute":
-                return self._roster.execute(self._engine, record.told["sql"])
+                return self._stated(lambda: self._roster.execute(self._engine, record.told["sql"]))
             case "script":
-                return self._roster.follow_script(self._engine, record.told["sql"])
+                return self._stated(lambda: self._roster.follow_script(self._engine, record.told["sql"]))
             case "advance":
                 self._until = record.told["until"]
                 return None
         raise LogError(f"record {number} of the log asks for '{record.do}', which this version does not know")
+
+    def _stated(self, work: Callable[[], Any]) -> Any:
+        """What statements give; streams and tables may be others then."""
+        found = work()
+        self.streams, self.tables = self._engine.streams, self._engine.tables
+        return found
 
     def _close_windows(self, number: int, now: int) -> None:
         """Give out what closed by the records up to this one."""
         until, self._until = self._until, None
         for portion, given in enumerate(portions(self._engine, until)):
             self._answers.take((number, portion), now, given, self._roster.incarnations)
+            self.look_ups.answer()
 
     # -- checkpoints and starts --------------------------------------------------------------------
 
@@ -356,6 +384,8 @@ class Service:
         """From the newest good checkpoint, and the records behind it."""
         began = time.monotonic()
         self._engine, self._roster, self._done = self._restored()
+        self.look_ups = LookUps(self._engine)
+        self.streams, self.tables = self._engine.streams, self._engine.tables
         self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
         records, now = self._log.last - self._done, 0
         is_open = False
