@@ -31,9 +31,9 @@ test: $(STAMP)
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults"
 
-# Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
+# Kill the server, and workers, executors and drivers of Spark while they run, and compare answers; takes minutes
 test-faults: $(STAMP)
-	$(BIN)/python -m pytest -m faults tests/archive tests/spark
+	$(BIN)/python -m pytest -m faults tests/archive tests/serve tests/spark
 
 # Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
 mutants: $(STAMP)

@@ -25,8 +25,9 @@ from muntin.serve.access import Limits, Pace, Tokens
 from muntin.serve.answers import Cursor, Gone
 from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
+from muntin.serve.producers import Once, OutOfSequence
 from muntin.serve.record import table_bytes
-from muntin.serve.service import Busy, Service, Stopped
+from muntin.serve.service import REPEATED, Busy, Service, Stopped
 from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
@@ -42,12 +43,31 @@ from muntin.serve.wire import (
 from muntin.sql import parse_query
 
 _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
-    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409),
+    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409), (OutOfSequence, 409),
     (WindowTooLarge, 422), (NoValue, 422),
 )  # fmt: skip
 
 
 _FEW = 100  # rows that are made JSON faster than a thread takes over
+
+
+async def _once(
+    muntin_producer: Annotated[
+        str | None, Header(max_length=200, description="Who sends this, and numbers what it sends.")
+    ] = None,
+    muntin_sequence: Annotated[
+        int | None, Header(ge=0, le=2**62, description="The number: one more than that of the last change.")
+    ] = None,
+) -> Once | None:
+    """What a producer calls its change, so that it counts once however often it is sent."""
+    if (muntin_producer is None) != (muntin_sequence is None):
+        raise HTTPException(400, "give both Muntin-Producer and Muntin-Sequence, or neither")
+    if muntin_producer is None or muntin_sequence is None:
+        return None
+    return Once(muntin_producer, muntin_sequence)
+
+
+Called = Annotated[Once | None, Depends(_once)]
 
 
 def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
@@ -94,11 +114,18 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         return {"record": await _done(service.checkpoint())}
 
     @app.post("/execute", tags=["service"], dependencies=[may("write")])
-    async def execute(sql: Annotated[str, Body(embed=True)]) -> Any:
+    async def execute(sql: Annotated[str, Body(embed=True)], once: Called) -> Any:
         """Run statements that change something: REGISTER QUERY, DROP QUERY, CREATE TABLE, INSERT, DELETE, …; all or
         none."""
-        found = await _done(service.execute(sql))
+        found = await _done(service.execute(sql, once))
+        if found is REPEATED:
+            return {"answer": None, "repeated": True}
         return {"answer": json_rows(found) if isinstance(found, pa.Table) else found}
+
+    @app.get("/producers/{name}", tags=["service"], dependencies=[may("read")])
+    async def producer(name: str) -> dict[str, Any]:
+        """The number of a producer's last change; null if it has made none, or too many others have made some since."""
+        return {"producer": name, "sequence": service.producers.last(name)}
 
     # -- streams and tables ------------------------------------------------------------------------
 
@@ -116,13 +143,14 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         ]  # fmt: skip
 
     @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")])
-    async def push(name: str, request: Request) -> dict[str, Any]:
+    async def push(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Events: JSON (a list of objects, or an object of lists), JSON lines, CSV, or Arrow's stream format, by
         Content-Type. Once this is answered they are on disk, and in every answer."""
         if name not in service.streams:
             raise NotFound(f"there is no stream '{name}'")
         body = await _body(request, limits)
-        return {"events": await _done(await run_in_threadpool(_push, service, name, body, _kind(request)))}
+        found = await _done(await run_in_threadpool(_push, service, name, body, _kind(request), once))
+        return {"events": 0, "repeated": True} if found is REPEATED else {"events": found}
 
     @app.get("/tables", tags=["tables"], dependencies=[may("read")])
     def tables() -> list[dict[str, Any]]:
@@ -134,12 +162,13 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         ]
 
     @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")])
-    async def load(name: str, request: Request) -> dict[str, Any]:
+    async def load(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
         if name not in service.tables:
             raise NotFound(f"there is no table '{name}'")
         body = await _body(request, limits)
-        return {"rows": await _done(await run_in_threadpool(_load, service, name, body, _kind(request)))}
+        found = await _done(await run_in_threadpool(_load, service, name, body, _kind(request), once))
+        return {"rows": 0, "repeated": True} if found is REPEATED else {"rows": found}
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -186,16 +215,16 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
 
     @app.put("/queries/{name}", tags=["queries"], dependencies=[may("write")])
     async def register(
-        name: str, sql: Annotated[str, Body(embed=True)], replace: bool = False
+        name: str, once: Called, sql: Annotated[str, Body(embed=True)], replace: bool = False
     ) -> dict[str, Any]:
         """Register a query; with `replace`, in place of the one of that name, whose answers it goes on to number."""
-        await _register(service, limits, name, sql, replace)
+        await _register(service, limits, name, sql, replace, once)
         return _told_query(service, name, await run_in_threadpool(service.engine.query, name))
 
     @app.delete("/queries/{name}", tags=["queries"], dependencies=[may("write")])
-    async def drop(name: str) -> dict[str, str]:
+    async def drop(name: str, once: Called) -> dict[str, str]:
         """Drop a query; no other query's answer changes."""
-        await _done(service.execute(f"DROP QUERY {_quoted(name)}"))
+        await _done(service.execute(f"DROP QUERY {_quoted(name)}", once))
         return {"dropped": name}
 
     @app.post("/explain", tags=["queries"], dependencies=[may("read")])
@@ -280,14 +309,14 @@ async def _look_up(service: Service, name: str, key: str, at: str | None) -> lis
     return await service.look_ups.ask(lambda: service.engine.rows(name, _key(service, name, given), instant))
 
 
-def _push(service: Service, name: str, body: bytes, kind: str) -> Future[Any]:
+def _push(service: Service, name: str, body: bytes, kind: str, once: Once | None) -> Future[Any]:
     rows = read_rows(service.streams[name], body, kind)
-    return service.push(name, rows, body if kind == ARROW else None)
+    return service.push(name, rows, body if kind == ARROW else None, once)
 
 
-def _load(service: Service, name: str, body: bytes, kind: str) -> Future[Any]:
+def _load(service: Service, name: str, body: bytes, kind: str, once: Once | None) -> Future[Any]:
     rows = read_rows(service.tables[name], body, kind)
-    return service.load(name, rows, body if kind == ARROW else None)
+    return service.load(name, rows, body if kind == ARROW else None, once)
 
 
 def _kind(request: Request) -> str:
@@ -298,13 +327,15 @@ async def _done(future: Future[Any]) -> Any:
     return await asyncio.wrap_future(future)
 
 
-async def _register(service: Service, limits: Limits, name: str, sql: str, replace: bool) -> None:
+async def _register(
+    service: Service, limits: Limits, name: str, sql: str, replace: bool, once: Once | None = None
+) -> None:
     query_name_of(name)
     if service.queries >= limits.queries and service.incarnation(name) is None:
         raise MuntinError(f"there are {limits.queries:,} queries already, and no more are taken")
     await run_in_threadpool(_parsed, service, sql)
     words = "CREATE OR REPLACE QUERY" if replace else "REGISTER QUERY"
-    await _done(service.execute(f"{words} {_quoted(name)} AS {sql}"))
+    await _done(service.execute(f"{words} {_quoted(name)} AS {sql}", once))
 
 
 def _parsed(service: Service, sql: str) -> None:

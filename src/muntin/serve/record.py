@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.described import COUNT, WHOLE, Absent, check_shape
+from muntin.serve.producers import Once
 
 _LENGTH = struct.Struct("<I")
 _SHAPE = {
@@ -23,6 +24,8 @@ _SHAPE = {
     "table": Absent(str),
     "sql": Absent(str),
     "until": Absent(WHOLE),
+    "producer": Absent(str),  # who numbers its changes
+    "sequence": Absent(COUNT),
     "at": Absent(WHOLE),  # the clock on the wall
     "last": Absent(COUNT),  # the number of the last record that was logged together with this one
 }
@@ -39,6 +42,15 @@ class Record:
     do: str  # "push", "load", "execute", "advance"
     told: dict[str, Any] = field(default_factory=dict)
     body: bytes = b""
+
+    @property
+    def once(self) -> Once | None:
+        """What its producer calls it."""
+        return Once(self.told["producer"], self.told["sequence"]) if "producer" in self.told else None
+
+    def called(self, once: Once | None) -> Record:
+        """The same, numbered by its producer."""
+        return self if once is None else replace(self, told=self.told | once._asdict())
 
     def pack(self) -> bytes:
         """As it stands in the log."""

@@ -24,12 +24,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.described import COUNT, Each, check_shape
+from muntin.described import COUNT, Absent, Each, check_shape
 from muntin.engine import Engine
 from muntin.errors import CheckpointError, MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
 from muntin.serve.log import Log, LogError
 from muntin.serve.look_ups import LookUps
+from muntin.serve.producers import Once, Producers
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
 from muntin.serve.script import Roster, read_names
 from muntin.shard.emit.portion import portions
@@ -42,6 +43,7 @@ _CHECKPOINTS = 2  # that are kept
 _NOTE = {
     "record": COUNT,
     "numbers": Each(COUNT),
+    "producers": Absent([(str, COUNT)]),
     "roster": {"incarnations": Each(COUNT), "last": COUNT, "script": str, "scripted": Each(str)},
 }
 
@@ -64,6 +66,9 @@ class Busy(MuntinError):
 
 class Stopped(MuntinError):
     """The service takes no more changes."""
+
+
+REPEATED: Any = object()  # what a change gives that was made before, under the same number of its producer
 
 
 @dataclass
@@ -92,6 +97,7 @@ class Service:
         self._checkpoints = folder / "checkpoints"
         self._archive = folder / "archive"
         self._now = 0  # the clock on the wall as the record at work has it, in microseconds
+        self.producers = Producers()
         self._until: int | None = None  # how far time was promised to have come, by the records at work
         self.streams: Mapping[str, Stream]  # as of the last statement: to ask for them waits for nobody
         self.tables: Mapping[str, Table]
@@ -161,26 +167,31 @@ class Service:
         """Bytes of the log on disk."""
         return self._log.nbytes
 
-    def push(self, stream: str, table: pa.Table, body: bytes | None = None) -> Future[Any]:
+    def push(
+        self, stream: str, table: pa.Table, body: bytes | None = None, once: Once | None = None
+    ) -> Future[Any]:
         """Events of a stream; the number of them, when they are in the log and in the engine.
 
         What does not fit the stream is refused here, before anything is written. `body` is the table as Arrow's stream
-        format, if it came so: the log takes it as it is if its columns are those of the stream.
+        format, if it came so: the log takes it as it is if its columns are those of the stream. A change that was made
+        before under the number that its producer gives it (`once`) gives `REPEATED`.
         """
         declared = self.streams.get(stream)
         if declared is None:
             raise NotFound(f"there is no stream '{stream}'")
         batch = to_record_batch(declared, table)
         to_times(declared, batch)
-        return self._change_rows(Record("push", {"stream": stream}), batch, table, body)
+        return self._change_rows(Record("push", {"stream": stream}).called(once), batch, table, body)
 
-    def load(self, name: str, table: pa.Table, body: bytes | None = None) -> Future[Any]:
+    def load(
+        self, name: str, table: pa.Table, body: bytes | None = None, once: Once | None = None
+    ) -> Future[Any]:
         """Rows of a table, inserted or replaced by primary key."""
         declared = self.tables.get(name)
         if declared is None:
             raise NotFound(f"there is no table '{name}'")
         batch = to_record_batch(declared, table)
-        return self._change_rows(Record("load", {"table": name}), batch, table, body)
+        return self._change_rows(Record("load", {"table": name}).called(once), batch, table, body)
 
     def _change_rows(
         self, record: Record, batch: pa.RecordBatch, table: pa.Table, body: bytes | None
@@ -189,10 +200,10 @@ class Service:
             body = table_bytes(pa.Table.from_batches([batch]))
         return self.change(replace(record, body=body), batch)
 
-    def execute(self, sql: str) -> Future[Any]:
+    def execute(self, sql: str, once: Once | None = None) -> Future[Any]:
         """Statements that change something; what the last one gives."""
         read_names(sql)  # an error at the word, before anything is written
-        return self.change(Record("execute", {"sql": sql}))
+        return self.change(Record("execute", {"sql": sql}).called(once))
 
     def advance(self, until: int) -> Future[Any]:
         """A promise that time has reached an instant."""
@@ -314,8 +325,17 @@ class Service:
             return error
 
     def _apply(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
-        """Do what a record says; the same when it is done again. An error has changed nothing."""
+        """Do what a record says, unless its producer has sent it before; the same when it is done again. An error has
+        changed nothing."""
         self._now, self._done = record.told["at"], number
+        if record.once is not None and self.producers.has(record.once):
+            return REPEATED
+        found = self._make(number, record, rows)
+        if record.once is not None:
+            self.producers.add(record.once)
+        return found
+
+    def _make(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
         match record.do:
             case "push":
                 batch = read_table(record.body) if rows is None else rows
@@ -364,6 +384,7 @@ class Service:
         path = self._checkpoints / f"{self._done:020}.muntin"
         numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
         note = {"record": self._done, "numbers": numbers, "roster": self._roster.note()}
+        note["producers"] = self.producers.note()
         self._engine.checkpoint(path, note=note)
         self._checkpointed, self._logged = self._done, self._log.written
         kept = self._found_checkpoints()
@@ -418,6 +439,7 @@ class Service:
                 _log.error("checkpoint %s cannot be used, the one before it is tried: %s", path.name, error)
                 continue
             self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
+            self.producers = Producers(engine.note.get("producers", ()))
             return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])
         if self._log.first > 1:
             why = f": {'; '.join(failed)}" if failed else ""
