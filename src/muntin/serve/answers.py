@@ -113,6 +113,12 @@ class Follower:
         self._wake = wake  # told that something has come
         self._waiting: deque[Portion] = deque()
         self.is_dropped = False
+        self.is_over = False  # nothing more will come
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.is_over = True
+        self._wake()
 
     def offer(self, portion: Portion) -> None:
         """Never waits."""
@@ -207,6 +213,12 @@ class KeptAnswers:
         """Follow no more."""
         with self._lock:
             self._followers.discard(follower)
+
+    def dismiss(self) -> None:
+        """The server stops: all who follow are told that nothing more will come."""
+        with self._lock:
+            for each in self._followers:
+                each.end()
 
     def read(self, number: int) -> Portion | None:
         """A portion as it was given out; None if it has gone meanwhile."""

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import Body, Depends, FastAPI, Header, HTTPException, Query, Request, Response
+from anyio import to_thread
+from fastapi import Body, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 
 from muntin.argument import query_name_of
 from muntin.errors import MuntinError, NameTaken, NotFound, NoValue, SchemaError, SqlError, WindowTooLarge
@@ -32,6 +38,9 @@ from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
     ARROW,
+    CSV,
+    JSON,
+    LINES,
     arrow_rows,
     json_rows,
     json_text,
@@ -70,11 +79,73 @@ async def _once(
 Called = Annotated[Once | None, Depends(_once)]
 
 
-def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
+class Described(BaseModel):
+    """An error: of SQL, with the place of the word that is wrong."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    excerpt: str | None = None
+
+
+class Problem(BaseModel):
+    """What is said in place of an answer."""
+
+    error: Described
+
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": told}
+    for status, told in {
+        400: "The request cannot be read, or asks for what cannot be.", 401: "No token, or none of ours.",
+        403: "The token's role does not suffice.", 404: "There is nothing of that name.",
+        408: "The look-up took too long.", 409: "The name is taken, or a change before this one is missing.",
+        410: "These answers are not kept any more.", 413: "More than the limits allow.",
+        422: "A parameter is no good, or the answer has no value.",
+        429: "Too many requests, changes that wait, or subscriptions: try again.", 503: "The service has stopped.",
+        507: "The log cannot be written: the disk is full.",
+    }.items()
+}  # fmt: skip
+_FORMATS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"anyOf": [
+                {"type": "array", "items": {"type": "object"}},
+                {"type": "object", "additionalProperties": {"type": "array"}},
+            ]}},
+            LINES: {"schema": {"type": "string"}},
+            CSV: {"schema": {"type": "string"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}  # fmt: skip
+_REQUESTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {kind: _FORMATS["requestBody"]["content"][kind] for kind in (JSON, ARROW)},
+    }
+}
+_ROWS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Rows.",
+        "content": {JSON: {"schema": {"type": "array", "items": {"type": "object"}}}, ARROW: {}},
+    }
+}
+
+
+def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence[str] = ()) -> FastAPI:
     """All addresses of a service."""
     pace = Pace(limits.requests_per_second)
-    app = _App(Shortcut(partial(_look_up, service), tokens, pace))
+    app = _App(Shortcut(partial(_look_up, service, limits), tokens, pace))
     app.add_exception_handler(MuntinError, _told)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _misread)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(origins), allow_methods=["*"], allow_headers=["*"]
+        )
 
     def may(role: str) -> Any:
         async def check(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
@@ -103,7 +174,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         why = None if service.failure is None else str(service.failure)
         return JSONResponse({"ready": service.is_ready, "failure": why}, 200 if service.is_ready else 503)
 
-    @app.get("/metrics", tags=["service"], dependencies=[may("read")])
+    @app.get("/metrics", tags=["service"], dependencies=[may("read")], response_class=PlainTextResponse)
     def metrics() -> Response:
         """Counters for Prometheus."""
         return Response(metrics_text(service), media_type="text/plain; version=0.0.4")
@@ -142,14 +213,14 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
             for name, stream in service.engine.streams.items()
         ]  # fmt: skip
 
-    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")])
+    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")], openapi_extra=_FORMATS)
     async def push(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Events: JSON (a list of objects, or an object of lists), JSON lines, CSV, or Arrow's stream format, by
         Content-Type. Once this is answered they are on disk, and in every answer."""
         if name not in service.streams:
             raise NotFound(f"there is no stream '{name}'")
         body = await _body(request, limits)
-        found = await _done(await run_in_threadpool(_push, service, name, body, _kind(request), once))
+        found = await _done(await run_in_threadpool(_push, service, limits, name, body, _kind(request), once))
         return {"events": 0, "repeated": True} if found is REPEATED else {"events": found}
 
     @app.get("/tables", tags=["tables"], dependencies=[may("read")])
@@ -161,13 +232,13 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
             for name, table in service.engine.tables.items()
         ]
 
-    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")])
+    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")], openapi_extra=_FORMATS)
     async def load(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
         if name not in service.tables:
             raise NotFound(f"there is no table '{name}'")
         body = await _body(request, limits)
-        found = await _done(await run_in_threadpool(_load, service, name, body, _kind(request), once))
+        found = await _done(await run_in_threadpool(_load, service, limits, name, body, _kind(request), once))
         return {"rows": 0, "repeated": True} if found is REPEATED else {"rows": found}
 
     # -- queries -----------------------------------------------------------------------------------
@@ -235,15 +306,19 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
 
     # -- answers -----------------------------------------------------------------------------------
 
-    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")])
+    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")], responses=_ROWS)
     async def lookup(name: str, request: Request, key: str | None = None, at: str | None = None) -> Response:
         """The answer as of now, or `at` an instant; of one `key`, as JSON (`"AAPL"`, or `["AAPL", 3]` for two columns;
         a text may come without quotes)."""
-        keys = None if key is None else await run_in_threadpool(_key, service, name, _json_or_text(key))
-        found = await run_in_threadpool(service.engine.lookup, name, keys, _instant(at))
-        return await _rows(request, found, limits)
+        instant = _instant(at)
 
-    @app.post("/lookup", tags=["answers"], dependencies=[may("read")])
+        def found() -> pa.Table:
+            keys = None if key is None else _key(service, name, _json_or_text(key))
+            return service.engine.lookup(name, keys, instant)
+
+        return await _rows(request, await _in_time(limits, found), limits)
+
+    @app.post("/lookup", tags=["answers"], dependencies=[may("read")], responses=_ROWS)
     async def lookup_keys(
         request: Request,
         query: Annotated[str, Body()],
@@ -258,18 +333,25 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         def found() -> pa.Table:
             return service.engine.lookup(query, [_key(service, query, each) for each in keys], instant)
 
-        return await _rows(request, await run_in_threadpool(found), limits)
+        return await _rows(request, await _in_time(limits, found), limits)
 
-    @app.post("/lookup_at", tags=["answers"], dependencies=[may("read")])
+    @app.post(
+        "/lookup_at", tags=["answers"], dependencies=[may("read")], responses=_ROWS, openapi_extra=_REQUESTS
+    )
     async def lookup_at(request: Request, query: Annotated[list[str], Query()], at: str = "at") -> Response:
         """Answers at instants of their own: a table of requests (keys, and an instant in the column `at`) as JSON or
         Arrow; several queries make one wide table."""
         body = await _body(request, limits)
         given = arrow_rows(body) if _kind(request) == ARROW else _requests(body, at)
         names = query[0] if len(query) == 1 else query
-        return await _rows(request, await run_in_threadpool(_look_up_at, service, names, given, at), limits)
+        return await _rows(
+            request, await _in_time(limits, partial(_look_up_at, service, names, given, at)), limits
+        )
 
-    @app.get("/answers", tags=["answers"], dependencies=[may("read")])
+    @app.get(
+        "/answers", tags=["answers"], dependencies=[may("read")],
+        responses={200: {"description": "Server-sent events.", "content": {"text/event-stream": {}}}},
+    )  # fmt: skip
     async def follow(
         request: Request,
         query: Annotated[list[str] | None, Query()] = None,
@@ -303,20 +385,47 @@ class _App(FastAPI):
             await super().__call__(scope, receive, send)
 
 
-async def _look_up(service: Service, name: str, key: str, at: str | None) -> list[dict[str, Any]]:
+async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
+    """What a look-up gives, unless it takes longer than it may. Nobody stops it then, but nobody waits for it."""
+    try:
+        found = to_thread.run_sync(work, abandon_on_cancel=True)
+        return await asyncio.wait_for(found, limits.lookup_seconds or None)
+    except TimeoutError:
+        raise HTTPException(
+            408, f"the look-up took longer than {limits.lookup_seconds:g} seconds: ask for less"
+        ) from None
+
+
+async def _look_up(
+    service: Service, limits: Limits, name: str, key: str, at: str | None
+) -> list[dict[str, Any]]:
     """The answer of one key, given as JSON or as a text without quotes."""
     given, instant = _json_or_text(key), _instant(at)
-    return await service.look_ups.ask(lambda: service.engine.rows(name, _key(service, name, given), instant))
+    return await service.look_ups.ask(
+        lambda: service.engine.rows(name, _key(service, name, given), instant), limits.lookup_seconds
+    )
 
 
-def _push(service: Service, name: str, body: bytes, kind: str, once: Once | None) -> Future[Any]:
+def _push(
+    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
+) -> Future[Any]:
     rows = read_rows(service.streams[name], body, kind)
+    _check_rows(rows, limits)
     return service.push(name, rows, body if kind == ARROW else None, once)
 
 
-def _load(service: Service, name: str, body: bytes, kind: str, once: Once | None) -> Future[Any]:
+def _load(
+    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
+) -> Future[Any]:
     rows = read_rows(service.tables[name], body, kind)
+    _check_rows(rows, limits)
     return service.load(name, rows, body if kind == ARROW else None, once)
+
+
+def _check_rows(rows: pa.Table, limits: Limits) -> None:
+    """Before they are made what the stream has: rows of NULLs alone take no bytes on the way."""
+    if rows.num_rows > limits.events:
+        raise HTTPException(413, f"a request has at most {limits.events:,} rows, not {rows.num_rows:,}")
 
 
 def _kind(request: Request) -> str:
@@ -432,3 +541,17 @@ async def _told(request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     headers = {"Retry-After": "1"} if status == 429 else None
     return JSONResponse({"error": _described(error)}, status, headers)
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    """An error of the server's own, in the same form."""
+    assert isinstance(error, HTTPException)
+    told = {"kind": "Refused", "message": str(error.detail)}
+    return JSONResponse({"error": told}, error.status_code, error.headers)
+
+
+async def _misread(request: Request, error: Exception) -> JSONResponse:
+    """A parameter that cannot be read."""
+    assert isinstance(error, RequestValidationError)
+    told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return JSONResponse({"error": {"kind": "Invalid", "message": told}}, 422)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from muntin.serve.server import Port
 
 _BACKLOG = 2_048  # connections that wait to be taken
-_GRACE = 5  # seconds that requests have to end when the server stops
+_GRACE = 30  # seconds that requests have to end when the server stops
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]):
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say so first: whoever follows answers would keep the server waiting."""
+        self._stopping()
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """uvicorn would raise the signal again once it has stopped, and the process would end before a checkpoint."""
@@ -35,8 +44,8 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-def listen(app: Any, port: Port) -> None:
-    """Answer at a port, whose address is printed once it is open, until SIGTERM or Ctrl-C."""
+def listen(app: Any, port: Port, stopping: Callable[[], None]) -> None:
+    """Answer at a port, whose address is printed once it is open, until SIGTERM or Ctrl-C; then call `stopping`."""
     family = socket.AF_INET6 if ":" in port.host else socket.AF_INET
     with socket.socket(family) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,4 +62,4 @@ def listen(app: Any, port: Port) -> None:
         scheme = "https" if config.is_ssl else "http"
         address = f"{scheme}://{where}:{opened.getsockname()[1]}"
         print(f"muntin listens at {address}; {address}/docs says what it takes", flush=True)
-        _Server(config).run(sockets=[opened])
+        _Server(config, stopping).run(sockets=[opened])

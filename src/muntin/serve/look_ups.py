@@ -33,15 +33,15 @@ class LookUps:
         self._line: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._thread = ThreadPoolExecutor(1, "muntin look-ups")
 
-    async def ask(self, work: Callable[[], T]) -> T:
-        """What a quick look-up gives."""
+    async def ask(self, work: Callable[[], T], seconds: float = 0) -> T:
+        """What a quick look-up gives; a TimeoutError if it has to wait for longer than so many seconds, if any."""
         with self._engine.alone(wait=False) as is_free:
             if is_free:
                 return work()
         done: Future[T] = Future()
         self._line.append((work, done))
         self._thread.submit(self.answer)
-        return await asyncio.wrap_future(done)
+        return await asyncio.wait_for(asyncio.wrap_future(done), seconds or None)
 
     def answer(self) -> None:
         """Answer all that wait; O(1) if there are none."""

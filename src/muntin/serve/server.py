@@ -11,6 +11,7 @@ from pathlib import Path
 
 from muntin.errors import MissingPackage, MuntinError
 from muntin.serve.access import Limits, Tokens
+from muntin.serve.log_lines import set_up_log
 from muntin.serve.service import Service, Settings
 from muntin.sql import CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
 
@@ -28,6 +29,7 @@ class Port:
     certificate: Path | None = None  # with its key, for TLS
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
+    origins: tuple[str, ...] = ()  # whose pages may call it from a browser; "*": all
 
     @staticmethod
     def read(listen: str) -> tuple[str, int]:
@@ -70,7 +72,7 @@ def check_script(text: str) -> str:
     return ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind]) or "nothing"
 
 
-def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:
+def serve(script: Path, folder: Path, port: Port, settings: Settings, log_format: str = "text") -> None:
     """Run until SIGTERM or Ctrl-C; then finish what waits and write a checkpoint."""
     try:
         from muntin.serve.http import make_app
@@ -80,13 +82,11 @@ def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:
     port.check()
     tokens = Tokens(port.tokens)
     text = read_script_file(script)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    set_up_log(log_format)
     sys.setswitchinterval(_SWITCH)
     service = Service(folder, text, settings)
     try:
-        listen(make_app(service, tokens, port.limits), port)
+        listen(make_app(service, tokens, port.limits, port.origins), port, service.answers.dismiss)
     finally:
         service.stop()
         _log.info("stopped: all that was taken is in '%s'", folder)

@@ -223,6 +223,7 @@ class Service:
                 )
             self._held += size
             waiting = _Waiting(record, Future(), rows)
+            waiting.done.set_running_or_notify_cancel()  # whoever waits may go; the change is made all the same
             self._waiting.put(waiting)
         return waiting.done
 

@@ -44,7 +44,7 @@ class Shortcut:
             if len(found) > _FEW:
                 return False
             body = _JSON.encode(found).encode()
-        except (MuntinError, ValueError):
+        except (MuntinError, ValueError, TimeoutError):
             return False
         headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -53,7 +53,7 @@ class Shortcut:
 
     def _admits(self, scope: Any) -> bool:
         headers = dict(scope["headers"])
-        if ARROW.encode() in headers.get(b"accept", b""):
+        if ARROW.encode() in headers.get(b"accept", b"") or b"origin" in headers:
             return False
         header = headers.get(b"authorization", b"").decode("latin-1")
         client = scope.get("client")

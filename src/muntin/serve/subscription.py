@@ -41,7 +41,7 @@ def subscription(
             for number in missed:
                 if portion := await run_in_threadpool(service.answers.read, number):
                     yield events(portion)
-            while not follower.is_dropped and service.is_ready:
+            while not (follower.is_dropped or follower.is_over) and service.is_ready:
                 woken.clear()
                 while portion := follower.next():
                     yield events(portion)
