@@ -200,7 +200,7 @@ def test_limits(service: Service) -> None:
 def test_rows_that_take_no_bytes(service: Service) -> None:
     """A column of NULLs has a length and nothing else: the limit of rows holds before it is made what is declared."""
     client = TestClient(make_app(service, Tokens(None), Limits()))
-    nulls = pa.Array.from_buffers(pa.null(), 10**12, [None])
+    nulls = pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])
     batch = pa.record_batch([nulls] * 4, ["ts", "k", "n", "x"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -216,7 +216,8 @@ def test_a_look_up_that_takes_too_long(service: Service) -> None:
         for path in ("/queries/sums/answer", "/queries/sums/answer?key=a"):
             told = client.get(path)
             assert (told.status_code, "0.05 seconds" in told.json()["error"]["message"]) == (408, True)
-    assert client.get("/queries/sums/answer").status_code == 200
+    patient = TestClient(make_app(service, Tokens(None), Limits()))
+    assert patient.get("/queries/sums/answer").status_code == 200
 
 
 @contextmanager
