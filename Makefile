@@ -2,10 +2,11 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-faults mutants check format bench figures docs lock clean
+.PHONY: help setup demo test test-fast test-faults test-api mutants check format bench figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
+API := .venv-api
 STAMP := $(VENV)/.installed
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python; do \
@@ -34,6 +35,11 @@ test-fast: $(STAMP)
 # Kill the server, and workers, executors and drivers of Spark while they run, and compare answers; takes minutes
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/archive tests/serve tests/spark
+
+# Make requests up from the server's OpenAPI description, with good and wrong tokens; takes minutes
+test-api: $(STAMP)
+	test -x $(API)/bin/schemathesis || { $(BIN)/python -m venv $(API) && $(API)/bin/pip install --quiet 'schemathesis>=4.30,<5'; }
+	SCHEMATHESIS=$(API)/bin/schemathesis $(BIN)/python -m pytest -m api -s tests/serve/test_api.py
 
 # Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
 mutants: $(STAMP)

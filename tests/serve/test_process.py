@@ -21,9 +21,11 @@ REGISTER QUERY total AS SELECT SUM(n) AS n FROM s [RANGE 1 HOUR]
 """
 
 
-def start(folder: Path, *options: str, errors: Any = None) -> tuple[subprocess.Popen[str], str]:
+def start(
+    folder: Path, *options: str, errors: Any = None, script: str = SCRIPT
+) -> tuple[subprocess.Popen[str], str]:
     """A server at a port of its own choice, and its address."""
-    (folder / "script.sql").write_text(SCRIPT)
+    (folder / "script.sql").write_text(script)
     command = [
         sys.executable,
         "-m",
