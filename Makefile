@@ -30,7 +30,7 @@ test: $(STAMP)
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not api"
 
 # Kill the server, and workers, executors and drivers of Spark while they run, and compare answers; takes minutes
 test-faults: $(STAMP)

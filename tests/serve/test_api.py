@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+
 from tests.serve.test_process import start
 
 SECONDS = os.environ.get("MUNTIN_API_SECONDS", "300")
@@ -34,10 +35,10 @@ pytestmark = [pytest.mark.api, pytest.mark.skipif(TOOL is None, reason="schemath
 def ask(
     address: str, token: str, report: Path
 ) -> tuple[subprocess.CompletedProcess[str], Counter[tuple[str, int]]]:
-    """Let schemathesis ask, and count its answers by path and status. Subscriptions do not end, so they are left out."""
+    """Let schemathesis ask, and count its answers by path and status. Subscriptions, which do not end, are left out."""
     command = [
-        str(TOOL), "run", f"{address}/openapi.json", "--header", f"Authorization: Bearer {token}", "--max-time", SECONDS,
-        "--exclude-path", "/answers", "--checks", CHECKS, "--continue-on-failure", "--request-timeout", "60",
+        str(TOOL), "run", f"{address}/openapi.json", "--header", f"Authorization: Bearer {token}",
+        "--max-time", SECONDS, "--exclude-path", "/answers", "--checks", CHECKS, "--continue-on-failure", "--request-timeout", "60",
         "--report", "har", "--report-har-path", str(report),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=report.parent)
