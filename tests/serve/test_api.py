@@ -38,8 +38,8 @@ def ask(
     """Let schemathesis ask, and count its answers by path and status. Subscriptions, which do not end, are left out."""
     command = [
         str(TOOL), "run", f"{address}/openapi.json", "--header", f"Authorization: Bearer {token}",
-        "--max-time", SECONDS, "--exclude-path", "/answers", "--checks", CHECKS, "--continue-on-failure", "--request-timeout", "60",
-        "--report", "har", "--report-har-path", str(report),
+        "--max-time", SECONDS, "--exclude-path", "/answers", "--checks", CHECKS, "--continue-on-failure",
+        "--request-timeout", "60", "--report", "har", "--report-har-path", str(report),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=report.parent)
     entries = json.loads(report.read_text())["log"]["entries"]
@@ -58,16 +58,16 @@ def test_requests_made_up(tmp_path: Path) -> None:
     try:
         headers = {"Authorization": "Bearer secret-of-the-administrator"}
         rows = [{"ts": 0, "k": "a", "n": 1, "x": 0.5}]
-        httpx.post(f"{address}/streams/s", json=rows, headers=headers).raise_for_status()
+        httpx.post(f"{address}/streams/s", json=rows, headers=headers, timeout=120).raise_for_status()
         done, found = ask(address, "secret-of-somebody-else", tmp_path / "closed.har")
         let_in = {each: many for each, many in found.items() if each[0] not in OPEN and each[1] < 400}
         assert (let_in, any(status == 401 for _, status in found)) == ({}, True)
-        assert httpx.get(f"{address}/streams", headers=headers).json()[0]["events"] == 1
+        assert httpx.get(f"{address}/streams", headers=headers, timeout=120).json()[0]["events"] == 1
         done, found = ask(address, "secret-of-the-administrator", tmp_path / "open.har")
         print(sum(found.values()), "requests:", Counter(status for _, status in found.elements()))
         assert not [each for each in found if each[1] >= 500]
         assert done.returncode == 0, done.stdout[-6_000:]
-        assert httpx.get(f"{address}/ready").status_code == 200
+        assert httpx.get(f"{address}/ready", timeout=120).status_code == 200
     finally:
         process.kill()
         process.wait()

@@ -277,7 +277,6 @@ def test_killed_again_and_again(tmp_path: Path, seed: int) -> None:
     ends = Counter[str]()
     try:
         server.begin()
-        server.wait()
         for each in (*clients, follower):
             each.start()
         for _ in range(KILLS):
