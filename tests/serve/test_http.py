@@ -160,6 +160,10 @@ def test_tables(client: TestClient, service: Service) -> None:
         ("GET", "/answers", {"params": {"query": "nobody"}}, 404, "nobody"),
         ("POST", "/execute", {"json": {"sql": "DROP QUERY nobody"}}, 404, "nobody"),
         ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"]}}, 400, "at"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": 3, "at": None}}, 400, "an object of lists"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a", 1], "at": [0, 0]}}, 400, "column 'k'"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": [], "at": [0]}}, 400, "differ in length"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"], "at": [[0]]}}, 400, ""),
     ],
 )  # fmt: skip
 def test_errors(client: TestClient, method: str, path: str, options: Any, status: int, word: str) -> None:

@@ -49,6 +49,7 @@ from muntin.serve.wire import (
     read_json,
     read_rows,
 )
+from muntin.shard.record_batch import to_table
 from muntin.sql import parse_query
 
 _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
@@ -458,13 +459,11 @@ def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -
 
 def _requests(body: bytes, at: str) -> pa.Table:
     given = read_json(body)
-    rows = given if isinstance(given, list) else None
-    if isinstance(given, dict) and given:
-        return pa.table({name: _times(values) if name == at else values for name, values in given.items()})
-    if rows is None or not rows or not all(isinstance(each, dict) for each in rows):
+    if isinstance(given, list) and given and all(isinstance(each, dict) for each in given):
+        given = {name: [row.get(name) for row in given] for name in given[0]}
+    if not isinstance(given, dict) or not given or not all(isinstance(each, list) for each in given.values()):
         raise SchemaError("requests are a list of objects, or an object of lists")
-    columns = {name: [row.get(name) for row in rows] for name in rows[0]}
-    return pa.table({name: _times(values) if name == at else values for name, values in columns.items()})
+    return to_table({name: _times(values) if name == at else values for name, values in given.items()})
 
 
 def _times(values: list[Any]) -> pa.Array:
