@@ -2,11 +2,12 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-faults test-kafka test-browser mutants check format bench figures \
-	docs lock clean
+.PHONY: help setup demo serve test test-fast test-faults test-api test-kafka test-browser mutants check format bench \
+	figures docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
+API := .venv-api
 STAMP := $(VENV)/.installed
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python; do \
@@ -34,11 +35,16 @@ test: $(STAMP)
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not kafka and not browser"
+	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not api and not kafka and not browser"
 
-# Kill workers, executors and drivers of Spark while it runs, and compare its answers; takes minutes
+# Kill the server, and workers, executors and drivers of Spark while they run, and compare answers; takes minutes
 test-faults: $(STAMP)
-	$(BIN)/python -m pytest -m faults tests/archive tests/spark
+	$(BIN)/python -m pytest -m faults tests/archive tests/serve tests/spark
+
+# Make requests up from the server's OpenAPI description, with good and wrong tokens; takes minutes
+test-api: $(STAMP)
+	test -x $(API)/bin/schemathesis || { $(BIN)/python -m venv $(API) && $(API)/bin/pip install --quiet 'schemathesis>=4.30,<5'; }
+	SCHEMATHESIS=$(API)/bin/schemathesis $(BIN)/python -m pytest -m api -s tests/serve/test_api.py
 
 # Drive the console of `muntin serve` with a real Chromium, which must be on the path; takes a minute
 test-browser: $(STAMP)

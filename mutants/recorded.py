@@ -21,7 +21,7 @@ _ALL_HAVE_RUN = (
     5,
 )  # how pytest ends if all passed, if some failed, which are left out, or if there was none
 _PORTION = 15  # files that are recorded together
-QUICK = "not slow and not faults and not spark"  # a fork cannot share a JVM
+QUICK = "not slow and not faults and not api and not spark"  # a fork cannot share a JVM
 
 
 def recorded() -> Reach:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-MOST_DECOMPRESSED = 1 << 28  # bytes that one batch may become
+MOST_DECOMPRESSED = 1 << 28  # bytes that the batches of a stream may become together
 _RECORD_BATCH = 3  # of the kinds of message headers
 _BUFFER = struct.Struct("<qq")
 _REFUSED = (pa.ArrowException, OSError, ValueError, IndexError, TypeError, EOFError, struct.error)
@@ -38,7 +38,10 @@ def read_batches(data: Any, may_be_compressed: bool = False) -> list[pa.RecordBa
         schema = _named(pa.ipc.read_schema(messages[0]))
         if any(message.type != "record batch" for message in messages[1:]):
             raise UnsoundBytes("there is something that is no batch")
-        return [_sound(message, schema, may_be_compressed) for message in messages[1:]]
+        left = MOST_DECOMPRESSED
+        for message in messages[1:]:
+            left -= _check_buffers(message.metadata.to_pybytes(), message.body, may_be_compressed, left)
+        return [_read(message, schema) for message in messages[1:]]
     except UnsoundBytes:
         raise
     except _REFUSED as error:
@@ -74,8 +77,11 @@ def read_sound_schema(data: Any) -> pa.Schema:
 
 
 def _sound(message: Any, schema: pa.Schema, may_be_compressed: bool) -> pa.RecordBatch:
-    body = message.body
-    _check_buffers(message.metadata.to_pybytes(), body, may_be_compressed)
+    _check_buffers(message.metadata.to_pybytes(), message.body, may_be_compressed)
+    return _read(message, schema)
+
+
+def _read(message: Any, schema: pa.Schema) -> pa.RecordBatch:
     batch = pa.ipc.read_record_batch(message, schema)
     batch.validate(full=True)
     return batch
@@ -88,8 +94,8 @@ def _named(schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-def _check_buffers(metadata: bytes, body: Any, may_be_compressed: bool) -> None:
-    """Buffers lie in the body, and become no larger than is allowed."""
+def _check_buffers(metadata: bytes, body: Any, may_be_compressed: bool, most: int = MOST_DECOMPRESSED) -> int:
+    """Buffers lie in the body, and become no larger than is allowed; how large they become, if compressed."""
     header = _Table(metadata, struct.unpack_from("<I", metadata)[0])
     kind = header.field(1)
     if kind < 0 or metadata[kind] != _RECORD_BATCH:
@@ -107,8 +113,9 @@ def _check_buffers(metadata: bytes, body: Any, may_be_compressed: bool) -> None:
             if length < 8:
                 raise UnsoundBytes("a buffer is too short to be compressed")
             becomes += max(0, int.from_bytes(body.slice(offset, 8).to_pybytes(), "little", signed=True))
-    if becomes > MOST_DECOMPRESSED:
-        raise UnsoundBytes(f"it would become {becomes:,} bytes")
+    if becomes > most:
+        raise UnsoundBytes(f"it would become {MOST_DECOMPRESSED - most + becomes:,} bytes")
+    return becomes
 
 
 class _Table:

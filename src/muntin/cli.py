@@ -222,6 +222,14 @@ def serve(
     skip_lost: Annotated[
         bool, typer.Option("--skip-lost", help="Go on without messages that a source has no more.")
     ] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", metavar="NAME=NUMBER", help="Such as body_bytes=1000000.")
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option("--cors", metavar="ORIGIN", help="Whose pages may call from a browser."),
+    ] = None,
+    log_format: Annotated[str, typer.Option(help="text or json, on stderr.")] = "text",
     check: Annotated[bool, typer.Option("--check", help="Only say what the script declares.")] = False,
 ) -> None:
     """Serve the streams, tables and queries of FILE.sql over HTTP, until SIGTERM or Ctrl-C.
@@ -229,6 +237,7 @@ def serve(
     All that was acknowledged is in the folder --data: a start goes on from there, whatever ended the process.
     """
     with _errors_reported():
+        from muntin.serve.access import Limits
         from muntin.serve.server import Port, check_script, read_script_file
         from muntin.serve.server import serve as serve_script
         from muntin.serve.settings import Settings
@@ -245,7 +254,9 @@ def serve(
             folders=tuple(folder or ()),
             skips_lost=skip_lost,
         )
-        serve_script(script, data, Port(host, number, tokens, certificate, key), settings)
+        limits, origins = Limits.read(limit or ()), tuple(cors or ())
+        port = Port(host, number, tokens, certificate, key, limits, origins)
+        serve_script(script, data, port, settings, log_format)
 
 
 @app.command()

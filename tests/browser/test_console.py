@@ -176,11 +176,11 @@ def test_tables(start: Any, open_page: Callable[..., Any]) -> None:
     page.get_by_label("most").fill("12")
     page.get_by_role("button", name="Insert").click()
     page.locator("td", has_text="O'Neil").wait_for()
-    assert service.engine.rows("limits")[1].to_pylist() == [{"symbol": "O'Neil", "most": 12}]
+    assert service.engine.table_rows("limits")[1].to_pylist() == [{"symbol": "O'Neil", "most": 12}]
     page.get_by_role("button", name="Delete the row").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
     page.get_by_text("No rows").wait_for()
-    assert service.engine.rows("limits")[0] == 0
+    assert service.engine.table_rows("limits")[0] == 0
 
 
 def test_dark_and_light(start: Any, open_page: Callable[..., Any]) -> None:

@@ -84,10 +84,11 @@ asked_at = st.one_of(st.none(), st.integers(-5, 80))
 
 
 def answers(engine: muntin.Engine, name: str, key: Any, at: int | None) -> list[Any]:
-    """A table and a value, or what is said in their place."""
+    """A table, rows and a value, or what is said in their place."""
     outcomes: list[Any] = []
     for ask in (
         lambda: engine.lookup(name, key=key, at=at).to_pydict(),
+        lambda: engine.rows(name, key=key, at=at),
         lambda: engine.value(name, key=key, at=at),
     ):
         try:
@@ -101,6 +102,8 @@ def plain(found: Any) -> Any:
     """NaN equal to itself, so that answers can be compared; sums of floats as far as both orders of adding agree."""
     if isinstance(found, dict):
         return {name: [plain(each) for each in column] for name, column in found.items()}
+    if isinstance(found, list):
+        return [{name: plain(each) for name, each in row.items()} for row in found]
     if isinstance(found, float):
         return "nan" if math.isnan(found) else float(f"{found:.12g}")
     return found
@@ -136,6 +139,7 @@ def check(engine: muntin.Engine, name: str, key: Any, at: int | None) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(short, "reader_of", lambda state, name: None)
             patch.setattr(short, "key_reader_of", lambda state, name: None)
+            patch.setattr(short, "key_row_reader_of", lambda state, name: None)
             patch.setattr(short, "lane_reader_of", lambda state, name: None)
             assert answers(engine, name, key, at) == quick, (name, key, at)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
+from muntin import MuntinError
 from muntin.serve.access import Limits, Tokens
 from muntin.serve.http import make_app
 from muntin.serve.record import table_bytes
@@ -156,6 +160,10 @@ def test_tables(client: TestClient, service: Service) -> None:
         ("GET", "/answers", {"params": {"query": "nobody"}}, 404, "nobody"),
         ("POST", "/execute", {"json": {"sql": "DROP QUERY nobody"}}, 404, "nobody"),
         ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"]}}, 400, "at"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": 3, "at": None}}, 400, "an object of lists"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a", 1], "at": [0, 0]}}, 400, "column 'k'"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": [], "at": [0]}}, 400, "differ in length"),
+        ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"], "at": [[0]]}}, 400, ""),
     ],
 )  # fmt: skip
 def test_errors(client: TestClient, method: str, path: str, options: Any, status: int, word: str) -> None:
@@ -191,6 +199,129 @@ def test_limits(service: Service) -> None:
     assert client.get("/queries/sums/answer", params={"at": "1970-01-01T00:00:01"}).status_code == 413
     slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=2)))
     assert 429 in [slow.get("/queries").status_code for _ in range(6)]
+
+
+def test_rows_that_take_no_bytes(service: Service) -> None:
+    """A column of NULLs has a length and nothing else: the limit of rows holds before it is made what is declared."""
+    client = TestClient(make_app(service, Tokens(None), Limits()))
+    nulls = pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])
+    batch = pa.record_batch([nulls] * 4, ["ts", "k", "n", "x"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    told = client.post("/streams/s", content=bytes(sink.getvalue()), headers={"Content-Type": ARROW})
+    assert (told.status_code, "10,000,000 rows" in told.json()["error"]["message"]) == (413, True)
+
+
+def test_a_look_up_that_takes_too_long(service: Service) -> None:
+    """Nobody waits for it longer than is allowed: not for the engine, either."""
+    client = TestClient(make_app(service, Tokens(None), Limits(lookup_seconds=0.05)))
+    with concurrent_hold(service):
+        for path in ("/queries/sums/answer", "/queries/sums/answer?key=a"):
+            told = client.get(path)
+            assert (told.status_code, "0.05 seconds" in told.json()["error"]["message"]) == (408, True)
+    patient = TestClient(make_app(service, Tokens(None), Limits()))
+    assert patient.get("/queries/sums/answer").status_code == 200
+
+
+@contextmanager
+def concurrent_hold(service: Service) -> Iterator[None]:
+    """Another thread has the engine."""
+    begun, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with service.engine.alone():
+            begun.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait(30)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_look_ups_that_wait_are_answered(service: Service) -> None:
+    """Many at once while the engine is at work: each gets its own answer when it is free."""
+    client = TestClient(make_app(service, Tokens(None), Limits()))
+    push(client)
+    with ThreadPoolExecutor(4) as pool:
+        with concurrent_hold(service):
+            asked = [
+                pool.submit(
+                    client.get, "/queries/sums/answer", params={"key": k, "at": "2026-01-31T12:00:03"}
+                )
+                for k in "abab"
+            ]
+        assert [each.result().json()[0]["n"] for each in asked] == [4, 2, 4, 2]
+
+
+def test_the_shortcut_says_what_the_framework_says(service: Service) -> None:
+    """Of one key: with a header that keeps it from the shortcut, the same."""
+    app = make_app(service, Tokens(None), Limits())
+    client = TestClient(app)
+    push(client)
+    client.post("/streams/s", json=[{"ts": "2026-01-31T12:00:03Z", "k": "é+ &", "n": None, "x": None}])
+    client.put(
+        "/queries/wild", json={"sql": "SELECT n, SUM(x) / 0.0 AS bad FROM s [RANGE 1 HOUR] GROUP BY n"}
+    )
+    for path, params in [
+        ("sums", {"key": "a"}), ("sums", {"key": '"a"'}), ("sums", {"key": "é+ &"}), ("sums", {"key": "nobody"}),
+        ("sums", {"key": "1"}), ("sums", {"key": "[1"}), ("sums", {"key": "a", "at": "2026-01-31T12:00:02"}),
+        ("sums", {"key": "a", "at": "never"}), ("sums", {"key": ""}), ("total", {"key": "a"}), ("nobody", {"key": "a"}),
+        ("wild", {"key": "1"}), ("wild", {"key": "null"}),
+    ]:  # fmt: skip
+        address = f"/queries/{path}/answer"
+        short, long = (
+            client.get(address, params=params, headers=headers) for headers in ({}, {"Origin": "http://x"})
+        )
+        assert (short.status_code, short.json()) == (long.status_code, long.json()), (path, params)
+
+
+def test_a_change_that_is_sent_again(client: TestClient, service: Service) -> None:
+    """Under its number it counts once; a number that leaves one out is refused; one that failed is free."""
+
+    def told(sequence: int, **headers: str) -> Any:
+        named = {"Muntin-Producer": "me", "Muntin-Sequence": str(sequence), **headers}
+        return client.post("/streams/s", json=EVENTS[:1], headers=named)
+
+    assert told(7).json() == {"events": 1}
+    assert told(7).json() == {"events": 0, "repeated": True}
+    assert told(9).status_code == 409
+    assert told(8).json() == {"events": 1}
+    assert told(7).json() == {"events": 0, "repeated": True}
+    assert client.get("/producers/me").json() == {"producer": "me", "sequence": 8}
+    assert client.get("/producers/nobody").json()["sequence"] is None
+    named = {"Muntin-Producer": "me", "Muntin-Sequence": "9"}
+    assert client.post("/execute", json={"sql": "DROP QUERY nobody"}, headers=named).status_code == 404
+    text = {"sql": "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]"}
+    for _ in range(2):
+        assert client.put("/queries/own", json=text, headers=named).status_code == 200
+    assert client.get("/streams").json()[0]["events"] == 2
+    half = client.post("/streams/s", json=EVENTS, headers={"Muntin-Producer": "me"})
+    assert half.status_code == 400
+
+
+def test_other_sites(service: Service) -> None:
+    """A browser lets the pages of an origin read answers only if the origin was named."""
+    origin = {"Origin": "https://console.example"}
+    closed = TestClient(make_app(service, Tokens(None), Limits()))
+    assert "access-control-allow-origin" not in closed.get("/queries", headers=origin).headers
+    named = TestClient(make_app(service, Tokens(None), Limits(), ["https://console.example"]))
+    for path in ("/queries", "/queries/sums/answer?key=a"):
+        assert named.get(path, headers=origin).headers["access-control-allow-origin"] == origin["Origin"]
+        other = named.get(path, headers={"Origin": "https://other.example"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+def test_limits_on_a_command_line() -> None:
+    assert Limits.read(["rows=5", "requests_per_second=2.5"]) == Limits(rows=5, requests_per_second=2.5)
+    for wrong in ("row=5", "rows", "rows=x", "rows=-1", "requests_per_second=inf", "lookup_seconds=nan"):
+        with pytest.raises(MuntinError, match="limit"):
+            Limits.read([wrong])
 
 
 ROLES = [("GET", "/queries", "read"), ("POST", "/execute", "write"), ("POST", "/checkpoint", "admin")]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,9 +21,11 @@ REGISTER QUERY total AS SELECT SUM(n) AS n FROM s [RANGE 1 HOUR]
 """
 
 
-def start(folder: Path, *options: str) -> tuple[subprocess.Popen[str], str]:
+def start(
+    folder: Path, *options: str, errors: Any = None, script: str = SCRIPT
+) -> tuple[subprocess.Popen[str], str]:
     """A server at a port of its own choice, and its address."""
-    (folder / "script.sql").write_text(SCRIPT)
+    (folder / "script.sql").write_text(script)
     command = [
         sys.executable,
         "-m",
@@ -32,7 +37,11 @@ def start(folder: Path, *options: str) -> tuple[subprocess.Popen[str], str]:
     ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", *options], env=environment, stdout=subprocess.PIPE, text=True
+        [*command, "--listen", "127.0.0.1:0", *options],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
     )
     assert process.stdout is not None
     told = process.stdout.readline()
@@ -64,6 +73,52 @@ def test_killed_and_stopped(tmp_path: Path) -> None:
     assert process.wait(30) == 0
     kept = sorted((tmp_path / "data" / "checkpoints").iterdir())
     assert int(kept[-1].stem) == 7  # the script and six pushes
+
+
+@pytest.mark.slow
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Changes are refused with 507, look-ups go on, and a start with room has what was acknowledged."""
+    (tmp_path / "data").mkdir()
+    process, address = start(tmp_path)
+    push(address, 1)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (40_000, 40_000))  # as a disk that is full then
+    status, pushed, sequence = 200, 1, 0
+    while status == 200:
+        sequence += 1
+        rows = [{"ts": 1, "n": 1}] * 100
+        headers = {"Muntin-Producer": "me", "Muntin-Sequence": str(sequence)}
+        told = httpx.post(f"{address}/streams/s", json=rows, headers=headers)
+        status = told.status_code
+        pushed += 100 * (status == 200)
+    assert (status, "cannot be written" in told.json()["error"]["message"]) == (507, True)
+    assert total(address) == pushed
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (-1, -1))
+    assert httpx.post(f"{address}/streams/s", json=rows, headers=headers).json() == {"events": 100}
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process, address = start(tmp_path)
+    assert total(address) == pushed + 100
+    assert httpx.post(f"{address}/streams/s", json=rows, headers=headers).json()["repeated"]
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+def test_tokens_are_in_no_log(tmp_path: Path) -> None:
+    """Neither good nor bad ones, whatever the request; and each line of the log is JSON, if that was asked for."""
+    tokens, log = tmp_path / "tokens", tmp_path / "log.txt"
+    tokens.write_text("admin secret-of-the-administrator\n")
+    tokens.chmod(0o600)
+    with open(log, "w") as errors:
+        process, address = start(tmp_path, "--tokens", str(tokens), "--log-format", "json", errors=errors)
+        for token in ("secret-of-the-administrator", "secret-of-somebody-else"):
+            for path in ("/queries", "/queries/total/answer", "/nowhere", "/queries/%ff/answer?key=%"):
+                httpx.get(address + path, headers={"Authorization": f"Bearer {token}"})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    lines = log.read_text().splitlines()
+    assert "secret" not in log.read_text()
+    assert {json.loads(line)["level"] for line in lines} == {"info"}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,8 @@ import pytest
 
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
 from muntin.serve.answers import Cursor, Gone
-from muntin.serve.service import Busy, Service, Settings, Stopped
+from muntin.serve.producers import Once, OutOfSequence
+from muntin.serve.service import REPEATED, Busy, Service, Settings, Stopped
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 3 SECONDS;
@@ -254,6 +255,36 @@ def test_more_than_can_wait(tmp_path: Path) -> None:
                 refused += 1
     assert refused
     assert sum(each.result(30) for each in waiting) == len(waiting)
+    service.stop()
+
+
+def test_whoever_waits_may_go(tmp_path: Path) -> None:
+    """A caller that gives up does not take the change back, and the next change is made."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    with service.engine.alone():
+        waiting = service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]}))
+        assert not waiting.cancel()
+    assert waiting.result(30) == 1
+    assert service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]})).result(30) == 1
+    service.stop()
+
+
+def test_producers_are_kept_with_their_changes(tmp_path: Path) -> None:
+    """Whether a start finds them in a checkpoint or in the log: what was made is not made again."""
+    service = Service(tmp_path, SCRIPT, QUIET)
+    table = pa.table({"ts": [0], "k": ["a"], "n": [1]})
+    assert service.push("s", table, once=Once("me", 1)).result(30) == 1
+    service.checkpoint().result(30)
+    assert service.push("s", table, once=Once("me", 2)).result(30) == 1
+    assert service.push("s", table, once=Once("you", 5)).result(30) == 1
+    for is_kept in (False, True):
+        service.stop(is_kept)
+        service = Service(tmp_path, SCRIPT, QUIET)
+        for once in (Once("me", 1), Once("me", 2), Once("you", 5)):
+            assert service.push("s", table, once=once).result(30) is REPEATED
+        with pytest.raises(OutOfSequence, match="number 3, not 4"):
+            service.push("s", table, once=Once("me", 4)).result(30)
+        assert service.engine.stats()["streams"]["s"]["events"] == 3
     service.stop()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -214,6 +215,19 @@ class Engine(Inspected):
 
     # -- answers -----------------------------------------------------------------------------------
 
+    @contextmanager
+    def alone(self, wait: bool = True) -> Iterator[bool]:
+        """Keep other threads out for several calls, so that these see the same events.
+
+        Gives False, and keeps nobody out, if another thread is at work and this one is not to `wait`.
+        """
+        is_alone = self._lock.acquire(wait)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                self._lock.release()
+
     def lookup(self, name: str, key: Any = None, at: Any = None) -> pa.Table:
         """One query's answers from every event pushed so far.
 
@@ -229,6 +243,16 @@ class Engine(Inspected):
                     )
                 return self._views.lookup(name, key)
             return self._catalog.serving(name).lookup(name, key, None if at is None else self._instant(at))
+
+    def rows(self, name: str, key: Any = None, at: Any = None) -> list[dict[str, Any]]:
+        """What `lookup` gives, as plain Python objects; for one key in a fraction of the time."""
+        text_of("name", name)
+        with self._lock:
+            serving = None if reads_view(self._catalog, name) else self._catalog.serving(name)
+            if isinstance(serving, Shard):
+                return serving.rows(name, key, None if at is None else self._instant(at))
+            found: list[dict[str, Any]] = self.lookup(name, key, at).to_pylist()
+            return found
 
     def value(self, name: str, key: Any = None, at: Any = None) -> Any:
         """The first value of one query's answer (for one key) as a plain Python object; None if NULL,
@@ -308,6 +332,11 @@ class Engine(Inspected):
         """Registered queries by name, in order of registration."""
         with self._lock:
             return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
+
+    def query(self, name: str) -> AnyQuery:
+        """A registered query, in O(1)."""
+        with self._lock:
+            return self._catalog.query(text_of("name", name))
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""

@@ -57,7 +57,7 @@ class Inspected:
         with self._lock:
             return {name: query_stats(self._catalog, name) for name in chosen}
 
-    def rows(self, table: str, offset: int = 0, limit: int = 1_000) -> tuple[int, pa.Table]:
+    def table_rows(self, table: str, offset: int = 0, limit: int = 1_000) -> tuple[int, pa.Table]:
         """How many rows a table has, and a page of them, in the order they were inserted."""
         count_of("offset", offset)
         count_of("limit", limit)

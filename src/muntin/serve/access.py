@@ -12,10 +12,12 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 
-from muntin.errors import MuntinError
+from muntin.errors import MuntinError, nearest
 
 ROLES = ("read", "write", "admin")
 _SHORTEST = 16  # characters of a token
@@ -27,11 +29,36 @@ class Limits:
     """What one request or caller may ask for; each is refused beyond."""
 
     body_bytes: int = 64 * 2**20
+    events: int = 10_000_000  # of one push, or rows of one load
     rows: int = 1_000_000  # of one answer
     keys: int = 10_000  # of one look-up
     queries: int = 100_000  # registered
     followers: int = 500
     requests_per_second: float = 0.0  # of one address; 0: as many as it likes
+    lookup_seconds: float = 30.0  # after which a look-up is given up; 0: never
+
+    @staticmethod
+    def read(given: Sequence[str]) -> Limits:
+        """Limits as they are written on a command line.
+
+        >>> Limits.read(["keys=5", "lookup_seconds=0.5"]).keys
+        5
+        """
+        kinds: dict[str, type] = {each.name: type(each.default) for each in fields(Limits)}
+        found = {}
+        for each in given:
+            name, _, text = each.partition("=")
+            if name not in kinds:
+                raise MuntinError(
+                    f"there is no limit '{name}'{nearest(name, kinds)}; there are: {', '.join(kinds)}"
+                )
+            try:
+                found[name] = kinds[name](text)
+            except ValueError:
+                found[name] = -1
+            if not 0 <= found[name] < inf:
+                raise MuntinError(f"limit '{name}' is a number from 0 on, not '{text}'")
+        return Limits(**found)
 
 
 class Tokens:

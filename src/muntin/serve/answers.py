@@ -105,6 +105,16 @@ class Portion:
                 found.append((Cursor(*self.place, len(found)), part.query, told))
         return found
 
+    @cached_property
+    def events(self) -> str:
+        """All rows as server-sent events; made once for all who follow all queries."""
+        return "".join(event(*row) for row in self.rows)
+
+
+def event(here: Cursor, query: str, told: str) -> str:
+    """A row as a server-sent event."""
+    return f"id: {here}\nevent: answer\ndata: {told}\n\n"
+
 
 class Follower:
     """Someone who is handed answers as they come, and is dropped if more of them wait than it may leave behind."""
@@ -114,6 +124,12 @@ class Follower:
         self._wake = wake  # told that something has come
         self._waiting: deque[Portion] = deque()
         self.is_dropped = False
+        self.is_over = False  # nothing more will come
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.is_over = True
+        self._wake()
 
     def offer(self, portion: Portion) -> None:
         """Never waits."""
@@ -218,6 +234,12 @@ class KeptAnswers:
             if number > last:
                 return
             yield _unpacked(data)
+
+    def dismiss(self) -> None:
+        """The server stops: all who follow are told that nothing more will come."""
+        with self._lock:
+            for each in self._followers:
+                each.end()
 
     def latest(self, rows: int, query: str | None = None) -> list[str]:
         """JSON of the last rows that are kept, the oldest first; of one query, as far as the last portions have any."""

@@ -16,6 +16,7 @@ _KEPT = 2
 _NOTE = {
     "record": COUNT,
     "numbers": Each(COUNT),
+    "producers": Absent([(str, COUNT)]),
     "roster": ROSTER,
     "delivered": Absent(Each((COUNT, COUNT))),  # by each sink
 }

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import Body, Depends, FastAPI, Header, HTTPException, Query, Request, Response
+from anyio import to_thread
+from fastapi import Body, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 
 from muntin.argument import query_name_of
 from muntin.errors import MuntinError, NameTaken, NotFound, NoValue, SchemaError, SqlError, WindowTooLarge
@@ -26,44 +33,130 @@ from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
 from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
+from muntin.serve.producers import Once, OutOfSequence
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.record import table_bytes
 from muntin.serve.script import connects
-from muntin.serve.service import Service
+from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import Busy, Stopped
+from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
     ARROW,
+    CSV,
+    JSON,
+    LINES,
     arrow_rows,
     json_rows,
+    json_text,
     json_value,
     key_of,
     read_json,
     read_rows,
 )
+from muntin.shard.record_batch import to_table
 from muntin.sql import parse_query
 
 _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
-    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409),
+    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409), (OutOfSequence, 409),
     (WindowTooLarge, 422), (NoValue, 422),
 )  # fmt: skip
 
 
-def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
+_FEW = 100  # rows that are made JSON faster than a thread takes over
+
+
+async def _once(
+    muntin_producer: Annotated[
+        str | None, Header(max_length=200, description="Who sends this, and numbers what it sends.")
+    ] = None,
+    muntin_sequence: Annotated[
+        int | None, Header(ge=0, le=2**62, description="The number: one more than that of the last change.")
+    ] = None,
+) -> Once | None:
+    """What a producer calls its change, so that it counts once however often it is sent."""
+    if (muntin_producer is None) != (muntin_sequence is None):
+        raise HTTPException(400, "give both Muntin-Producer and Muntin-Sequence, or neither")
+    if muntin_producer is None or muntin_sequence is None:
+        return None
+    return Once(muntin_producer, muntin_sequence)
+
+
+Called = Annotated[Once | None, Depends(_once)]
+
+
+class Described(BaseModel):
+    """An error: of SQL, with the place of the word that is wrong."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    excerpt: str | None = None
+
+
+class Problem(BaseModel):
+    """What is said in place of an answer."""
+
+    error: Described
+
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": told}
+    for status, told in {
+        400: "The request cannot be read, or asks for what cannot be.", 401: "No token, or none of ours.",
+        403: "The token's role does not suffice.", 404: "There is nothing of that name.",
+        408: "The look-up took too long.", 409: "The name is taken, or a change before this one is missing.",
+        410: "These answers are not kept any more.", 413: "More than the limits allow.",
+        422: "A parameter is no good, or the answer has no value.",
+        429: "Too many requests, changes that wait, or subscriptions: try again.", 503: "The service has stopped.",
+        507: "The log cannot be written: the disk is full.",
+    }.items()
+}  # fmt: skip
+_FORMATS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"anyOf": [
+                {"type": "array", "items": {"type": "object"}},
+                {"type": "object", "additionalProperties": {"type": "array"}},
+            ]}},
+            LINES: {"schema": {"type": "string"}},
+            CSV: {"schema": {"type": "string"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}  # fmt: skip
+_REQUESTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {kind: _FORMATS["requestBody"]["content"][kind] for kind in (JSON, ARROW)},
+    }
+}
+_ROWS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Rows.",
+        "content": {JSON: {"schema": {"type": "array", "items": {"type": "object"}}}, ARROW: {}},
+    }
+}
+
+
+def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence[str] = ()) -> FastAPI:
     """All addresses of a service."""
     history = History(service)
     facts = QueryFacts(service, history)
-    app = FastAPI(
-        title="muntin",
-        version=version("muntin"),
-        description=__doc__.partition("\n\n")[2],
-        lifespan=history.taken,
-    )
-    app.add_exception_handler(MuntinError, _told)
     pace = Pace(limits.requests_per_second)
+    app = _App(Shortcut(partial(_look_up, service, limits), tokens, pace), history.taken)
+    app.add_exception_handler(MuntinError, _told)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _misread)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(origins), allow_methods=["*"], allow_headers=["*"]
+        )
 
     def may(role: str) -> Any:
-        def check(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
+        async def check(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
             if not pace.takes(request.client.host if request.client else ""):
                 raise HTTPException(429, "too many requests: slow down", {"Retry-After": "1"})
             allowed = tokens.allows(authorization, role)
@@ -92,7 +185,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
             told |= service.connections.told()
         return JSONResponse(told, 200 if service.is_ready else 503)
 
-    @app.get("/metrics", tags=["service"], dependencies=[may("read")])
+    @app.get("/metrics", tags=["service"], dependencies=[may("read")], response_class=PlainTextResponse)
     def metrics() -> Response:
         """Counters for Prometheus."""
         return Response(metrics_text(service), media_type="text/plain; version=0.0.4")
@@ -104,14 +197,23 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
 
     @app.post("/execute", tags=["service"], dependencies=[may("write")])
     async def execute(
-        sql: Annotated[str, Body(embed=True)], authorization: Annotated[str | None, Header()] = None
+        sql: Annotated[str, Body(embed=True)],
+        once: Called,
+        authorization: Annotated[str | None, Header()] = None,
     ) -> Any:
         """Run statements that change something: REGISTER QUERY, DROP QUERY, CREATE TABLE, INSERT, DELETE, …; all or
         none. Sources and sinks reach other machines: they take the role admin."""
         if connects(sql) and not tokens.allows(authorization, "admin"):
             raise HTTPException(403, "sources and sinks take the role 'admin'")
-        found = await _done(service.execute(sql))
+        found = await _done(service.execute(sql, once))
+        if found is REPEATED:
+            return {"answer": None, "repeated": True}
         return {"answer": json_rows(found) if isinstance(found, pa.Table) else found}
+
+    @app.get("/producers/{name}", tags=["service"], dependencies=[may("read")])
+    async def producer(name: str) -> dict[str, Any]:
+        """The number of a producer's last change; null if it has made none, or too many others have made some since."""
+        return {"producer": name, "sequence": service.producers.last(name)}
 
     # -- streams and tables ------------------------------------------------------------------------
 
@@ -128,16 +230,15 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
             for name, stream in service.engine.streams.items()
         ]  # fmt: skip
 
-    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")])
-    async def push(name: str, request: Request) -> dict[str, Any]:
+    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")], openapi_extra=_FORMATS)
+    async def push(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Events: JSON (a list of objects, or an object of lists), JSON lines, CSV, or Arrow's stream format, by
         Content-Type. Once this is answered they are on disk, and in every answer."""
-        stream = service.engine.streams.get(name)
-        if stream is None:
+        if name not in service.streams:
             raise NotFound(f"there is no stream '{name}'")
         body = await _body(request, limits)
-        table = await run_in_threadpool(read_rows, stream, body, request.headers.get("content-type", ""))
-        return {"events": await _done(await run_in_threadpool(service.push, name, table))}
+        found = await _done(await run_in_threadpool(_push, service, limits, name, body, _kind(request), once))
+        return {"events": 0, "repeated": True} if found is REPEATED else {"events": found}
 
     @app.get("/tables", tags=["tables"], dependencies=[may("read")])
     def tables() -> list[dict[str, Any]]:
@@ -148,15 +249,14 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
             for name, table in service.engine.tables.items()
         ]
 
-    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")])
-    async def load(name: str, request: Request) -> dict[str, Any]:
+    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")], openapi_extra=_FORMATS)
+    async def load(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
-        table = service.engine.tables.get(name)
-        if table is None:
+        if name not in service.tables:
             raise NotFound(f"there is no table '{name}'")
         body = await _body(request, limits)
-        rows = await run_in_threadpool(read_rows, table, body, request.headers.get("content-type", ""))
-        return {"rows": await _done(await run_in_threadpool(service.load, name, rows))}
+        found = await _done(await run_in_threadpool(_load, service, limits, name, body, _kind(request), once))
+        return {"rows": 0, "repeated": True} if found is REPEATED else {"rows": found}
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -192,16 +292,16 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
 
     @app.put("/queries/{name}", tags=["queries"], dependencies=[may("write")])
     async def register(
-        name: str, sql: Annotated[str, Body(embed=True)], replace: bool = False
+        name: str, once: Called, sql: Annotated[str, Body(embed=True)], replace: bool = False
     ) -> dict[str, Any]:
         """Register a query; with `replace`, in place of the one of that name, whose answers it goes on to number."""
-        await _register(service, limits, name, sql, replace)
-        return facts.told(name, service.engine.queries[name])
+        await _register(service, limits, name, sql, replace, once)
+        return facts.told(name, await run_in_threadpool(service.engine.query, name))
 
     @app.delete("/queries/{name}", tags=["queries"], dependencies=[may("write")])
-    async def drop(name: str) -> dict[str, str]:
+    async def drop(name: str, once: Called) -> dict[str, str]:
         """Drop a query; no other query's answer changes."""
-        await _done(service.execute(f"DROP QUERY {_quoted(name)}"))
+        await _done(service.execute(f"DROP QUERY {_quoted(name)}", once))
         return {"dropped": name}
 
     @app.post("/explain", tags=["queries"], dependencies=[may("read")])
@@ -212,15 +312,19 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
 
     # -- answers -----------------------------------------------------------------------------------
 
-    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")])
+    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")], responses=_ROWS)
     async def lookup(name: str, request: Request, key: str | None = None, at: str | None = None) -> Response:
         """The answer as of now, or `at` an instant; of one `key`, as JSON (`"AAPL"`, or `["AAPL", 3]` for two columns;
         a text may come without quotes)."""
-        keys = None if key is None else _key(service, name, _json_or_text(key))
-        found = await run_in_threadpool(service.engine.lookup, name, keys, _instant(at))
-        return _rows(request, found, limits)
+        instant = _instant(at)
 
-    @app.post("/lookup", tags=["answers"], dependencies=[may("read")])
+        def found() -> pa.Table:
+            keys = None if key is None else _key(service, name, _json_or_text(key))
+            return service.engine.lookup(name, keys, instant)
+
+        return await _rows(request, await _in_time(limits, found), limits)
+
+    @app.post("/lookup", tags=["answers"], dependencies=[may("read")], responses=_ROWS)
     async def lookup_keys(
         request: Request,
         query: Annotated[str, Body()],
@@ -230,22 +334,30 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
         """The answers of many keys."""
         if len(keys) > limits.keys:
             raise HTTPException(413, f"a look-up has at most {limits.keys:,} keys, not {len(keys):,}")
-        some = [_key(service, query, each) for each in keys]
-        return _rows(
-            request, await run_in_threadpool(service.engine.lookup, query, some, _instant(at)), limits
-        )
+        instant = _instant(at)
 
-    @app.post("/lookup_at", tags=["answers"], dependencies=[may("read")])
+        def found() -> pa.Table:
+            return service.engine.lookup(query, [_key(service, query, each) for each in keys], instant)
+
+        return await _rows(request, await _in_time(limits, found), limits)
+
+    @app.post(
+        "/lookup_at", tags=["answers"], dependencies=[may("read")], responses=_ROWS, openapi_extra=_REQUESTS
+    )
     async def lookup_at(request: Request, query: Annotated[list[str], Query()], at: str = "at") -> Response:
         """Answers at instants of their own: a table of requests (keys, and an instant in the column `at`) as JSON or
         Arrow; several queries make one wide table."""
         body = await _body(request, limits)
-        kind = request.headers.get("content-type", "").partition(";")[0]
-        given = arrow_rows(body) if kind == ARROW else _requests(body, at)
+        given = arrow_rows(body) if _kind(request) == ARROW else _requests(body, at)
         names = query[0] if len(query) == 1 else query
-        return _rows(request, await run_in_threadpool(_look_up_at, service, names, given, at), limits)
+        return await _rows(
+            request, await _in_time(limits, partial(_look_up_at, service, names, given, at)), limits
+        )
 
-    @app.get("/answers", tags=["answers"], dependencies=[may("read")])
+    @app.get(
+        "/answers", tags=["answers"], dependencies=[may("read")],
+        responses={200: {"description": "Server-sent events.", "content": {"text/event-stream": {}}}},
+    )  # fmt: skip
     async def follow(
         request: Request,
         query: Annotated[list[str] | None, Query()] = None,
@@ -268,22 +380,84 @@ def make_app(service: Service, tokens: Tokens, limits: Limits) -> FastAPI:
     return app
 
 
+class _App(FastAPI):
+    """The framework, behind a shortcut."""
+
+    def __init__(self, shortcut: Shortcut, lifespan: Any):
+        about = __doc__.partition("\n\n")[2]
+        super().__init__(title="muntin", version=version("muntin"), description=about, lifespan=lifespan)
+        self._shortcut = shortcut
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or not await self._shortcut.answers(scope, send):
+            await super().__call__(scope, receive, send)
+
+
+async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
+    """What a look-up gives, unless it takes longer than it may. Nobody stops it then, but nobody waits for it."""
+    try:
+        found = to_thread.run_sync(work, abandon_on_cancel=True)
+        return await asyncio.wait_for(found, limits.lookup_seconds or None)
+    except TimeoutError:
+        raise HTTPException(
+            408, f"the look-up took longer than {limits.lookup_seconds:g} seconds: ask for less"
+        ) from None
+
+
+async def _look_up(
+    service: Service, limits: Limits, name: str, key: str, at: str | None
+) -> list[dict[str, Any]]:
+    """The answer of one key, given as JSON or as a text without quotes."""
+    given, instant = _json_or_text(key), _instant(at)
+    return await service.look_ups.ask(
+        lambda: service.engine.rows(name, _key(service, name, given), instant), limits.lookup_seconds
+    )
+
+
+def _push(
+    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
+) -> Future[Any]:
+    rows = read_rows(service.streams[name], body, kind)
+    _check_rows(rows, limits)
+    return service.push(name, rows, body if kind == ARROW else None, once)
+
+
+def _load(
+    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
+) -> Future[Any]:
+    rows = read_rows(service.tables[name], body, kind)
+    _check_rows(rows, limits)
+    return service.load(name, rows, body if kind == ARROW else None, once)
+
+
+def _check_rows(rows: pa.Table, limits: Limits) -> None:
+    """Before they are made what the stream has: rows of NULLs alone take no bytes on the way."""
+    if rows.num_rows > limits.events:
+        raise HTTPException(413, f"a request has at most {limits.events:,} rows, not {rows.num_rows:,}")
+
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _done(future: Future[Any]) -> Any:
     return await asyncio.wrap_future(future)
 
 
-async def _register(service: Service, limits: Limits, name: str, sql: str, replace: bool) -> None:
+async def _register(
+    service: Service, limits: Limits, name: str, sql: str, replace: bool, once: Once | None = None
+) -> None:
     query_name_of(name)
-    if len(service.engine.queries) >= limits.queries and service.incarnation(name) is None:
+    if service.queries >= limits.queries and service.incarnation(name) is None:
         raise MuntinError(f"there are {limits.queries:,} queries already, and no more are taken")
-    _parsed(service, sql)
+    await run_in_threadpool(_parsed, service, sql)
     words = "CREATE OR REPLACE QUERY" if replace else "REGISTER QUERY"
-    await _done(service.execute(f"{words} {_quoted(name)} AS {sql}"))
+    await _done(service.execute(f"{words} {_quoted(name)} AS {sql}", once))
 
 
 def _parsed(service: Service, sql: str) -> None:
     """An error that points into the text as it was given, not into a statement made of it."""
-    parse_query(sql, {**service.engine.streams, **service.engine.tables})
+    parse_query(sql, {**service.streams, **service.tables})
 
 
 def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -> pa.Table:
@@ -292,13 +466,11 @@ def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -
 
 def _requests(body: bytes, at: str) -> pa.Table:
     given = read_json(body)
-    rows = given if isinstance(given, list) else None
-    if isinstance(given, dict) and given:
-        return pa.table({name: _times(values) if name == at else values for name, values in given.items()})
-    if rows is None or not rows or not all(isinstance(each, dict) for each in rows):
+    if isinstance(given, list) and given and all(isinstance(each, dict) for each in given):
+        given = {name: [row.get(name) for row in given] for name in given[0]}
+    if not isinstance(given, dict) or not given or not all(isinstance(each, list) for each in given.values()):
         raise SchemaError("requests are a list of objects, or an object of lists")
-    columns = {name: [row.get(name) for row in rows] for name in rows[0]}
-    return pa.table({name: _times(values) if name == at else values for name, values in columns.items()})
+    return to_table({name: _times(values) if name == at else values for name, values in given.items()})
 
 
 def _times(values: list[Any]) -> pa.Array:
@@ -319,9 +491,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _key(service: Service, name: str, given: Any) -> Any:
-    query = service.engine.queries.get(name)
-    if query is None:
-        raise NotFound(f"there is no query '{name}'")
+    query = service.engine.query(name)
     if isinstance(query, JoinQuery) or not query.keys:
         raise SchemaError(f"query '{name}' has no keys to look up by")
     return key_of(given, [(each.name, each.expression.type) for each in query.keys])
@@ -346,7 +516,7 @@ async def _body(request: Request, limits: Limits) -> bytes:
     return b"".join(parts)
 
 
-def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
+async def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
     """As Arrow where Accept says so, else as JSON."""
     if table.num_rows > limits.rows:
         raise HTTPException(
@@ -354,7 +524,8 @@ def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
         )
     if ARROW in request.headers.get("accept", ""):
         return Response(table_bytes(table), media_type=ARROW)
-    return Response(json.dumps(json_rows(table)), media_type="application/json")
+    told = json_text(table) if table.num_rows < _FEW else await run_in_threadpool(json_text, table)
+    return Response(told, media_type="application/json")
 
 
 def _described(error: MuntinError) -> dict[str, Any]:
@@ -370,3 +541,17 @@ async def _told(request: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     headers = {"Retry-After": "1"} if status == 429 else None
     return JSONResponse({"error": _described(error)}, status, headers)
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    """An error of the server's own, in the same form."""
+    assert isinstance(error, HTTPException)
+    told = {"kind": "Refused", "message": str(error.detail)}
+    return JSONResponse({"error": told}, error.status_code, error.headers)
+
+
+async def _misread(request: Request, error: Exception) -> JSONResponse:
+    """A parameter that cannot be read."""
+    assert isinstance(error, RequestValidationError)
+    told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return JSONResponse({"error": {"kind": "Invalid", "message": told}}, 422)

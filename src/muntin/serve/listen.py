@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,20 @@ from muntin.errors import MuntinError
 if TYPE_CHECKING:
     from muntin.serve.server import Port
 
-_GRACE = 5  # seconds that requests have to end when the server stops
+_BACKLOG = 2_048  # connections that wait to be taken
+_GRACE = 30  # seconds that requests have to end when the server stops
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]):
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say so first: whoever follows answers would keep the server waiting."""
+        self._stopping()
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """uvicorn would raise the signal again once it has stopped, and the process would end before a checkpoint."""
@@ -34,13 +44,14 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-def listen(app: Any, port: Port) -> None:
-    """Answer at a port, whose address is printed once it is open, until SIGTERM or Ctrl-C."""
+def listen(app: Any, port: Port, stopping: Callable[[], None]) -> None:
+    """Answer at a port, whose address is printed once it is open, until SIGTERM or Ctrl-C; then call `stopping`."""
     family = socket.AF_INET6 if ":" in port.host else socket.AF_INET
     with socket.socket(family) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((port.host, port.number))
+            opened.listen(_BACKLOG)  # before the address is printed: whoever reads it may call at once
         except OSError as error:
             raise MuntinError(f"cannot listen at {port.host}:{port.number}: {error.strerror}") from None
         config = uvicorn.Config(
@@ -50,8 +61,9 @@ def listen(app: Any, port: Port) -> None:
         where = f"[{port.host}]" if ":" in port.host else port.host
         scheme = "https" if config.is_ssl else "http"
         address = f"{scheme}://{where}:{opened.getsockname()[1]}"
+        opened.listen(config.backlog)  # whoever reads the address can connect at once
         print(
             f"muntin listens at {address}; {address}/console/ shows what it does, {address}/docs says what it takes",
             flush=True,
         )
-        _Server(config).run(sockets=[opened])
+        _Server(config, stopping).run(sockets=[opened])

@@ -25,7 +25,7 @@ def _lines(service: Service) -> Iterator[str]:
         yield from _metric(f"muntin_stream_{name}", kind, help, {
             f'{{stream="{_escaped(stream)}"}}': told[name] for stream, told in streams.items()
         })  # fmt: skip
-    yield from _metric("muntin_queries", "gauge", "Queries registered.", {"": len(service.engine.queries)})
+    yield from _metric("muntin_queries", "gauge", "Queries registered.", {"": service.queries})
     yield from _metric(
         "muntin_answers_total", "counter", "Rows given out since the start.", {"": service.answers.rows}
     )

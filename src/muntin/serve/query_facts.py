@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from muntin.errors import NotFound
 from muntin.join_query import AnyQuery
 from muntin.plan.sharing import Sharing
 from muntin.serve.console.history import History
@@ -37,7 +36,7 @@ class QueryFacts:
             found = self._seen[1]
         if name is None:
             return found
-        self._required(name)
+        self._service.engine.query(name)
         if name not in found.groups_of:  # it came after the last look
             found = self._service.engine.sharing()
         return found.of_query(name)
@@ -66,7 +65,7 @@ class QueryFacts:
 
     def one(self, name: str, has_plan: bool) -> dict[str, Any]:
         """Of one query, also its counters and its plan, which takes a while among thousands."""
-        query, engine = self._required(name), self._service.engine
+        query, engine = self._service.engine.query(name), self._service.engine
         incarnation = self._service.incarnation(name) or 0
         state = {each: json_value(value) for each, value in engine.query_stats([name])[name].items()}
         told = {
@@ -93,12 +92,6 @@ class QueryFacts:
             "columns": {field.name: str(field.type) for field in schema},
             "emits_changes": query.emits_changes,
         }
-
-    def _required(self, name: str) -> AnyQuery:
-        found = self._service.engine.queries.get(name)
-        if found is None:
-            raise NotFound(f"there is no query '{name}'")
-        return found
 
     def _sorted_by(self, order: Order) -> Callable[[tuple[str, AnyQuery]], Any]:
         if order == "name":

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.described import COUNT, WHOLE, Absent, check_shape
+from muntin.serve.producers import Once
 
 _LENGTH = struct.Struct("<I")
 _SHAPE = {
@@ -25,6 +26,8 @@ _SHAPE = {
     "until": Absent(WHOLE),
     "ranges": Absent([(str, COUNT, WHOLE, COUNT)]),  # of a source: part, start, end, messages
     "bad": Absent([(str, COUNT)]),  # messages in them that are no events
+    "producer": Absent(str),  # who numbers its changes
+    "sequence": Absent(COUNT),
     "at": Absent(WHOLE),  # the clock on the wall
     "last": Absent(COUNT),  # the number of the last record that was logged together with this one
 }
@@ -44,6 +47,15 @@ class Record:
     events: pa.RecordBatch | None = field(
         default=None, repr=False, compare=False
     )  # at hand, and not in the log
+
+    @property
+    def once(self) -> Once | None:
+        """What its producer calls it."""
+        return Once(self.told["producer"], self.told["sequence"]) if "producer" in self.told else None
+
+    def called(self, once: Once | None) -> Record:
+        """The same, numbered by its producer."""
+        return self if once is None else replace(self, told=self.told | once._asdict())
 
     def pack(self) -> bytes:
         """As it stands in the log."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from muntin.errors import MissingPackage, MuntinError, NotFound
 from muntin.serve.access import Limits, Tokens
+from muntin.serve.log_lines import set_up_log
 from muntin.serve.script import read_names
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
@@ -25,6 +26,7 @@ from muntin.sql.syntax import (
 )
 
 _log = logging.getLogger("muntin.serve")
+_SWITCH = 0.0005  # seconds for which a thread keeps Python to itself; by default a look-up would wait ten times as long
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Port:
     certificate: Path | None = None  # with its key, for TLS
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
+    origins: tuple[str, ...] = ()  # whose pages may call it from a browser; "*": all
 
     @staticmethod
     def read(listen: str) -> tuple[str, int]:
@@ -102,7 +105,7 @@ def _told(options: OptionsSyntax) -> str:
     return ", ".join(f"{each.name.text} = {each.value!r}" for each in options.options)
 
 
-def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:
+def serve(script: Path, folder: Path, port: Port, settings: Settings, log_format: str = "text") -> None:
     """Run until SIGTERM or Ctrl-C; then finish what waits and write a checkpoint."""
     try:
         from muntin.serve.http import make_app
@@ -112,12 +115,11 @@ def serve(script: Path, folder: Path, port: Port, settings: Settings) -> None:
     port.check()
     tokens = Tokens(port.tokens)
     text = read_script_file(script)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    set_up_log(log_format)
+    sys.setswitchinterval(_SWITCH)
     service = Service(folder, text, settings)
     try:
-        listen(make_app(service, tokens, port.limits), port)
+        listen(make_app(service, tokens, port.limits, port.origins), port, service.answers.dismiss)
     finally:
         service.stop()
         _log.info("stopped: all that was taken is in '%s'", folder)

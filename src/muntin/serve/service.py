@@ -14,7 +14,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,6 +30,8 @@ from muntin.serve.answers import KeptAnswers
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.connections import Connections
 from muntin.serve.log import Log, LogError
+from muntin.serve.look_ups import LookUps
+from muntin.serve.producers import Once, Producers
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
 from muntin.serve.replay import Replay
 from muntin.serve.script import Roster, read_names
@@ -37,16 +39,22 @@ from muntin.serve.settings import Busy, Settings, Stopped
 from muntin.serve.taken import Lost, Taken
 from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.stream import Stream
+from muntin.table import Table
 from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
 _UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
 
 
+REPEATED: Any = object()  # what a change gives that was made before, under the same number of its producer
+
+
 @dataclass
 class _Waiting:
     record: Record
     done: Future[Any]
+    rows: pa.RecordBatch | None = None  # the body, read already
 
 
 class Service:
@@ -69,7 +77,10 @@ class Service:
         self.folders = Folders(self.settings.folders)
         self._delivered: dict[str, tuple[int, int]] = {}  # up to where sinks had come at the last checkpoint
         self._now = 0  # the clock on the wall as the record at work has it, in microseconds
+        self.producers = Producers()
         self._until: int | None = None  # how far time was promised to have come, by the records at work
+        self.streams: Mapping[str, Stream]  # as of the last statement: to ask for them waits for nobody
+        self.tables: Mapping[str, Table]
         self._engine: Engine
         self._roster: Roster
         self._done: int  # the record that was applied last
@@ -122,6 +133,11 @@ class Service:
         return self._roster.incarnations.get(name)
 
     @property
+    def queries(self) -> int:
+        """How many are registered."""
+        return len(self._roster.incarnations)
+
+    @property
     def is_ready(self) -> bool:
         """Whether changes are taken."""
         return self.failure is None and not self._is_stopping
@@ -136,17 +152,21 @@ class Service:
         """Bytes of the log on disk."""
         return self._log.nbytes
 
-    def push(self, stream: str, table: pa.Table) -> Future[Any]:
+    def push(
+        self, stream: str, table: pa.Table, body: bytes | None = None, once: Once | None = None
+    ) -> Future[Any]:
         """Events of a stream; the number of them, when they are in the log and in the engine.
 
-        What does not fit the stream is refused here, before anything is written.
+        What does not fit the stream is refused here, before anything is written. `body` is the table as Arrow's stream
+        format, if it came so: the log takes it as it is if its columns are those of the stream. A change that was made
+        before under the number that its producer gives it (`once`) gives `REPEATED`.
         """
-        declared = self._engine.streams.get(stream)
+        declared = self.streams.get(stream)
         if declared is None:
             raise NotFound(f"there is no stream '{stream}'")
         batch = to_record_batch(declared, table)
         to_times(declared, batch)
-        return self.change(Record("push", {"stream": stream}, table_bytes(pa.Table.from_batches([batch]))))
+        return self._change_rows(Record("push", {"stream": stream}).called(once), batch, table, body)
 
     def take(self, stream: str, taken: Taken, events: pa.RecordBatch) -> Future[Any]:
         """Messages of a stream's source; the number of events, when their ranges are in the log and they are in the
@@ -154,25 +174,35 @@ class Service:
         told = {"stream": stream, "ranges": list(map(list, taken.ranges)), "bad": list(map(list, taken.bad))}
         return self.change(Record("take", told, events=events))
 
-    def load(self, name: str, table: pa.Table) -> Future[Any]:
+    def load(
+        self, name: str, table: pa.Table, body: bytes | None = None, once: Once | None = None
+    ) -> Future[Any]:
         """Rows of a table, inserted or replaced by primary key."""
-        declared = self._engine.tables.get(name)
+        declared = self.tables.get(name)
         if declared is None:
             raise NotFound(f"there is no table '{name}'")
         batch = to_record_batch(declared, table)
-        return self.change(Record("load", {"table": name}, table_bytes(pa.Table.from_batches([batch]))))
+        return self._change_rows(Record("load", {"table": name}).called(once), batch, table, body)
 
-    def execute(self, sql: str) -> Future[Any]:
+    def _change_rows(
+        self, record: Record, batch: pa.RecordBatch, table: pa.Table, body: bytes | None
+    ) -> Future[Any]:
+        if body is None or not table.schema.equals(batch.schema):
+            body = table_bytes(pa.Table.from_batches([batch]))
+        return self.change(replace(record, body=body), batch)
+
+    def execute(self, sql: str, once: Once | None = None) -> Future[Any]:
         """Statements that change something; what the last one gives."""
         read_names(sql)  # an error at the word, before anything is written
-        return self.change(Record("execute", {"sql": sql}))
+        return self.change(Record("execute", {"sql": sql}).called(once))
 
     def advance(self, until: int) -> Future[Any]:
         """A promise that time has reached an instant."""
         return self.change(Record("advance", {"until": until}))
 
-    def change(self, record: Record) -> Future[Any]:
-        """Have something done; what it gives, or the error, once it is in the log."""
+    def change(self, record: Record, rows: pa.RecordBatch | None = None) -> Future[Any]:
+        """Have something done; what it gives, or the error, once it is in the log. `rows` are what its body says, if
+        it has been read."""
         size = len(record.body)
         with self._gate:
             if not self.is_ready:
@@ -183,7 +213,8 @@ class Service:
                     f"{self._waiting.qsize():,} changes ({self._held:,} bytes) wait already: try again"
                 )
             self._held += size
-            waiting = _Waiting(record, Future())
+            waiting = _Waiting(record, Future(), rows)
+            waiting.done.set_running_or_notify_cancel()  # whoever waits may go; the change is made all the same
             self._waiting.put(waiting)
         return waiting.done
 
@@ -203,6 +234,7 @@ class Service:
         self._connections.stop_sinks()
         if is_kept and self.failure is None and self._done > self._checkpointed:
             self._keep()
+        self.look_ups.close()
         self._engine.close()
         self._answers.close()
         self._log.close()
@@ -263,10 +295,10 @@ class Service:
                 for waiting in logged:
                     waiting.done.set_exception(error)
                 return
-            found = [
-                self._tried(number, record)
-                for number, record in zip(count(last - len(records) + 1), records, strict=False)
-            ]
+            found = []
+            for number, record, waiting in zip(count(last - len(records) + 1), records, logged, strict=False):
+                found.append(self._tried(number, record, waiting.rows))
+                self.look_ups.answer()
             self._close_windows(last, now)
             for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
                 if isinstance(given, MuntinError):
@@ -284,43 +316,61 @@ class Service:
                 except MuntinError as error:
                     waiting.done.set_exception(error)
 
-    def _tried(self, number: int, record: Record) -> Any:
+    def _tried(self, number: int, record: Record, rows: pa.RecordBatch | None = None) -> Any:
         """What a record gives, or its error."""
         try:
-            return self._apply(number, record)
+            return self._apply(number, record, rows)
         except Lost:  # by a replay: what was taken once cannot be left out in silence
             raise
         except MuntinError as error:
             return error
 
-    def _apply(self, number: int, record: Record) -> Any:
-        """Do what a record says; the same when it is done again. An error has changed nothing."""
+    def _apply(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
+        """Do what a record says, unless its producer has sent it before; the same when it is done again. An error has
+        changed nothing."""
         self._now, self._done = record.told["at"], number
+        if record.once is not None and self.producers.has(record.once):
+            return REPEATED
+        found = self._make(number, record, rows)
+        if record.once is not None:
+            self.producers.add(record.once)
+        return found
+
+    def _make(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
         match record.do:
             case "push":
-                table = read_table(record.body)
-                self._engine.push(record.told["stream"], table)
-                return table.num_rows
+                batch = read_table(record.body) if rows is None else rows
+                self._engine.push(record.told["stream"], batch)
+                return batch.num_rows
             case "take":
                 return self._roster.take(self._engine, record, self._replay)
             case "load":
-                table = read_table(record.body)
-                self._engine.load(record.told["table"], table)
-                return table.num_rows
+                batch = read_table(record.body) if rows is None else rows
+                self._engine.load(record.told["table"], batch)
+                return batch.num_rows
             case "execute":
-                return self._roster.execute(self._engine, record.told["sql"], number)
+                return self._stated(lambda: self._roster.execute(self._engine, record.told["sql"], number))
             case "script":
-                return self._roster.follow_script(self._engine, record.told["sql"], number)
+                return self._stated(
+                    lambda: self._roster.follow_script(self._engine, record.told["sql"], number)
+                )
             case "advance":
                 self._until = record.told["until"]
                 return None
         raise LogError(f"record {number} of the log asks for '{record.do}', which this version does not know")
+
+    def _stated(self, work: Callable[[], Any]) -> Any:
+        """What statements give; streams and tables may be others then."""
+        found = work()
+        self.streams, self.tables = self._engine.streams, self._engine.tables
+        return found
 
     def _close_windows(self, number: int, now: int) -> None:
         """Give out what closed by the records up to this one."""
         until, self._until = self._until, None
         for portion, given in enumerate(portions(self._engine, until)):
             self._answers.take((number, portion), now, given, self._roster.incarnations)
+            self.look_ups.answer()
 
     # -- checkpoints and starts --------------------------------------------------------------------
 
@@ -340,6 +390,7 @@ class Service:
         delivered = self._connections.delivered()
         note = {
             "record": self._done, "numbers": numbers, "roster": self._roster.note(),
+            "producers": self.producers.note(),
             "delivered": {name: list(place) for name, place in delivered.items()},
         }  # fmt: skip
         self._engine.checkpoint(self._checkpoints.path(self._done), note=note)
@@ -355,6 +406,8 @@ class Service:
         self._engine, self._roster, self._done = self._restored()
         self._connections = Connections(self, self._delivered)
         self._replay = Replay(self._engine, self.folders, self.settings.skips_lost)
+        self.look_ups = LookUps(self._engine)
+        self.streams, self.tables = self._engine.streams, self._engine.tables
         self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
         records, now = self._log.last - self._done, 0
         is_open = False
@@ -384,4 +437,5 @@ class Service:
         delivered = engine.note.get("delivered", {})
         self._delivered = {name: (place[0], place[1]) for name, place in delivered.items()}
         self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
+        self.producers = Producers(engine.note.get("producers", ()))
         return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from fastapi.concurrency import run_in_threadpool
 
-from muntin.serve.answers import Cursor, Portion
+from muntin.serve.answers import Cursor, Portion, event
 from muntin.serve.service import Service
 
 _BEAT = 15.0  # seconds after which a silent subscription says that it is there
@@ -27,8 +27,10 @@ def subscription(
     missed, follower = service.answers.follow(cursor, wake)
 
     def events(portion: Portion) -> str:
+        if queries is None and (cursor is None or portion.place > cursor[:2]):
+            return portion.events
         return "".join(
-            f"id: {here}\nevent: answer\ndata: {told}\n\n"
+            event(here, name, told)
             for here, name, told in portion.rows
             if (queries is None or name in queries) and (cursor is None or here > cursor)
         )
@@ -39,7 +41,7 @@ def subscription(
             kept = service.answers.between(missed[0], missed[-1]) if missed else iter(())
             while portion := await run_in_threadpool(next, kept, None):
                 yield events(portion)
-            while not follower.is_dropped and service.is_ready:
+            while not (follower.is_dropped or follower.is_over) and service.is_ready:
                 woken.clear()
                 while portion := follower.next():
                     yield events(portion)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -29,6 +30,8 @@ ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 LINES = "application/x-ndjson"
 CSV = "text/csv"
+_AS_THEY_ARE = (int, str, bool, type(None))
+_TOGETHER = 1_000  # rows
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -38,6 +41,8 @@ def json_value(value: Any) -> Any:
     >>> json_value(float("nan")), json_value(timedelta(minutes=5)), json_value(datetime(2026, 1, 31, 12))
     ('NaN', '5 MINUTES', '2026-01-31T12:00:00Z')
     """
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, np.datetime64):
@@ -53,6 +58,11 @@ def json_value(value: Any) -> Any:
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
     """A dict for each row."""
+    if table.num_rows == 1:  # a column at a time would cost twice as much
+        names = table.column_names
+        return [
+            {name: json_value(column[0].as_py()) for name, column in zip(names, table.columns, strict=True)}
+        ]
     columns = []
     for column in table.columns:
         values = column.to_pylist()
@@ -65,6 +75,12 @@ def json_rows(table: pa.Table) -> list[dict[str, Any]]:
         columns.append(values)
     names = table.column_names
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def json_text(table: pa.Table) -> str:
+    """The rows as a JSON list. Some at a time: other threads wait while Python writes JSON."""
+    slices = (table.slice(start, _TOGETHER) for start in range(0, table.num_rows, _TOGETHER))
+    return f"[{', '.join(json.dumps(json_rows(each))[1:-1] for each in slices)}]"
 
 
 def read_rows(declared: Stream | Table, body: bytes, kind: str) -> pa.Table:
@@ -114,25 +130,40 @@ def _as_lines(body: bytes) -> bytes:
 
 
 def _lines(declared: Stream | Table, body: bytes) -> pa.Table:
+    """Times may be texts, or integers of microseconds: the first of each column says which, and speaks for all."""
     if not body.strip():
         return declared.schema.empty_table()
     kinds = {
         field.name: pa.string() if pa.types.is_duration(field.type) else field.type
         for field in declared.schema
     }
-    try:
-        return _read_lines(body, kinds)
-    except pa.ArrowInvalid:
-        # times may be integers, of microseconds: whoever takes the rows reads both
-        numbers = {name: pa.int64() if pa.types.is_timestamp(kind) else kind for name, kind in kinds.items()}
-        if numbers == kinds:
-            raise
-        return _read_lines(body, numbers)
+    times = [name for name, kind in kinds.items() if pa.types.is_timestamp(kind)]
+    guesses = [[name for name in times if _is_number(name, body)], times, []]
+    wrong: pa.ArrowInvalid | None = None
+    for guess in guesses:
+        try:
+            return _read_lines(body, kinds | dict.fromkeys(guess, pa.int64()))
+        except pa.ArrowInvalid as error:
+            wrong = wrong or error
+            if not times:
+                break
+    assert wrong is not None
+    raise wrong
+
+
+def _is_number(name: str, body: bytes) -> bool:
+    """Whether the first value of a field that is no NULL is a number; a guess, since the name may stand elsewhere."""
+    first = re.search(re.escape(json.dumps(name).encode()) + rb'\s*:\s*([-0-9"])', body)
+    return first is not None and first[1] != b'"'
 
 
 def _read_lines(body: bytes, kinds: dict[str, pa.DataType]) -> pa.Table:
     parsing = pyarrow.json.ParseOptions(explicit_schema=pa.schema(kinds), unexpected_field_behavior="ignore")
-    return pyarrow.json.read_json(io.BytesIO(body), parse_options=parsing)
+    # in one block: a line may be longer than Arrow's usual ones
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=min(len(body) + 1, 2**31 - 1))
+    table = pyarrow.json.read_json(pa.BufferReader(body), reading, parsing)
+    table.validate(full=True)  # bytes that are no UTF-8 would be found by whoever reads an answer
+    return table
 
 
 def _csv(declared: Stream | Table, body: bytes) -> pa.Table:

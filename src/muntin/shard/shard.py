@@ -33,7 +33,7 @@ from muntin.shard.intake import Admitted
 from muntin.shard.read.answers import answer_one
 from muntin.shard.read.coverage import coverage_of
 from muntin.shard.read.evaluate import Answered
-from muntin.shard.read.lookup import lookup, lookup_many, value
+from muntin.shard.read.lookup import lookup, lookup_many, rows, value
 from muntin.shard.read.lookup_at import AtPoints, lookup_at
 from muntin.shard.read.question import Question
 from muntin.shard.registration import Registration
@@ -161,6 +161,10 @@ class Shard:
     def lookup(self, name: str, key: Any = None, at: int | None = None) -> pa.Table:
         """One query's answers as of one instant."""
         return lookup(self.state, name, key, at)
+
+    def rows(self, name: str, key: Any = None, at: int | None = None) -> list[dict[str, Any]]:
+        """One query's answer, as plain Python objects."""
+        return rows(self.state, name, key, at)
 
     def value(self, name: str, key: Any = None, at: int | None = None) -> Any:
         """The first value of one query's answer, as a plain Python object."""

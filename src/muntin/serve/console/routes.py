@@ -106,7 +106,7 @@ def add_console(
         limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     ) -> dict[str, Any]:
         """Rows of a table in the order they were inserted, a page at a time."""
-        total, found = await run_in_threadpool(service.engine.rows, name, offset, limit)
+        total, found = await run_in_threadpool(service.engine.table_rows, name, offset, limit)
         return {"total": total, "offset": offset, "rows": json_rows(found)}
 
     @app.get("/answers/latest", tags=["answers"], dependencies=[may("read")])

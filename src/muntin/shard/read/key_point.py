@@ -10,10 +10,13 @@ from typing import Any
 
 from muntin.answer import is_plain
 from muntin.band import Band, sort_key
+from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.read.reading import CallReading, PartialOf, Reading, reading_of
 from muntin.shard.state import State
 
 _REMEMBERED = 65_536  # keys whose ids need not be looked for again
+_PLAIN = (int, str)  # keys that a dict tells apart as a column does
+UNSURE = -2  # the id of a key that `find_one` does not know how to look for
 UNREAD = object()  # what `value` gives if the key has to be looked up another way
 
 
@@ -23,7 +26,7 @@ class KeyPointReader:
     def __init__(self, state: State, name: str, reading: Reading, call: CallReading):
         self._clock, self._history = state.clock, state.registrations[name].history
         assert reading.keys is not None
-        self._keys = reading.keys
+        self._ids = KeyIds(reading.keys)
         self._slide = reading.query.slide
         self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
         self._lower = call.aggregate.lower_one
@@ -37,7 +40,6 @@ class KeyPointReader:
         reader = synopsis.key_reader(self._window, needs)
         assert reader is not None
         self._reader = reader
-        self._ids: dict[Any, int] = {}
 
     @staticmethod
     def of(state: State, name: str) -> KeyPointReader | None:
@@ -75,9 +77,9 @@ class KeyPointReader:
         settled = self._window.settle(instant)
         if not self._reader.locate(settled):
             return UNREAD  # rare: it may have to be refused
-        id = self._id_of(key)
+        id = self._ids.find(key)
         if id < 0:
-            return UNREAD if id == _UNSURE else None
+            return UNREAD if id == UNSURE else None
         partials = self._reader.partials(id)
         if not partials:
             return None
@@ -92,13 +94,22 @@ class KeyPointReader:
             return None
         return value
 
-    def _id_of(self, key: Any) -> int:
+
+class KeyIds:
+    """Ids of keys as they are given, remembered for those that are asked for again."""
+
+    def __init__(self, keys: KeyDictionary):
+        self._keys = keys
+        self._ids: dict[Any, int] = {}
+
+    def find(self, key: Any) -> int:
+        """The id of a key; negative if there is none, `UNSURE` if it has to be looked for another way."""
         # 1, 1.0 and True are one key of a dict, but not of a column
         known = key if type(key) in _PLAIN else (key, *map(type, key)) if type(key) is tuple else None
         try:
             id = -1 if known is None else self._ids.get(known, -1)
         except TypeError:  # a part that cannot be hashed is no plain one
-            return _UNSURE
+            return UNSURE
         if id < 0:
             id = self._keys.find_one(key if isinstance(key, tuple) else (key,))
             if id >= 0 and known is not None:
@@ -106,10 +117,6 @@ class KeyPointReader:
                     self._ids.clear()
                 self._ids[known] = id
         return id
-
-
-_PLAIN = (int, str)
-_UNSURE = -2  # of a key that `find_one` does not know how to look for
 
 
 def key_reader_of(state: State, name: str) -> KeyPointReader | None:

@@ -50,8 +50,9 @@ class SingleRow:
         self._null = [pa.array([None], kind) for kind in self._types]
         self._is_plain = all(call is not None for call in call_of)
 
-    def table(self, values: Sequence[Any], start: int | None, end: int | None, is_complete: bool) -> pa.Table:
-        """The row with these answers of the calls, None for NULL."""
+    def table(self, values: Sequence[Any], start: int | None, end: int | None, is_complete: bool,
+              keys: Sequence[pa.Array] = ()) -> pa.Table:  # fmt: skip
+        """The row with these keys and answers of the calls, None for NULL."""
         packed = self._pack(*[0 if value is None else value for value in values], start or 0, end or 0)
         buffers = [None, pa.py_buffer(packed)]
         calls = [
@@ -64,7 +65,7 @@ class SingleRow:
             for number, side in enumerate((start, end))
         ]
         return pa.Table.from_arrays(
-            [*self._outputs(calls), *bounds, _COMPLETE[is_complete]], schema=self._schema
+            [*keys, *self._outputs(calls), *bounds, _COMPLETE[is_complete]], schema=self._schema
         )
 
     def _outputs(self, calls: Sequence[pa.Array]) -> list[pa.Array]:

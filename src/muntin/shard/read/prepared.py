@@ -21,6 +21,7 @@ class Prepared:
         self._crowds = crowds  # whose members are alike by the numbers given here
         self.readers: dict[str, Any] = {}  # of single answers; see point.py
         self.key_readers: dict[str, Any] = {}  # of single keys; see key_point.py
+        self.key_rows: dict[str, Any] = {}  # of single keys, with all columns; see key_row.py
         self.key_filters: dict[str, Any] = {}  # of keys that pass HAVING; see key_filter.py
         self.lane_readers: dict[str, Any] = {}  # of single lanes; see lane_point.py
         self.readings: dict[str, Any] = {}  # of all answers; see reading.py
@@ -37,7 +38,9 @@ class Prepared:
 
     def forget_query(self, name: str) -> None:
         """A query is gone; O(bundles)."""
-        for kind in (self.readers, self.key_readers, self.key_filters, self.lane_readers, self.readings):
+        for kind in (
+            self.readers, self.key_readers, self.key_rows, self.key_filters, self.lane_readers, self.readings,
+        ):  # fmt: skip
             kind.pop(name, None)
         self.forget_joined(name)
         self.profiles.pop((name,), None)
@@ -53,8 +56,8 @@ class Prepared:
     def forget_ids(self) -> None:
         """Keys have other ids; crowds have been told."""
         for kind in (
-            self.readers, self.key_readers, self.key_filters, self.lane_readers, self.bundles, self.lane_orders,
-            self.joined, self.rules,
+            self.readers, self.key_readers, self.key_rows, self.key_filters, self.lane_readers, self.bundles,
+            self.lane_orders, self.joined, self.rules,
         ):  # fmt: skip
             kind.clear()
 
@@ -68,6 +71,7 @@ class Prepared:
         for name in names:
             self.readers.pop(name, None)
             self.key_readers.pop(name, None)
+            self.key_rows.pop(name, None)
             self.key_filters.pop(name, None)
             self.lane_readers.pop(name, None)
         self.bundles.clear()

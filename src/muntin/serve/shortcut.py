@@ -1,0 +1,74 @@
+"""A shortcut: the look-up of one key, answered before the web framework is asked.
+
+To route a request, resolve its dependencies and validate its parameters takes a framework several times as long as the
+look-up. So the plainest look-ups are answered here: `GET /queries/{name}/answer?key=…` with a good token, as JSON. All
+others, and all that go wrong, are left to the framework, which knows what to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from muntin.errors import MuntinError
+from muntin.serve.access import Pace, Tokens
+from muntin.serve.wire import ARROW, JSON, json_value
+
+_BEFORE, _BEHIND = "/queries/", "/answer"
+_FEW = 100  # rows: a key has one, unless the query joins tables
+
+_JSON = json.JSONEncoder(default=json_value, allow_nan=False)  # a NaN is an error: it takes the long way
+
+Send = Callable[[dict[str, Any]], Any]
+LookUp = Callable[[str, str, str | None], Any]  # of a query, a key and an instant as they came
+
+
+class Shortcut:
+    """Answers look-ups of one key."""
+
+    def __init__(self, look_up: LookUp, tokens: Tokens, pace: Pace):
+        self._look_up, self._tokens, self._pace = look_up, tokens, pace
+
+    async def answers(self, scope: Any, send: Send) -> bool:
+        """Whether it has answered a request; if not, nothing has been said."""
+        path = scope.get("path", "")
+        if not path.startswith(_BEFORE) or not path.endswith(_BEHIND) or scope["method"] != "GET":
+            return False
+        name, asked = path[len(_BEFORE) : -len(_BEHIND)], _parameters(scope["query_string"])
+        if asked is None or "/" in name or not self._admits(scope):
+            return False
+        try:
+            found = await self._look_up(name, asked["key"], asked.get("at"))
+            if len(found) > _FEW:
+                return False
+            body = _JSON.encode(found).encode()
+        except (MuntinError, ValueError, TimeoutError):
+            return False
+        headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return True
+
+    def _admits(self, scope: Any) -> bool:
+        headers = dict(scope["headers"])
+        if ARROW.encode() in headers.get(b"accept", b"") or b"origin" in headers:
+            return False
+        header = headers.get(b"authorization", b"").decode("latin-1")
+        client = scope.get("client")
+        return bool(self._tokens.allows(header, "read")) and self._pace.takes(client[0] if client else "")
+
+
+def _parameters(query: bytes) -> dict[str, str] | None:
+    """`key`, and `at` if it is given; None if there is anything else.
+
+    >>> _parameters(b"key=%22AAPL%22"), _parameters(b"at=3"), _parameters(b"key=1&key=2")
+    ({'key': '"AAPL"'}, None, None)
+    """
+    if query.startswith(b"key=") and b"&" not in query and b"+" not in query and len(query) > 4:
+        return {"key": unquote(query[4:].decode("latin-1"))}
+    pairs = parse_qsl(query.decode("latin-1"))
+    found = dict(pairs)
+    is_plain = "key" in found and len(found) == len(pairs) and found.keys() <= {"key", "at"}
+    return found if is_plain else None
