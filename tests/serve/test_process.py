@@ -81,7 +81,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     process, address = start(tmp_path)
     push(address, 1)
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (40_000, 40_000))  # as a disk that is full then
+    _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)  # which nobody may raise again
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (40_000, most))  # as a disk that is full then
     status, pushed, sequence = 200, 1, 0
     while status == 200:
         sequence += 1
@@ -92,7 +93,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         pushed += 100 * (status == 200)
     assert (status, "cannot be written" in told.json()["error"]["message"]) == (507, True)
     assert total(address) == pushed
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (-1, -1))
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
     assert httpx.post(f"{address}/streams/s", json=rows, headers=headers).json() == {"events": 100}
     process.send_signal(signal.SIGKILL)
     process.wait()
