@@ -157,6 +157,9 @@ def shoot(page: Page, address: str, suffix: str) -> None:
     def taken(name: str, hash: str, wait: float = 2.5) -> None:
         page.goto(f"{address}/console/#/{hash}")
         page.wait_for_timeout(wait * 1000)
+        if name == "alerts":
+            page.get_by_label("Kind").select_option("change")
+            page.locator(".feed li", has_text="enters").first.wait_for()
         if name == "editor":
             page.fill("#name", "busy_symbols")
             page.fill("#sql", TYPO)
@@ -171,7 +174,7 @@ def shoot(page: Page, address: str, suffix: str) -> None:
     taken("queries", "queries")
     taken("query", "queries/exchange_volume", 9)
     taken("approximate", "queries/jewellery_seen", 9)
-    taken("alerts", "alerts", 3)
+    taken("alerts", "alerts", 8)
     taken("editor", "editor")
 
 

@@ -240,7 +240,7 @@ def _drawn_card(number: int, card: Card, box: _Box, colour: int) -> str:
         f'height="{box.height:.1f}" rx="2.5"/>',
         _text(box.x + 20, box.y + 26, title, "mw-code"),
         _text(box.x + box.width - 14, box.y + 26, _counted(len(groups), "group", "groups"), "mw-note mw-end"),
-        _text(box.x + 20, box.y + 46, _short(_windows_of(groups), 46), "mw-note"),
+        _text(box.x + 20, box.y + 46, _short(_windows_of(groups), 44), "mw-note"),
     ]
     parts += [
         _text(box.x + 20, box.y + 66 + 15 * row, line, "mw-rule") for row, line in enumerate(_rule(card))
@@ -260,7 +260,7 @@ def _windows_of(groups: Iterable[SharedGroup]) -> str:
     nbytes = sum(each.nbytes for each in groups)
     own = f" · {in_bytes(nbytes)} of its own" if nbytes else ""
     if not windows:
-        return own.removeprefix(" · ")
+        return own.removeprefix(" · ") or "no windows of its own"
     return (windows[0] if len(windows) == 1 else f"{len(windows):,} windows") + own
 
 
@@ -277,7 +277,7 @@ def _drawn_store(number: int, stores: Sequence[SharedStore], box: _Box, sharing:
         f'height="{box.height:.1f}" rx="2.5"/>',
         _text(box.x + 20, y + 28, kind, "mw-code"),
         _text(box.x + box.width - 20, y + 29, in_bytes(nbytes), "mw-bytes mw-end"),
-        _text(box.x + 20, y + 48, _short(title, 37), "mw-note"),
+        _text(box.x + 20, y + 48, _short(title, 35), "mw-note"),
         f'<rect class="mw-track" x="{box.x + 20:.1f}" y="{y + 60:.1f}" width="{width:.1f}" height="4" rx="2"/>',
         f'<rect class="mw-bar mw-c{number % COLOURS}" x="{box.x + 20:.1f}" y="{y + 60:.1f}" '
         f'width="{max(2.0, width * part):.1f}" height="4" rx="2"/>',
@@ -291,12 +291,12 @@ def _named(stores: Sequence[SharedStore], sharing: Sharing) -> tuple[str, str]:
     """What a box of stores is called, and what is said of it."""
     first, many = stores[0], len(stores)
     streams = {each.stream for each in sharing.stores.values() if each.stream}
-    of = f" of {first.stream}" if len(streams) > 1 and first.stream else ""
+    of = f"{first.stream} " if len(streams) > 1 and first.stream else ""
     if many == 1:
-        return first.kind, (first.title.removeprefix(first.kind) + of).strip() or "all events"
+        return first.kind, (of + first.title.removeprefix(first.kind).lstrip()).strip() or "all events"
     if len({each.family for each in stores}) == 1:
         keyed = first.family.removeprefix(f"{first.stream}: {first.kind}").strip()
-        return f"{first.kind} ×{many:,}", f"{keyed}{of}, each with a filter of its own".strip(" ,")
+        return f"{first.kind} ×{many:,}", f"{of}{keyed}, a filter each".strip(" ,")
     return f"{many:,} more stores", "that fewer queries read"
 
 
