@@ -89,12 +89,33 @@ class Server:
         self._process.send_signal(how)
         return self._process.wait(60)
 
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.end()
+
+    def taken(self) -> int:
+        """Messages that were taken from the source."""
+        return sum(self.ready()["sources"]["s"]["position"].values())
+
     def total(self) -> dict[str, Any]:
         answer = httpx.get(f"{self.address}/queries/total/answer", timeout=30).json()
         return dict(answer[0]) if answer else {"n": 0, "ids": 0}
 
     def ready(self) -> dict[str, Any]:
         return dict(httpx.get(f"{self.address}/ready", timeout=30).json())
+
+
+@pytest.fixture
+def make_server() -> Iterator[Callable[..., Server]]:
+    made: list[Server] = []
+
+    def make(*args: Any) -> Server:
+        made.append(Server(*args))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
 class Feeder(threading.Thread):
@@ -177,7 +198,7 @@ def check_answers(answers: list[dict[str, Any]], wanted: set[tuple[Any, ...]]) -
 
 
 @pytest.mark.parametrize("seed", [int(os.environ.get("MUNTIN_SEED", "1"))])
-def test_killed(tmp_path: Path, broker: KafkaBroker, seed: int) -> None:
+def test_killed(tmp_path: Path, broker: KafkaBroker, make_server: Callable[..., Server], seed: int) -> None:
     """The server in random places; the broker while the server runs, and while it starts; partitions come meanwhile."""
     chance, topic, alerts = random.Random(seed), f"events-{seed}", f"alerts-{seed}"
     broker.create(topic, 3)
@@ -187,12 +208,15 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, seed: int) -> None:
     script += f"CREATE SINK a FROM sums WITH (sink = 'kafka', {where}, topic = '{alerts}');"
     out = tmp_path / "out"
     script += f"CREATE SINK b FROM high WITH (sink = 'files', path = '{out}', format = 'json', seconds = 1)"
-    server = Server(tmp_path, script, "--checkpoint-seconds", "1.5")
+    server = make_server(tmp_path, script, "--checkpoint-seconds", "3")
     feeder = Feeder(broker.address, topic)
     feeder.start()
     server.start()
     for kill in range(KILLS):
-        time.sleep(chance.uniform(0.0, 3.0))
+        if chance.random() < 0.8:  # so that there is something to do again
+            before = server.taken()
+            until(lambda: server.taken() > before)  # noqa: B023
+        time.sleep(chance.uniform(0.0, 1.5))
         if kill == KILLS // 4:
             broker.kill()
             time.sleep(chance.uniform(0.0, 2.0))
@@ -237,11 +261,13 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, seed: int) -> None:
     )
 
 
-def test_messages_that_are_gone(tmp_path: Path, broker: KafkaBroker) -> None:
+def test_messages_that_are_gone(
+    tmp_path: Path, broker: KafkaBroker, make_server: Callable[..., Server]
+) -> None:
     """What a start must read again and the broker has deleted is named; with --skip-lost it goes on."""
     broker.create("gone", 1)
     script = f"{STREAM} WITH (source = 'kafka', brokers = '{broker.address}', topic = 'gone');{QUERIES}"
-    server = Server(tmp_path, script, "--checkpoint-seconds", "1000")
+    server = make_server(tmp_path, script, "--checkpoint-seconds", "1000")
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for id in range(100):
         producer.produce("gone", json.dumps(event(id)).encode())

@@ -24,7 +24,8 @@ def client_settings(options: dict[str, Value | None], folders: Folders) -> dict[
     """Settings of librdkafka that consumers and producers share."""
     settings: dict[str, Any] = {
         "bootstrap.servers": str(options["brokers"]), "client.id": "muntin", "reconnect.backoff.max.ms": 2_000,
-        "logger": log, "error_cb": lambda error: log.info("%s", error),
+        "logger": log, "error_cb": lambda error: log.debug("%s", error),
+        "log_level": 2,  # a broker that is gone is told of by the source or sink, once for each attempt
     }  # fmt: skip
     return settings | _read(options.get("config"), folders)
 

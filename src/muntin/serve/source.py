@@ -151,6 +151,7 @@ class Intake:
         try:
             while not self._stopping.is_set():
                 taken = source.next(_LOOK)
+                self.error = None  # it is there again
                 if waiting is not None:
                     self._settle(source, stream, *waiting)
                     waiting = None
@@ -178,7 +179,6 @@ class Intake:
         """Wait until messages are in the engine. What the engine refuses is found by halves and set aside."""
         try:
             self.events += done.result()
-            self.error = None
             return
         except (SchemaError, NoValue) as refused:
             error = refused
