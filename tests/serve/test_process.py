@@ -81,7 +81,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     process, address = start(tmp_path)
     push(address, 1)
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (40_000, 40_000))  # as a disk that is full then
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (40_000, -1))  # as a disk that is full then
     status, pushed, sequence = 200, 1, 0
     while status == 200:
         sequence += 1
