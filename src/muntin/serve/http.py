@@ -6,7 +6,6 @@ Every change waits until it is in the log; every error is the engine's own, as J
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -20,125 +19,40 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from muntin.argument import query_name_of
-from muntin.errors import MuntinError, NameTaken, NotFound, NoValue, SchemaError, SqlError, WindowTooLarge
-from muntin.instant import to_microseconds
+from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
-from muntin.serve.answers import Cursor, Gone
+from muntin.serve.answers import Cursor
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
-from muntin.serve.log import LogError
 from muntin.serve.metrics import metrics_text
-from muntin.serve.producers import Once, OutOfSequence
+from muntin.serve.openapi import FORMATS, REQUESTS, ROWS, Called
+from muntin.serve.problems import described, misread, refused, told
+from muntin.serve.producers import Once
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.record import table_bytes
 from muntin.serve.script import connects
 from muntin.serve.service import REPEATED, Service
-from muntin.serve.settings import Busy, Stopped
 from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
     ARROW,
-    CSV,
-    JSON,
-    LINES,
     arrow_rows,
+    instant_of,
+    json_or_text,
     json_rows,
     json_text,
     json_value,
     key_of,
-    read_json,
     read_rows,
+    requests_of,
 )
-from muntin.shard.record_batch import to_table
 from muntin.sql import parse_query
 
-_STATUS: tuple[tuple[type[MuntinError], int], ...] = (
-    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409), (OutOfSequence, 409),
-    (WindowTooLarge, 422), (NoValue, 422),
-)  # fmt: skip
-
-
 _FEW = 100  # rows that are made JSON faster than a thread takes over
-
-
-async def _once(
-    muntin_producer: Annotated[
-        str | None, Header(max_length=200, description="Who sends this, and numbers what it sends.")
-    ] = None,
-    muntin_sequence: Annotated[
-        int | None, Header(ge=0, le=2**62, description="The number: one more than that of the last change.")
-    ] = None,
-) -> Once | None:
-    """What a producer calls its change, so that it counts once however often it is sent."""
-    if (muntin_producer is None) != (muntin_sequence is None):
-        raise HTTPException(400, "give both Muntin-Producer and Muntin-Sequence, or neither")
-    if muntin_producer is None or muntin_sequence is None:
-        return None
-    return Once(muntin_producer, muntin_sequence)
-
-
-Called = Annotated[Once | None, Depends(_once)]
-
-
-class Described(BaseModel):
-    """An error: of SQL, with the place of the word that is wrong."""
-
-    kind: str
-    message: str
-    line: int | None = None
-    column: int | None = None
-    excerpt: str | None = None
-
-
-class Problem(BaseModel):
-    """What is said in place of an answer."""
-
-    error: Described
-
-
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": told}
-    for status, told in {
-        400: "The request cannot be read, or asks for what cannot be.", 401: "No token, or none of ours.",
-        403: "The token's role does not suffice.", 404: "There is nothing of that name.",
-        408: "The look-up took too long.", 409: "The name is taken, or a change before this one is missing.",
-        410: "These answers are not kept any more.", 413: "More than the limits allow.",
-        422: "A parameter is no good, or the answer has no value.",
-        429: "Too many requests, changes that wait, or subscriptions: try again.", 503: "The service has stopped.",
-        507: "The log cannot be written: the disk is full.",
-    }.items()
-}  # fmt: skip
-_FORMATS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            JSON: {"schema": {"anyOf": [
-                {"type": "array", "items": {"type": "object"}},
-                {"type": "object", "additionalProperties": {"type": "array"}},
-            ]}},
-            LINES: {"schema": {"type": "string"}},
-            CSV: {"schema": {"type": "string"}},
-            ARROW: {"schema": {"type": "string", "format": "binary"}},
-        },
-    }
-}  # fmt: skip
-_REQUESTS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {kind: _FORMATS["requestBody"]["content"][kind] for kind in (JSON, ARROW)},
-    }
-}
-_ROWS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Rows.",
-        "content": {JSON: {"schema": {"type": "array", "items": {"type": "object"}}}, ARROW: {}},
-    }
-}
 
 
 def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence[str] = ()) -> FastAPI:
@@ -147,9 +61,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     facts = QueryFacts(service, history)
     pace = Pace(limits.requests_per_second)
     app = _App(Shortcut(partial(_look_up, service, limits), tokens, pace), history.taken)
-    app.add_exception_handler(MuntinError, _told)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(RequestValidationError, _misread)
+    app.add_exception_handler(MuntinError, told)
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(RequestValidationError, misread)
     if origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(origins), allow_methods=["*"], allow_headers=["*"]
@@ -230,7 +144,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             for name, stream in service.engine.streams.items()
         ]  # fmt: skip
 
-    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")], openapi_extra=_FORMATS)
+    @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")], openapi_extra=FORMATS)
     async def push(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Events: JSON (a list of objects, or an object of lists), JSON lines, CSV, or Arrow's stream format, by
         Content-Type. Once this is answered they are on disk, and in every answer."""
@@ -249,7 +163,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             for name, table in service.engine.tables.items()
         ]
 
-    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")], openapi_extra=_FORMATS)
+    @app.post("/tables/{name}", tags=["tables"], dependencies=[may("write")], openapi_extra=FORMATS)
     async def load(name: str, request: Request, once: Called) -> dict[str, Any]:
         """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
         if name not in service.tables:
@@ -282,7 +196,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
                 await _register(service, limits, name, sql, replace)
                 results[name] = {"registered": True}
             except MuntinError as error:
-                results[name] = {"registered": False, "error": _described(error)}
+                results[name] = {"registered": False, "error": described(error)}
         return {"results": results}
 
     @app.get("/queries/{name}", tags=["queries"], dependencies=[may("read")])
@@ -312,19 +226,19 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
 
     # -- answers -----------------------------------------------------------------------------------
 
-    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")], responses=_ROWS)
+    @app.get("/queries/{name}/answer", tags=["answers"], dependencies=[may("read")], responses=ROWS)
     async def lookup(name: str, request: Request, key: str | None = None, at: str | None = None) -> Response:
         """The answer as of now, or `at` an instant; of one `key`, as JSON (`"AAPL"`, or `["AAPL", 3]` for two columns;
         a text may come without quotes)."""
-        instant = _instant(at)
+        instant = instant_of(at)
 
         def found() -> pa.Table:
-            keys = None if key is None else _key(service, name, _json_or_text(key))
+            keys = None if key is None else _key(service, name, json_or_text(key))
             return service.engine.lookup(name, keys, instant)
 
         return await _rows(request, await _in_time(limits, found), limits)
 
-    @app.post("/lookup", tags=["answers"], dependencies=[may("read")], responses=_ROWS)
+    @app.post("/lookup", tags=["answers"], dependencies=[may("read")], responses=ROWS)
     async def lookup_keys(
         request: Request,
         query: Annotated[str, Body()],
@@ -334,7 +248,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         """The answers of many keys."""
         if len(keys) > limits.keys:
             raise HTTPException(413, f"a look-up has at most {limits.keys:,} keys, not {len(keys):,}")
-        instant = _instant(at)
+        instant = instant_of(at)
 
         def found() -> pa.Table:
             return service.engine.lookup(query, [_key(service, query, each) for each in keys], instant)
@@ -342,13 +256,13 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         return await _rows(request, await _in_time(limits, found), limits)
 
     @app.post(
-        "/lookup_at", tags=["answers"], dependencies=[may("read")], responses=_ROWS, openapi_extra=_REQUESTS
+        "/lookup_at", tags=["answers"], dependencies=[may("read")], responses=ROWS, openapi_extra=REQUESTS
     )
     async def lookup_at(request: Request, query: Annotated[list[str], Query()], at: str = "at") -> Response:
         """Answers at instants of their own: a table of requests (keys, and an instant in the column `at`) as JSON or
         Arrow; several queries make one wide table."""
         body = await _body(request, limits)
-        given = arrow_rows(body) if _kind(request) == ARROW else _requests(body, at)
+        given = arrow_rows(body) if _kind(request) == ARROW else requests_of(body, at)
         names = query[0] if len(query) == 1 else query
         return await _rows(
             request, await _in_time(limits, partial(_look_up_at, service, names, given, at)), limits
@@ -408,7 +322,7 @@ async def _look_up(
     service: Service, limits: Limits, name: str, key: str, at: str | None
 ) -> list[dict[str, Any]]:
     """The answer of one key, given as JSON or as a text without quotes."""
-    given, instant = _json_or_text(key), _instant(at)
+    given, instant = json_or_text(key), instant_of(at)
     return await service.look_ups.ask(
         lambda: service.engine.rows(name, _key(service, name, given), instant), limits.lookup_seconds
     )
@@ -464,32 +378,6 @@ def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -
     return service.engine.lookup_at(names, given, at=at)
 
 
-def _requests(body: bytes, at: str) -> pa.Table:
-    given = read_json(body)
-    if isinstance(given, list) and given and all(isinstance(each, dict) for each in given):
-        given = {name: [row.get(name) for row in given] for name in given[0]}
-    if not isinstance(given, dict) or not given or not all(isinstance(each, list) for each in given.values()):
-        raise SchemaError("requests are a list of objects, or an object of lists")
-    return to_table({name: _times(values) if name == at else values for name, values in given.items()})
-
-
-def _times(values: list[Any]) -> pa.Array:
-    return pa.array([None if each is None else to_microseconds(each) for each in values], pa.int64()).cast(
-        pa.timestamp("us")
-    )
-
-
-def _instant(text: str | None) -> Any:
-    return int(text) if text is not None and text.lstrip("-").isdigit() else text
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _key(service: Service, name: str, given: Any) -> Any:
     query = service.engine.query(name)
     if isinstance(query, JoinQuery) or not query.keys:
@@ -526,32 +414,3 @@ async def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
         return Response(table_bytes(table), media_type=ARROW)
     told = json_text(table) if table.num_rows < _FEW else await run_in_threadpool(json_text, table)
     return Response(told, media_type="application/json")
-
-
-def _described(error: MuntinError) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error).partition("\n")[0]}
-    if isinstance(error, SqlError):
-        told |= {"message": error.message, "line": error.line, "column": error.column, "excerpt": str(error)}
-    return told
-
-
-async def _told(request: Request, error: Exception) -> JSONResponse:
-    """The engine's own error."""
-    assert isinstance(error, MuntinError)
-    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
-    headers = {"Retry-After": "1"} if status == 429 else None
-    return JSONResponse({"error": _described(error)}, status, headers)
-
-
-async def _refused(request: Request, error: Exception) -> JSONResponse:
-    """An error of the server's own, in the same form."""
-    assert isinstance(error, HTTPException)
-    told = {"kind": "Refused", "message": str(error.detail)}
-    return JSONResponse({"error": told}, error.status_code, error.headers)
-
-
-async def _misread(request: Request, error: Exception) -> JSONResponse:
-    """A parameter that cannot be read."""
-    assert isinstance(error, RequestValidationError)
-    told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-    return JSONResponse({"error": {"kind": "Invalid", "message": told}}, 422)

@@ -21,7 +21,9 @@ import pyarrow.json
 
 from muntin.arrow_bytes import UnsoundBytes, read_batches
 from muntin.errors import SchemaError
+from muntin.instant import to_microseconds
 from muntin.key_value import key_column
+from muntin.shard.record_batch import to_table
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.window import span
@@ -196,3 +198,32 @@ def _part(value: Any, name: str, kind: pa.DataType) -> Any:
         except ValueError:
             pass  # the error of the key says what it takes
     return key_column([value], kind, name)[0].as_py()
+
+
+def requests_of(body: bytes, at: str) -> pa.Table:
+    """A table of requests, as JSON."""
+    given = read_json(body)
+    if isinstance(given, list) and given and all(isinstance(each, dict) for each in given):
+        given = {name: [row.get(name) for row in given] for name in given[0]}
+    if not isinstance(given, dict) or not given or not all(isinstance(each, list) for each in given.values()):
+        raise SchemaError("requests are a list of objects, or an object of lists")
+    return to_table({name: _times(values) if name == at else values for name, values in given.items()})
+
+
+def _times(values: list[Any]) -> pa.Array:
+    return pa.array([None if each is None else to_microseconds(each) for each in values], pa.int64()).cast(
+        pa.timestamp("us")
+    )
+
+
+def instant_of(text: str | None) -> Any:
+    """An instant of a request: an integer, or a text."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def json_or_text(text: str) -> Any:
+    """A key of a request: JSON, or a text without quotes."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
