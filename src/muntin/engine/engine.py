@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +28,6 @@ from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
 from muntin.join.operator import feed
-from muntin.join_query import AnyQuery
 from muntin.shard.clock import wall_clock
 from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
 from muntin.shard.shard import Shard
@@ -38,7 +36,6 @@ from muntin.sql import parse_query
 from muntin.sql.sources import Sources
 from muntin.store.saved import refusing
 from muntin.stream import Stream
-from muntin.table import Table
 from muntin.view.folders import Folders
 from muntin.view.views import feed_views
 
@@ -311,32 +308,9 @@ class Engine(Inspected):
 
     # -- what is there -----------------------------------------------------------------------------
 
-    @property
-    def streams(self) -> Mapping[str, Stream]:
-        """Streams by name."""
-        with self._lock:
-            return self._catalog.streams
-
-    @property
-    def tables(self) -> Mapping[str, Table]:
-        """Tables by name."""
-        with self._lock:
-            return MappingProxyType({name: each.table for name, each in self._catalog.tables.items()})
-
     def _sources(self) -> Sources:
         with self._lock:
             return self._catalog.sources
-
-    @property
-    def queries(self) -> Mapping[str, AnyQuery]:
-        """Registered queries by name, in order of registration."""
-        with self._lock:
-            return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
-
-    def query(self, name: str) -> AnyQuery:
-        """A registered query, in O(1)."""
-        with self._lock:
-            return self._catalog.query(text_of("name", name))
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
@@ -344,11 +318,6 @@ class Engine(Inspected):
             for name in self._views.close():
                 if name in self._catalog.stream_of:
                     self._catalog.drop(name)
-
-    def check(self) -> None:
-        """Assert every invariant of the state; for tests and for the suspicious."""
-        with self._lock:
-            self._catalog.check()
 
     # -- checkpoints -------------------------------------------------------------------------------
 

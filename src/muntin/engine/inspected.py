@@ -1,9 +1,10 @@
-"""What an engine tells of itself: its plan, who shares what, counters, rows of tables."""
+"""What an engine tells of itself: what is registered, its plan, who shares what, counters, rows of tables."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,10 @@ from muntin.answer import Coverage
 from muntin.argument import count_of, switch_of, text_of, texts_of
 from muntin.engine.catalog import Catalog, coverage_of, explain, query_stats, stats
 from muntin.engine.sharing import Plan, sharing_of
+from muntin.join_query import AnyQuery
 from muntin.plan.sharing import Sharing
+from muntin.stream import Stream
+from muntin.table import Table
 
 
 class Inspected:
@@ -20,6 +24,34 @@ class Inspected:
 
     _lock: threading.RLock
     _catalog: Catalog
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        """Streams by name."""
+        with self._lock:
+            return self._catalog.streams
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Tables by name."""
+        with self._lock:
+            return MappingProxyType({name: each.table for name, each in self._catalog.tables.items()})
+
+    @property
+    def queries(self) -> Mapping[str, AnyQuery]:
+        """Registered queries by name, in order of registration."""
+        with self._lock:
+            return MappingProxyType({name: self._catalog.query(name) for name in self._catalog.stream_of})
+
+    def query(self, name: str) -> AnyQuery:
+        """A registered query, in O(1)."""
+        with self._lock:
+            return self._catalog.query(text_of("name", name))
+
+    def check(self) -> None:
+        """Assert every invariant of the state; for tests and for the suspicious."""
+        with self._lock:
+            self._catalog.check()
 
     def coverage(self, name: str) -> Coverage:
         """Whether the windows of a query, join or view lie within what is known of the stream, and from when on they

@@ -26,6 +26,7 @@ from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
 from muntin.serve.answers import Cursor
+from muntin.serve.body import answer_rows, kind_of, read_body, rows_of
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
 from muntin.serve.metrics import metrics_text
@@ -33,7 +34,6 @@ from muntin.serve.openapi import FORMATS, REQUESTS, ROWS, Called
 from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
 from muntin.serve.query_facts import Order, QueryFacts
-from muntin.serve.record import table_bytes
 from muntin.serve.script import connects
 from muntin.serve.service import REPEATED, Service
 from muntin.serve.shortcut import Shortcut
@@ -44,15 +44,11 @@ from muntin.serve.wire import (
     instant_of,
     json_or_text,
     json_rows,
-    json_text,
     json_value,
     key_of,
-    read_rows,
     requests_of,
 )
 from muntin.sql import parse_query
-
-_FEW = 100  # rows that are made JSON faster than a thread takes over
 
 
 def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence[str] = ()) -> FastAPI:
@@ -150,8 +146,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         Content-Type. Once this is answered they are on disk, and in every answer."""
         if name not in service.streams:
             raise NotFound(f"there is no stream '{name}'")
-        body = await _body(request, limits)
-        found = await _done(await run_in_threadpool(_push, service, limits, name, body, _kind(request), once))
+        body = await read_body(request, limits)
+        found = await _done(
+            await run_in_threadpool(_push, service, limits, name, body, kind_of(request), once)
+        )
         return {"events": 0, "repeated": True} if found is REPEATED else {"events": found}
 
     @app.get("/tables", tags=["tables"], dependencies=[may("read")])
@@ -168,8 +166,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         """Rows of a table, inserted or replaced by primary key; formats as for events. All or none."""
         if name not in service.tables:
             raise NotFound(f"there is no table '{name}'")
-        body = await _body(request, limits)
-        found = await _done(await run_in_threadpool(_load, service, limits, name, body, _kind(request), once))
+        body = await read_body(request, limits)
+        found = await _done(
+            await run_in_threadpool(_load, service, limits, name, body, kind_of(request), once)
+        )
         return {"rows": 0, "repeated": True} if found is REPEATED else {"rows": found}
 
     # -- queries -----------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             keys = None if key is None else _key(service, name, json_or_text(key))
             return service.engine.lookup(name, keys, instant)
 
-        return await _rows(request, await _in_time(limits, found), limits)
+        return await answer_rows(request, await _in_time(limits, found), limits)
 
     @app.post("/lookup", tags=["answers"], dependencies=[may("read")], responses=ROWS)
     async def lookup_keys(
@@ -253,7 +253,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         def found() -> pa.Table:
             return service.engine.lookup(query, [_key(service, query, each) for each in keys], instant)
 
-        return await _rows(request, await _in_time(limits, found), limits)
+        return await answer_rows(request, await _in_time(limits, found), limits)
 
     @app.post(
         "/lookup_at", tags=["answers"], dependencies=[may("read")], responses=ROWS, openapi_extra=REQUESTS
@@ -261,10 +261,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     async def lookup_at(request: Request, query: Annotated[list[str], Query()], at: str = "at") -> Response:
         """Answers at instants of their own: a table of requests (keys, and an instant in the column `at`) as JSON or
         Arrow; several queries make one wide table."""
-        body = await _body(request, limits)
-        given = arrow_rows(body) if _kind(request) == ARROW else requests_of(body, at)
+        body = await read_body(request, limits)
+        given = arrow_rows(body) if kind_of(request) == ARROW else requests_of(body, at)
         names = query[0] if len(query) == 1 else query
-        return await _rows(
+        return await answer_rows(
             request, await _in_time(limits, partial(_look_up_at, service, names, given, at)), limits
         )
 
@@ -331,27 +331,15 @@ async def _look_up(
 def _push(
     service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
 ) -> Future[Any]:
-    rows = read_rows(service.streams[name], body, kind)
-    _check_rows(rows, limits)
+    rows = rows_of(service.streams[name], body, kind, limits)
     return service.push(name, rows, body if kind == ARROW else None, once)
 
 
 def _load(
     service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
 ) -> Future[Any]:
-    rows = read_rows(service.tables[name], body, kind)
-    _check_rows(rows, limits)
+    rows = rows_of(service.tables[name], body, kind, limits)
     return service.load(name, rows, body if kind == ARROW else None, once)
-
-
-def _check_rows(rows: pa.Table, limits: Limits) -> None:
-    """Before they are made what the stream has: rows of NULLs alone take no bytes on the way."""
-    if rows.num_rows > limits.events:
-        raise HTTPException(413, f"a request has at most {limits.events:,} rows, not {rows.num_rows:,}")
-
-
-def _kind(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def _done(future: Future[Any]) -> Any:
@@ -391,26 +379,3 @@ def _columns(schema: pa.Schema) -> dict[str, str]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-async def _body(request: Request, limits: Limits) -> bytes:
-    """All of it, unless it is too long; it is not read on then."""
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limits.body_bytes:
-            raise HTTPException(413, f"a body has at most {limits.body_bytes:,} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def _rows(request: Request, table: pa.Table, limits: Limits) -> Response:
-    """As Arrow where Accept says so, else as JSON."""
-    if table.num_rows > limits.rows:
-        raise HTTPException(
-            413, f"the answer has {table.num_rows:,} rows, more than {limits.rows:,}: ask for keys"
-        )
-    if ARROW in request.headers.get("accept", ""):
-        return Response(table_bytes(table), media_type=ARROW)
-    told = json_text(table) if table.num_rows < _FEW else await run_in_threadpool(json_text, table)
-    return Response(told, media_type="application/json")

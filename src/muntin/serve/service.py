@@ -11,13 +11,11 @@ not pass through the writer: they ask the engine, which any thread may.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,8 +33,9 @@ from muntin.serve.producers import Once, Producers
 from muntin.serve.record import Record, read_table, table_bytes, unpack_record
 from muntin.serve.replay import Replay
 from muntin.serve.script import Roster, read_names
-from muntin.serve.settings import Busy, Settings, Stopped
+from muntin.serve.settings import Settings, Stopped
 from muntin.serve.taken import Lost, Taken
+from muntin.serve.waiting import Change, Waiting
 from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.stream import Stream
@@ -48,13 +47,6 @@ _UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
 
 
 REPEATED: Any = object()  # what a change gives that was made before, under the same number of its producer
-
-
-@dataclass
-class _Waiting:
-    record: Record
-    done: Future[Any]
-    rows: pa.RecordBatch | None = None  # the body, read already
 
 
 class Service:
@@ -96,9 +88,8 @@ class Service:
             self._answers.close()
             self._log.close()
             raise
-        self._waiting: queue.Queue[_Waiting | None] = queue.Queue()
-        self._held = 0  # bytes that wait
-        self._gate = threading.Lock()
+        self._waiting = Waiting(self.settings)
+        self._gate = threading.Lock()  # nothing comes behind the end
         self._is_stopping = False
         self.failure: BaseException | None = None  # why the writer ended, if nobody asked it to
         self._writer = threading.Thread(target=self._write, name="muntin writer", daemon=True)
@@ -145,7 +136,7 @@ class Service:
     @property
     def waiting(self) -> int:
         """Changes that wait for the writer."""
-        return self._waiting.qsize()
+        return len(self._waiting)
 
     @property
     def log_bytes(self) -> int:
@@ -203,20 +194,12 @@ class Service:
     def change(self, record: Record, rows: pa.RecordBatch | None = None) -> Future[Any]:
         """Have something done; what it gives, or the error, once it is in the log. `rows` are what its body says, if
         it has been read."""
-        size = len(record.body)
+        change = Change(record, rows)
         with self._gate:
             if not self.is_ready:
                 raise Stopped(f"the service has stopped{f': {self.failure}' if self.failure else ''}")
-            is_full = self._held > 0 and self._held + size > self.settings.waiting_bytes
-            if is_full or self._waiting.qsize() >= self.settings.waiting:
-                raise Busy(
-                    f"{self._waiting.qsize():,} changes ({self._held:,} bytes) wait already: try again"
-                )
-            self._held += size
-            waiting = _Waiting(record, Future(), rows)
-            waiting.done.set_running_or_notify_cancel()  # whoever waits may go; the change is made all the same
-            self._waiting.put(waiting)
-        return waiting.done
+            self._waiting.put(change)
+        return change.done
 
     def checkpoint(self) -> Future[Any]:
         """Write a checkpoint now; the record of the log that it stands at."""
@@ -229,7 +212,7 @@ class Service:
             if self._is_stopping:
                 return
             self._is_stopping = True
-            self._waiting.put(None)
+            self._waiting.stop()
         self._writer.join()
         self._connections.stop_sinks()
         if is_kept and self.failure is None and self._done > self._checkpointed:
@@ -242,9 +225,9 @@ class Service:
     # -- the writer --------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        group: list[_Waiting] | None = None
+        group: list[Change] | None = None
         try:
-            while (group := self._gathered()) is not None:
+            while (group := self._waiting.gather(max(0.1, self._seconds_left()))) is not None:
                 self._do(group)
                 if self._is_due():
                     self._keep()
@@ -252,37 +235,13 @@ class Service:
             _log.exception("the writer has failed: no more changes are taken")
             self.failure = error
             with self._gate:
-                left = list(iter(self._next_waiting, None))
+                left = self._waiting.drain()
             for each in (*(group or ()), *left):
                 if not each.done.done():
                     each.done.set_exception(Stopped(f"the service has stopped: {error}"))
 
-    def _gathered(self) -> list[_Waiting] | None:
-        """All that waits, at least one; None to stop. An empty list: time has passed."""
-        try:
-            group = [self._waiting.get(timeout=max(0.1, self._seconds_left()))]
-        except queue.Empty:
-            return []
-        while group[-1] is not None:
-            try:
-                group.append(self._waiting.get_nowait())
-            except queue.Empty:
-                break
-        found = [each for each in group if each is not None]
-        if None in group:
-            self._waiting.put(None)  # once what came before it has been done
-            return found or None
-        return found
-
-    def _next_waiting(self) -> _Waiting | None:
-        with suppress(queue.Empty):
-            return self._waiting.get_nowait()
-        return None
-
-    def _do(self, group: Sequence[_Waiting]) -> None:
+    def _do(self, group: Sequence[Change]) -> None:
         """Log, apply and answer changes, in order."""
-        with self._gate:
-            self._held -= sum(len(each.record.body) for each in group)
         logged = [each for each in group if each.record.do not in _UNLOGGED]
         if logged:
             now, last = time.time_ns() // 1_000, self._log.last + len(logged)

@@ -34,6 +34,7 @@ from muntin.store.needs import Need, Shape
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.store.slice_store import SliceStore
+from muntin.store.together import Appended
 from muntin.window import Window
 
 # A level of stairs: slices that were folded from those of a younger level.
@@ -43,9 +44,7 @@ from muntin.window import Window
 #
 # younger  [ 57s  58s  59s | 60s  61s ... 119s | 120s        absorbed until 120s, in granules of 60s
 # level    [ ......... 57-60s | 60-120s                      slices keep the bounds of what they are made of
-#
-# A slice that does not lie in one granule, because the windows were others when it was made, stays as it
-# is.
+# A slice that does not lie in one granule, because the windows were others when it was made, stays.
 
 
 def _bounds(level: SliceStore) -> tuple[Ints, Ints]:
@@ -87,7 +86,7 @@ class AgedSlices(SliceStore):
         following = self.dropped_cells + len(self._cells)
         if self._together is None or not self.keys:
             return self._merge_by_component(younger, count, lo, hi, following)
-        place = self.room_for(lo, hi, younger.cell_key[:count], following)
+        place = Appended.to(self._cells, self.chains, lo, hi, younger.cell_key[:count], following)
         self._cells.count_in(self._together.merge(younger.columns_of_cells(), place))
         return place.first_cell
 
@@ -101,7 +100,7 @@ class AgedSlices(SliceStore):
         cell, new_key, prior = (np.empty(count, np.int64) for _ in range(3))
         first_cell = np.empty(len(lo), np.int64)
         made = append_cells(lo, hi, key, last, following, following, cell, new_key, prior, first_cell)
-        fresh = {"key": new_key[:made], "prior": prior[:made]} if self.keys else {"key": new_key[:made]}
+        fresh = {"key": new_key[:made]} | ({"prior": prior[:made]} if self.keys else {})
         self._cells.extend_with(fresh, identities_of(self._names))
         part = slice(following - self.dropped_cells, None)
         for need in self._names:

@@ -13,12 +13,13 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, read_only
 from muntin.aggregate.contract import Array, Partial
-from muntin.arrays import Arrays, Bools, Ints
+from muntin.arrays import Arrays, Bools, Ints, scratch
 from muntin.expression import Expression
 from muntin.kernels.fold import count_cells, fold_floats, fold_ints
-from muntin.kernels.slices import assign_cells
+from muntin.kernels.slices import append_cells, assign_cells
 from muntin.query import Input
 from muntin.store.batch import Batch
+from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid
 from muntin.store.needs import Need, dtype_of
@@ -104,6 +105,23 @@ def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partia
         lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
         for name in partials.keys() - set(_TOGETHER):
             COMPONENTS[name].fold(lo, hi, 0, cell - origin, batch.at, value, valid, partials[name])
+
+
+def append_each(
+    cells: Columns, chains: Chains, names: Mapping[Need, tuple[str, ...]], batch: Batch, lo: Ints, hi: Ints, key: Ints,
+    begin: int,
+) -> Ints:  # fmt: skip
+    """Make the cells of runs, the first of which goes on with those from number `begin` on, then fold each input into
+    them; the first cell of each run. O(events) per input."""
+    chains.reserve(int(key.max()) + 1)
+    following, first_cell = cells.dropped + len(cells), np.empty(len(lo), np.int64)
+    cell, new_key, prior = (scratch(name, len(batch)) for name in ("cell", "new key", "prior"))
+    made = append_cells(lo, hi, key, chains.last, begin, following, cell, new_key, prior, first_cell)
+    cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, identities_of(names))
+    first = begin - cells.dropped
+    into = {need: tuple(cells[name][first:] for name in some) for need, some in names.items()}
+    fold_cells(batch, cell, begin, into)
+    return first_cell
 
 
 def fold_runs(batch: Batch, lo: Ints, hi: Ints, need: Need, into: Partial) -> None:

@@ -69,9 +69,7 @@ class KeyRuns:
     """The events of a ring that pass `where`, by key."""
 
     def __init__(self, ring: EventRing, where: Expression | None, keys: tuple[Expression, ...]):
-        self._ring = ring
-        self._where = where
-        self._key = key_column(keys)
+        self._ring, self._where, self._key = ring, where, key_column(keys)
         self._needs: set[Need] = set()
         self._inputs: set[Input] = set()
         self.by_value = ByValue(self._pool)
@@ -310,16 +308,12 @@ class KeyRuns:
         lo, hi = find_run(self._at, first, first + int(self._count[id]), begin, end)
         return lo - first, hi - first
 
-    def count_before(self, id: int, end: int) -> int:
-        """How many entries of one key lie before an instant; O(1) if all do, else O(log entries)."""
-        count = int(self._count[id]) if id < len(self._count) else 0
-        if not count or self._at[self._start[id] + count - 1] < end:
-            return count
-        return self.find(id, LONG_AGO, end)[1]
-
-    def left(self, id: int) -> int:
-        """How many events of one key have left."""
-        return int(self._left[id]) if id < len(self._left) else 0
+    def counts(self, id: int, end: int) -> tuple[int, int]:
+        """How many events of a key have left, and how many entries lie before `end`; O(1) if all do."""
+        if id >= len(self._start) or not (count := int(self._count[id])):
+            return (int(self._left[id]) if id < len(self._left) else 0), 0
+        is_all = self._at[self._start[id] + count - 1] < end
+        return int(self._left[id]), count if is_all else self.find(id, LONG_AGO, end)[1]
 
     def gather(self, input: Input, spans: Spans) -> tuple[Ints, Ints, Ints, Array, Bools]:
         """The entries of all slots end to end: where each slot begins and ends, times, values, and which are valid."""

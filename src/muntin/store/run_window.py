@@ -45,6 +45,6 @@ class RunWindow:
         runs, window = self._runs, self._window
         if window.is_time:
             return runs.find(id, self._settled - window.size, self._settled - window.to)
-        left = runs.left(id)
-        count = window.settle_count(left + runs.count_before(id, self._settled))
+        left, before = runs.counts(id, self._settled)
+        count = window.settle_count(left + before)
         return max(0, count - window.size - left), count - window.to - left

@@ -22,11 +22,10 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
-from muntin.arrays import LONG_AGO, Arrays, Bools, Ints, scratch
+from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
-from muntin.kernels.slices import append_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import Cells, arrange, fold_cells, fold_runs, identities_of, saved_cells, saved_slices
+from muntin.store.cells import Cells, append_each, arrange, fold_cells, fold_runs, saved_cells, saved_slices
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid, Runs, runs_in_order
@@ -209,39 +208,15 @@ class SliceStore(Sequence):
         first = len(self) - runs.continues
         begin = self.first_cell(first) + self._cells.dropped
         self.changed_from = self.dropped + first
-        first_cell = self._append_cells(batch, runs.lo, runs.hi, begin)
+        where, key = (self._cells, self.chains), batch.key(self.keys)
+        if self._together is None or isinstance(batch, Cells):
+            first_cell = append_each(*where, self._names, batch, runs.lo, runs.hi, key, begin)
+        else:
+            place = Appended.to(*where, runs.lo, runs.hi, key, begin)
+            self._cells.count_in(self._together.fold(batch, place))
+            first_cell = place.first_cell
         self._slices.truncate(first)
         self._slices.extend({"start": runs.start, "cell": first_cell})
-
-    def _append_cells(self, batch: Batch, lo: Ints, hi: Ints, begin: int) -> Ints:
-        """Fold runs of a batch, the first of which goes on with the cells from number `begin` on; the first cell of
-        each."""
-        if self._together is None or isinstance(batch, Cells):
-            return self._append_by_component(batch, lo, hi, begin)
-        place = self.room_for(lo, hi, batch.key(self.keys), begin)
-        self._cells.count_in(self._together.fold(batch, place))
-        return place.first_cell
-
-    def room_for(self, lo: Ints, hi: Ints, key: Ints, begin: int) -> Appended:
-        """Where runs of events or cells with these keys are appended."""
-        self.chains.reserve(int(key.max()) + 1)
-        last, cells = self.chains.last, self._cells
-        most = min(len(key), len(lo) * len(last))
-        following, first_cell = cells.dropped + len(cells), np.empty(len(lo), np.int64)
-        room = cells.with_room(begin - cells.dropped, most)
-        return Appended(lo, hi, key, last, begin, following, room, first_cell)
-
-    def _append_by_component(self, batch: Batch, lo: Ints, hi: Ints, begin: int) -> Ints:
-        key = batch.key(self.keys)
-        self.chains.reserve(int(key.max()) + 1)
-        following = len(self._cells) + self._cells.dropped
-        cell, new_key, prior = (scratch(name, len(batch)) for name in ("cell", "new key", "prior"))
-        first_cell = np.empty(len(lo), np.int64)
-        made = append_cells(lo, hi, key, self.chains.last, begin, following, cell, new_key, prior, first_cell)
-        self._cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, identities_of(self._names))
-        part = slice(begin - self._cells.dropped, None)
-        fold_cells(batch, cell, begin, {need: self.cells(need, part) for need in self._names})
-        return first_cell
 
     def _rewrite(self, batch: Batch) -> None:
         """Lay out anew all slices from the first one that the batch touches on."""

@@ -17,6 +17,8 @@ from muntin.kernels.append import FOLD, MERGE
 from muntin.query import Input
 from muntin.store.batch import Batch
 from muntin.store.cells import EVERY_EVENT, column_of
+from muntin.store.chains import Chains
+from muntin.store.columns import Columns
 from muntin.store.needs import Need, dtype_of
 
 _OF_ONE_INPUT = ("count", "sum", "min", "max")  # in the order in which the kernels take them
@@ -36,6 +38,14 @@ class Appended(NamedTuple):
     following: int  # number of the first new cell
     cells: Arrays
     first_cell: Ints  # will be that of each run
+
+    @staticmethod
+    def to(cells: Columns, chains: Chains, lo: Ints, hi: Ints, key: Ints, begin: int) -> Appended:
+        """With room for as many cells as there may be."""
+        chains.reserve(int(key.max()) + 1)
+        following, first_cell = cells.dropped + len(cells), np.empty(len(lo), np.int64)
+        room = cells.with_room(begin - cells.dropped, min(len(key), len(lo) * len(chains.last)))
+        return Appended(lo, hi, key, chains.last, begin, following, room, first_cell)
 
 
 class Together(NamedTuple):
