@@ -41,6 +41,7 @@ def listen(app: Any, port: Port) -> None:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((port.host, port.number))
+            opened.listen()  # now: who reads the address below may call at once
         except OSError as error:
             raise MuntinError(f"cannot listen at {port.host}:{port.number}: {error.strerror}") from None
         config = uvicorn.Config(
