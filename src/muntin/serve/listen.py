@@ -61,7 +61,6 @@ def listen(app: Any, port: Port, stopping: Callable[[], None]) -> None:
         where = f"[{port.host}]" if ":" in port.host else port.host
         scheme = "https" if config.is_ssl else "http"
         address = f"{scheme}://{where}:{opened.getsockname()[1]}"
-        opened.listen(config.backlog)  # whoever reads the address can connect at once
         print(
             f"muntin listens at {address}; {address}/console/ shows what it does, {address}/docs says what it takes",
             flush=True,
