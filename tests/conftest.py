@@ -29,7 +29,7 @@ _QUICK_JAVA = {
     "spark.ui.enabled": "false",
 }
 _FOR_FEW_ROWS = _QUICK_JAVA | {
-    # plans are interpreted: to write and compile Java for each of them took half of the CPU of most tests
+    # plans are interpreted: to write and compile Java for each of them costs more than it saves
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",  # a job for each stage of a query, to see how large it becomes
