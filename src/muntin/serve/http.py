@@ -30,7 +30,7 @@ from muntin.serve.body import answer_rows, kind_of, read_body, rows_of
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
 from muntin.serve.metrics import metrics_text
-from muntin.serve.openapi import FORMATS, REQUESTS, ROWS, Called
+from muntin.serve.openapi import FORMATS, PROBLEMS, REQUESTS, ROWS, Called
 from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
 from muntin.serve.query_facts import Order, QueryFacts
@@ -299,7 +299,13 @@ class _App(FastAPI):
 
     def __init__(self, shortcut: Shortcut, lifespan: Any):
         about = __doc__.partition("\n\n")[2]
-        super().__init__(title="muntin", version=version("muntin"), description=about, lifespan=lifespan)
+        super().__init__(
+            title="muntin",
+            version=version("muntin"),
+            description=about,
+            responses=PROBLEMS,
+            lifespan=lifespan,
+        )
         self._shortcut = shortcut
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
