@@ -15,7 +15,8 @@ from muntin.serve.access import Limits, Tokens
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import POLICY, console_files
 from muntin.serve.http import make_app
-from muntin.serve.service import Service, Settings
+from muntin.serve.service import Service
+from muntin.serve.settings import Settings
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts;

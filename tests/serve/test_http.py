@@ -19,7 +19,8 @@ from muntin import MuntinError
 from muntin.serve.access import Limits, Tokens
 from muntin.serve.http import make_app
 from muntin.serve.record import table_bytes
-from muntin.serve.service import Service, Settings
+from muntin.serve.service import Service
+from muntin.serve.settings import Settings
 from muntin.serve.wire import ARROW
 
 SCRIPT = """

@@ -14,7 +14,8 @@ import pytest
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
 from muntin.serve.answers import Cursor, Gone
 from muntin.serve.producers import Once, OutOfSequence
-from muntin.serve.service import REPEATED, Busy, Service, Settings, Stopped
+from muntin.serve.service import REPEATED, Service
+from muntin.serve.settings import Busy, Settings, Stopped
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 3 SECONDS;

@@ -20,7 +20,8 @@ from muntin.serve import sink as sink_file
 from muntin.serve.log import Log, LogReader
 from muntin.serve.metrics import metrics_text
 from muntin.serve.server import check_script
-from muntin.serve.service import Service, Settings
+from muntin.serve.service import Service
+from muntin.serve.settings import Settings
 from tests.docs.markdown import ROOT
 from tests.serve.kafka_mock import MockBroker
 from tests.serve.test_sources import given_out, settings, until

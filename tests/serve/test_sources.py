@@ -16,7 +16,8 @@ import pytest
 
 from muntin import MuntinError
 from muntin.serve.feed import Feed
-from muntin.serve.service import Service, Settings
+from muntin.serve.service import Service
+from muntin.serve.settings import Settings
 from muntin.serve.taken import Lost, Range
 
 QUERY = "REGISTER QUERY sums AS SELECT k, SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SECOND] GROUP BY k; "

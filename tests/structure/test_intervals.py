@@ -60,7 +60,7 @@ def subjects() -> Iterator[Subject]:
 
 
 SUBJECTS = list(subjects())
-EXAMPLES = some_of(settings().max_examples, 40)  # for each of dozens of subjects
+EXAMPLES = some_of(settings().max_examples, 25)  # for each of dozens of subjects
 every_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=repr)
 
 

@@ -218,7 +218,7 @@ class Engine(Inspected):
 
         Gives False, and keeps nobody out, if another thread is at work and this one is not to `wait`.
         """
-        is_alone = self._lock.acquire(wait)
+        is_alone = self._lock.acquire(switch_of("wait", wait))
         try:
             yield is_alone
         finally:

@@ -71,7 +71,7 @@ def assert_right(told: Told, lo: np.ndarray, hi: np.ndarray) -> None:
 
 
 @every_kind
-@settings(max_examples=some_of(settings().max_examples, 40))
+@settings(max_examples=some_of(settings().max_examples, 20))
 @given(data=st.data())
 def test_agrees_with_recompute(name: str, dtype: np.dtype, data: st.DataObject) -> None:
     """Whatever was appended, taken back or forgotten, every run is right and the tree in balance."""
@@ -94,7 +94,7 @@ def test_long_sequences(name: str) -> None:
 
 
 @every_kind
-@settings(max_examples=some_of(settings().max_examples, 40))
+@settings(max_examples=some_of(settings().max_examples, 20))
 @given(data=st.data())
 def test_batches_do_not_matter(name: str, dtype: np.dtype, data: st.DataObject) -> None:
     """One batch, one by one, or cut anywhere: the same tree and answers, to the bit (spec 1.6 vi)."""

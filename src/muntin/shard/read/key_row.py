@@ -114,9 +114,11 @@ class KeyRowReader:
 
     def _read(self, key: Any, at: int | None) -> Any:
         """A `_Row`, `NOBODY`, or None."""
-        settled = self._settled(at)
         parts = key if isinstance(key, tuple) else (key,)
-        if settled is None or [type(part) for part in parts] != self._given:
+        if [type(part) for part in parts] != self._given:
+            return None  # it may have to be refused: what is kept must not have changed by then
+        settled = self._settled(at)
+        if settled is None:
             return None
         id = self._ids.find(key if len(parts) > 1 else parts[0])
         if id < 0:
