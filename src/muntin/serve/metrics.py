@@ -45,32 +45,39 @@ def _lines(service: Service) -> Iterator[str]:
     yield from _connections(service)
 
 
+_SOURCE = (
+    ("events_total", "counter", "Events taken from the source since the start."),
+    ("bad_total", "counter", "Messages or files that are no events, since the start."),
+    ("lag", "gauge", "Messages, or files, that wait in the source."),
+    ("running", "gauge", "0 if the source has stopped until somebody looks at it."),
+    ("failing", "gauge", "1 if something is wrong with the source now."),
+)
+_SINK = (
+    ("delivered_total", "counter", "Answers delivered since the start."),
+    ("failures_total", "counter", "Attempts that failed since the start."),
+    ("waiting", "gauge", "Answers that are not delivered yet."),
+    ("failing", "gauge", "1 if the last attempt failed."),
+)
+
+
 def _connections(service: Service) -> Iterator[str]:
     told = service.connections.told()
-    for name, kind, help in (
-        ("events_total", "counter", "Events taken from the source since the start."),
-        ("bad_total", "counter", "Messages or files that are no events, since the start."),
-        ("lag", "gauge", "Messages, or files, that wait in the source."),
-        ("running", "gauge", "0 if the source has stopped until somebody looks at it."),
-        ("failing", "gauge", "1 if something is wrong with the source now."),
-    ):
-        yield from _metric(f"muntin_source_{name}", kind, help, {
-            f'{{stream="{_escaped(stream)}"}}': value
-            for stream, each in told["sources"].items() if (value := _value(each, name)) is not None
-        })  # fmt: skip
+    yield from _of_each("source", "stream", told["sources"], _SOURCE)
     yield from _metric("muntin_source_position", "gauge", "The next offset of each partition.", {
         f'{{stream="{_escaped(stream)}",part="{_escaped(part)}"}}': offset
         for stream, each in told["sources"].items() for part, offset in each["position"].items()
     })  # fmt: skip
-    for name, kind, help in (
-        ("delivered_total", "counter", "Answers delivered since the start."),
-        ("failures_total", "counter", "Attempts that failed since the start."),
-        ("waiting", "gauge", "Answers that are not delivered yet."),
-        ("failing", "gauge", "1 if the last attempt failed."),
-    ):
-        yield from _metric(f"muntin_sink_{name}", kind, help, {
-            f'{{sink="{_escaped(sink)}"}}': value
-            for sink, each in told["sinks"].items() if (value := _value(each, name)) is not None
+    yield from _of_each("sink", "sink", told["sinks"], _SINK)
+
+
+def _of_each(
+    what: str, label: str, told: dict[str, dict[str, Any]], metrics: tuple[tuple[str, str, str], ...]
+) -> Iterator[str]:
+    """Metrics of all sources or of all sinks, those with a value."""
+    for name, kind, help in metrics:
+        yield from _metric(f"muntin_{what}_{name}", kind, help, {
+            f'{{{label}="{_escaped(one)}"}}': value
+            for one, each in told.items() if (value := _value(each, name)) is not None
         })  # fmt: skip
 
 
