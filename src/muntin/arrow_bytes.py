@@ -25,10 +25,7 @@ class UnsoundBytes(ValueError):
 def read_batches(data: Any, may_be_compressed: bool = False) -> list[pa.RecordBatch]:
     """All batches of an Arrow stream, without a copy if they are not compressed; at least one.
 
-    >>> sink = pa.BufferOutputStream()
-    >>> with pa.ipc.new_stream(sink, pa.schema([("x", pa.int64())])) as writer:
-    ...     writer.write_batch(pa.record_batch([pa.array([1, 2])], ["x"]))
-    >>> read_batches(sink.getvalue())[0].to_pydict()
+    >>> read_batches(stream_bytes(pa.record_batch([pa.array([1, 2])], ["x"])))[0].to_pydict()
     {'x': [1, 2]}
     """
     try:
@@ -46,6 +43,15 @@ def read_batches(data: Any, may_be_compressed: bool = False) -> list[pa.RecordBa
         raise
     except _REFUSED as error:
         raise UnsoundBytes(_first_line(error)) from None
+
+
+def stream_bytes(rows: pa.RecordBatch | pa.Table) -> bytes:
+    """Rows in Arrow's stream format, which `read_batches` reads."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def read_metadata(data: Any) -> dict[bytes, bytes]:

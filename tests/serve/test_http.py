@@ -16,9 +16,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from muntin import MuntinError
+from muntin.arrow_bytes import stream_bytes
 from muntin.serve.access import Limits, Tokens
 from muntin.serve.http import make_app
-from muntin.serve.record import table_bytes
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
 from muntin.serve.wire import ARROW
@@ -74,7 +74,7 @@ def test_formats_of_events(client: TestClient) -> None:
         ),
         (b'{"ts": "1970-01-01 00:00:00", "k": "a", "n": 1, "x": 0.5, "more": 3}\n', "application/x-ndjson"),
         (b"ts,k,n,x\n1970-01-01 00:00:00,a,1,0.5\n", "text/csv"),
-        (table_bytes(table), ARROW),
+        (stream_bytes(table), ARROW),
     ]
     for number, (body, kind) in enumerate(sent, 1):
         told = client.post("/streams/s", content=body, headers={"Content-Type": kind})

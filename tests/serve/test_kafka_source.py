@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from muntin.arrow_bytes import stream_bytes
 from muntin.serve import kafka_reader, kafka_source
 from muntin.serve.kafka_reader import KafkaReader, Sent
 from muntin.serve.kafka_source import KafkaAgain, decoded
-from muntin.serve.record import table_bytes
 from muntin.serve.service import Service
 from muntin.serve.taken import Lost, Range
 from muntin.serve.wire import ARROW, CSV, JSON
@@ -56,7 +56,7 @@ def test_messages_of_all_formats() -> None:
     pretty = b'{\n "ts": 1,\n "k": "a", "n": 2}'
     for value, kind in (
         (pretty, JSON), (good + b"\n" + good, JSON), (b"ts,k,n\n1,a,2\n", CSV),
-        (table_bytes(pa.table({"ts": [1], "k": ["a"], "n": [2]})), ARROW),
+        (stream_bytes(pa.table({"ts": [1], "k": ["a"], "n": [2]})), ARROW),
     ):  # fmt: skip
         for _, batch, why in decoded(STREAM, kind, sent(value, value)):
             assert batch is not None, why

@@ -27,8 +27,9 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine, MuntinError
+from muntin.arrow_bytes import stream_bytes
 from muntin.serve.log import Log
-from muntin.serve.record import read_table, table_bytes, unpack_record
+from muntin.serve.record import read_table, unpack_record
 from muntin.serve.script import Roster
 from muntin.serve.wire import ARROW, json_rows
 from muntin.shard.emit.portion import portions
@@ -139,7 +140,7 @@ class Client(threading.Thread):
             "k": [self._chance.choice("abcd") for _ in numbers],
         }  # fmt: skip
         if self._chance.random() < 0.5:
-            return "POST", "/streams/s", table_bytes(pa.table(rows)), ARROW
+            return "POST", "/streams/s", stream_bytes(pa.table(rows)), ARROW
         return "POST", "/streams/s", json.dumps(rows).encode(), "application/json"
 
     def _send(self, sequence: int, method: str, path: str, body: bytes, kind: str) -> None:

@@ -23,15 +23,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from muntin.arrow_bytes import stream_bytes
 from muntin.described import WHOLE, check_shape
 from muntin.errors import MuntinError
 from muntin.serve.log import Log, LogReader
-from muntin.serve.record import read_table, table_bytes
+from muntin.serve.record import read_table
 from muntin.serve.wire import json_rows
 
-PortionPlace = tuple[
-    int, int
-]  # of the record that closed windows, and the number of the portion that it gave
+# The number of the record that closed windows, and that of the portion of answers that it gave.
+PortionPlace = tuple[int, int]
 _SEGMENT_BYTES = 8 * 2**20
 _PORTIONS = 200  # that are searched for the latest answers
 _SHAPE = {
@@ -313,7 +313,7 @@ class AnswersReader:
 
 
 def _packed(portion: Portion) -> bytes:
-    bodies = [table_bytes(part.table) for part in portion.parts]
+    bodies = [stream_bytes(part.table) for part in portion.parts]
     told: dict[str, Any] = {
         "place": portion.place,
         "at": portion.at,

@@ -7,8 +7,8 @@ from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from muntin.arrow_bytes import stream_bytes
 from muntin.serve.access import Limits
-from muntin.serve.record import table_bytes
 from muntin.serve.wire import ARROW, json_text, read_rows
 from muntin.stream import Stream
 from muntin.table import Table
@@ -47,6 +47,6 @@ async def answer_rows(request: Request, table: pa.Table, limits: Limits) -> Resp
             413, f"the answer has {table.num_rows:,} rows, more than {limits.rows:,}: ask for keys"
         )
     if ARROW in request.headers.get("accept", ""):
-        return Response(table_bytes(table), media_type=ARROW)
+        return Response(stream_bytes(table), media_type=ARROW)
     told = json_text(table) if table.num_rows < _FEW else await run_in_threadpool(json_text, table)
     return Response(told, media_type="application/json")

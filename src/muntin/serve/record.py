@@ -71,14 +71,6 @@ def unpack_record(data: bytes) -> Record:
     return Record(told.pop("do"), told, data[_LENGTH.size + length :])
 
 
-def table_bytes(table: pa.Table) -> bytes:
-    """Rows as a body."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
 def read_table(body: bytes) -> pa.Table:
     """The rows of a body."""
     with pa.ipc.open_stream(body) as reader:

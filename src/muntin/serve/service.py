@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.arrow_bytes import stream_bytes
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
@@ -30,7 +31,7 @@ from muntin.serve.connections import Connections
 from muntin.serve.log import Log, LogError
 from muntin.serve.look_ups import LookUps
 from muntin.serve.producers import Once, Producers
-from muntin.serve.record import Record, read_table, table_bytes, unpack_record
+from muntin.serve.record import Record, read_table, unpack_record
 from muntin.serve.replay import Replay
 from muntin.serve.script import Roster, read_names
 from muntin.serve.settings import Settings, Stopped
@@ -44,8 +45,6 @@ from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
 _UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
-
-
 REPEATED: Any = object()  # what a change gives that was made before, under the same number of its producer
 
 
@@ -179,7 +178,7 @@ class Service:
         self, record: Record, batch: pa.RecordBatch, table: pa.Table, body: bytes | None
     ) -> Future[Any]:
         if body is None or not table.schema.equals(batch.schema):
-            body = table_bytes(pa.Table.from_batches([batch]))
+            body = stream_bytes(batch)
         return self.change(replace(record, body=body), batch)
 
     def execute(self, sql: str, once: Once | None = None) -> Future[Any]:

@@ -22,12 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
+from muntin.arrow_bytes import stream_bytes
 from muntin.errors import SchemaError
 from muntin.query import Query
 from muntin.shard.requests import COMPLETE, FOUND, Requests, answerable, read_requests
 from muntin.spark.answer_table import named_fields
 from muntin.spark.job import Job, Route, route_name
-from muntin.spark.pack import PackedRow, batch_bytes, gathered, packed_rows
+from muntin.spark.pack import PackedRow, gathered, packed_rows
 from muntin.spark.plan_job import plan_job
 from muntin.spark.shard_of import shard_of_keys
 from muntin.sql import parse_query, shared_templates
@@ -174,7 +175,7 @@ def _pieces(job: Job, requests: Requests) -> Iterator[PackedRow]:
     """A row for each ask and shard that some of the requests concern."""
     assert job.asking is not None
     (whole,) = requests.table.to_batches()
-    name = hashlib.blake2b(batch_bytes(whole), digest_size=12).hexdigest() if job.asking.is_in_parts else ""
+    name = hashlib.blake2b(stream_bytes(whole), digest_size=12).hexdigest() if job.asking.is_in_parts else ""
     for number, ask in enumerate(job.asking.asks):
         route = next(each for each in job.routes if each.name == ask.route)
         keys = requests.keys[ask.queries[0]]
@@ -187,7 +188,7 @@ def _pieces(job: Job, requests: Requests) -> Iterator[PackedRow]:
         for bucket, rows in _by_shard(route, keys):
             some = piece if rows is None else piece.take(pa.array(rows))
             least = int(requests.at.min() if rows is None else requests.at[rows].min())
-            yield route.ids[bucket], least, REQUESTS, None, 0, batch_bytes(some)
+            yield route.ids[bucket], least, REQUESTS, None, 0, stream_bytes(some)
 
 
 def _in_utc(column: pa.Array) -> pa.Array:

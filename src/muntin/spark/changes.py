@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import LONG_AGO
+from muntin.arrow_bytes import stream_bytes
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.record_batch import to_record_batch
 from muntin.spark.held_rows import shards_of_rows, stays_put
 from muntin.spark.job import Job
-from muntin.spark.pack import PackedRow, batch_bytes, gathered, packed_rows
+from muntin.spark.pack import PackedRow, gathered, packed_rows
 from muntin.table import Table
 
 CHANGES, REFUSED = "changes ", "refused "  # kinds of packed rows, before the name of the table
@@ -82,12 +83,12 @@ def _by_shard(job: Job, table: Table, changes: pa.RecordBatch) -> Iterator[Packe
         # a shard that held the row before must learn that it has gone elsewhere
         shards = shards_of_rows(by, changes, route.shards) if stays_put(by, table) else None
         if shards is None:
-            whole = whole or batch_bytes(changes)
+            whole = whole or stream_bytes(changes)
             yield from ((each, LONG_AGO, kind, None, 0, whole) for each in route.ids)
             continue
         for bucket in np.unique(shards):
             mine = changes.filter(pa.array(shards == bucket))
-            yield route.ids[bucket], LONG_AGO, kind, None, 0, batch_bytes(mine)
+            yield route.ids[bucket], LONG_AGO, kind, None, 0, stream_bytes(mine)
 
 
 class Ordered(NamedTuple):

@@ -18,9 +18,10 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from muntin.arrays import LONG_AGO
+from muntin.arrow_bytes import stream_bytes
 from muntin.spark.held_rows import shards_of_rows
 from muntin.spark.job import Job
-from muntin.spark.pack import batch_bytes, packed_rows, read_batch
+from muntin.spark.pack import packed_rows, read_batch
 from muntin.spark.packed_source import PackedSource
 from muntin.tables.keyed_rows import KeyedRows
 
@@ -37,13 +38,13 @@ def pack_loads(job: Job, loaded: Loaded) -> Iterator[pa.RecordBatch]:
             if name not in route.held:
                 continue
             shards = shards_of_rows(route.held[name], batch, route.shards)
-            whole = batch_bytes(batch) if shards is None else b""
+            whole = stream_bytes(batch) if shards is None else b""
             for bucket, shard in enumerate(route.ids):
                 turn += 1
                 mine = (
                     whole
                     if shards is None
-                    else batch_bytes(batch.filter(pa.array(shards == np.int64(bucket))))
+                    else stream_bytes(batch.filter(pa.array(shards == np.int64(bucket))))
                 )
                 yield packed_rows(0, turn, [(shard, LONG_AGO, LOAD + name, None, 0, mine)])
 
@@ -53,7 +54,7 @@ def loaded_frame(
 ) -> DataFrame:
     """Packed rows of tables, as a DataFrame."""
     versions = {name: _version(job, name, rows) for name, rows in loaded.items()}
-    held = {name: batch_bytes(rows.batch) for name, rows in loaded.items()}
+    held = {name: stream_bytes(rows.batch) for name, rows in loaded.items()}
     name = hashlib.sha256(repr((job.fingerprint, versions)).encode()).hexdigest()[:16]
     return _LoadedTables.frame(
         session, f"tables_{name}", is_streaming, job=job, versions=versions, held=held, packed=schema
@@ -71,7 +72,7 @@ def _version(job: Job, name: str, rows: KeyedRows) -> str:
         values = (
             pa.table({"": column.drop_null()}).combine_chunks().to_batches()
         )  # what stands under NULL is anything
-        told.update(batch_bytes(values[0]) if values else b"")
+        told.update(stream_bytes(values[0]) if values else b"")
     return told.hexdigest()
 
 

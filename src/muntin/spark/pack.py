@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
+from muntin.arrow_bytes import stream_bytes
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
@@ -307,7 +308,7 @@ class EventSorter:
         events, at = pa.concat_batches(self._held), np.concatenate(self._times)
         self._held, self._times = [], []
         if self._shards == 1:
-            yield 0, int(at.min()), batch_bytes(events)
+            yield 0, int(at.min()), stream_bytes(events)
             return
         if self._keys is None:
             yield from self._dealt(events, at)
@@ -318,14 +319,14 @@ class EventSorter:
         for each in range(self._shards):
             chosen = order[edges[each] : edges[each + 1]]
             if len(chosen):
-                yield each, int(at[chosen].min()), batch_bytes(events.take(pa.array(chosen)))
+                yield each, int(at[chosen].min()), stream_bytes(events.take(pa.array(chosen)))
 
     def _dealt(self, events: pa.RecordBatch, at: Ints) -> Iterator[tuple[int, int, bytes]]:
         """Without keys it makes no difference who gets which: as many each, side by side."""
         edges = np.arange(self._shards + 1) * len(at) // self._shards
         for each, (lo, hi) in enumerate(itertools.pairwise(edges.tolist())):
             if lo < hi:
-                yield each, int(at[lo:hi].min()), batch_bytes(events.slice(lo, hi - lo))
+                yield each, int(at[lo:hi].min()), stream_bytes(events.slice(lo, hi - lo))
 
     def _bucket_of_event(self) -> np.ndarray:
         assert self._keys is not None
@@ -335,15 +336,6 @@ class EventSorter:
 
 
 def read_batch(packed: bytes) -> pa.RecordBatch:
-    """What `batch_bytes` wrote."""
+    """What `stream_bytes` wrote."""
     with pa.ipc.open_stream(packed) as reader:
         return reader.read_next_batch()
-
-
-def batch_bytes(batch: pa.RecordBatch) -> bytes:
-    """Events, or rows of a table, as they travel."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
+from muntin.arrow_bytes import stream_bytes
 from muntin.described import WHOLE, Maybe, check_shape
 from muntin.errors import CheckpointError
 from muntin.shard.read.lookup_at import AtPoints
 from muntin.spark.asking import ASK, ASKED, AT, CHUNK, POSITION, REQUESTS, Asking, tag_of
 from muntin.spark.job import Job, Route
-from muntin.spark.pack import batch_bytes, read_batch
+from muntin.spark.pack import read_batch
 from muntin.spark.shard import SparkShard
 
 _SAVED = {"asked": Maybe(WHOLE), "pieces": WHOLE}
@@ -156,7 +157,7 @@ class RequestShard(SparkShard):
         description, arrays = super()._described()
         saved = {"asked": self._asked, "pieces": len(self._waiting)}
         arrays |= {
-            f"requests/{i}": np.frombuffer(batch_bytes(each.rows), np.uint8)
+            f"requests/{i}": np.frombuffer(stream_bytes(each.rows), np.uint8)
             for i, each in enumerate(self._waiting)
         }
         return description | {"requests": saved}, arrays
