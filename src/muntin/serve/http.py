@@ -276,9 +276,11 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         request: Request,
         query: Annotated[list[str] | None, Query()] = None,
         last_event_id: Annotated[str | None, Header()] = None,
+        seconds: Annotated[float | None, Query(ge=0)] = None,
     ) -> StreamingResponse:
         """Answers as windows close and as keys enter and leave (EMIT CHANGES), as server-sent events; of some queries
-        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more."""
+        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more. It has no end, unless
+        `seconds` says after how long: 0 gives what is kept."""
         for name in query or ():
             if service.incarnation(name) is None:
                 raise NotFound(f"there is no query '{name}'")
@@ -287,7 +289,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
                 429, f"there are {limits.followers:,} subscriptions already", {"Retry-After": "10"}
             )
         cursor = None if last_event_id is None else Cursor.read(last_event_id)
-        told = subscription(service, cursor, None if query is None else frozenset(query))
+        told = subscription(service, cursor, None if query is None else frozenset(query), seconds)
         return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     add_console(app, service, facts, history, may)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from math import inf
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -15,10 +16,12 @@ _BEAT = 15.0  # seconds after which a silent subscription says that it is there
 
 
 def subscription(
-    service: Service, cursor: Cursor | None, queries: frozenset[str] | None
+    service: Service, cursor: Cursor | None, queries: frozenset[str] | None, seconds: float | None = None
 ) -> AsyncIterator[str]:
-    """Answers behind a cursor (None: those to come) of some queries (None: all); `Gone` if they are not kept."""
+    """Answers behind a cursor (None: those to come) of some queries (None: all), for so long (None: without an end);
+    `Gone` if they are not kept."""
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    end = inf if seconds is None else loop.time() + seconds
 
     def wake() -> None:
         with suppress(RuntimeError):  # a loop that has ended has nobody to wake
@@ -45,8 +48,10 @@ def subscription(
                 woken.clear()
                 while portion := follower.next():
                     yield events(portion)
+                if (left := end - loop.time()) <= 0:
+                    break
                 try:
-                    await asyncio.wait_for(woken.wait(), _BEAT)
+                    await asyncio.wait_for(woken.wait(), min(_BEAT, left))
                 except TimeoutError:
                     yield ": still here\n\n"
             if follower.is_dropped:
