@@ -243,12 +243,11 @@ def _pushes(
     server: Server, sizes: Sizes, what: str, make: Callable[[pa.Table], bytes], rows: int
 ) -> dict[str, Any]:
     asked = [make(events(seed, rows, sizes.keys)) for seed in range(8)]
-    caller = Caller(server.port)
-    caller.ask(asked[0])
+    Caller(server.port).ask(asked[0])
     cpu, began = server.cpu, time.perf_counter()
     taken = _in_processes(server.port, sizes.seconds, PUSHERS, asked)
     cpu, seconds = server.cpu - cpu, time.perf_counter() - began
-    [told] = json.loads(caller.ask(request("GET", "/streams")))
+    [told] = json.loads(Caller(server.port).ask(request("GET", "/streams")))  # idle connections are closed
     if told["events"] != (len(taken) + 1) * rows or told["late"]:
         raise AssertionError(f"{told} is not what was pushed: {(len(taken) + 1) * rows:,} events")
     return {
