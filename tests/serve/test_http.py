@@ -213,13 +213,15 @@ def test_rows_that_take_no_bytes(service: Service) -> None:
     assert (told.status_code, "10,000,000 rows" in told.json()["error"]["message"]) == (413, True)
 
 
-def test_a_look_up_that_takes_too_long(service: Service) -> None:
-    """Nobody waits for it longer than is allowed: not for the engine, either."""
+def test_a_look_up_that_takes_too_long(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it longer than is allowed: not for the engine, and not once more the long way."""
     client = TestClient(make_app(service, Tokens(None), Limits(lookup_seconds=0.05)))
     with concurrent_hold(service):
         for path in ("/queries/sums/answer", "/queries/sums/answer?key=a"):
             told = client.get(path)
             assert (told.status_code, "0.05 seconds" in told.json()["error"]["message"]) == (408, True)
+            monkeypatch.setattr("muntin.serve.http._in_time", None)
+    monkeypatch.undo()
     patient = TestClient(make_app(service, Tokens(None), Limits()))
     assert patient.get("/queries/sums/answer").status_code == 200
 
@@ -393,6 +395,15 @@ def _follow(client: TestClient, last: str | None) -> list[tuple[str, str]]:
     told = client.get("/answers", params={"query": "sums", "seconds": 0}, headers=headers).text
     events = [dict(line.split(": ", 1) for line in event.splitlines()) for event in told.split("\n\n")]
     return [(each["id"], each["data"]) for each in events if "data" in each]
+
+
+def test_the_page_of_addresses_loads_nothing(client: TestClient) -> None:
+    """A server may have no internet, and so may whoever looks at it."""
+    page = client.get("/docs").text
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        assert all(f"<code>{method.upper()} {path}</code>" in page for method in methods)
+    assert "src=" not in page
+    assert "<link" not in page
 
 
 def test_metrics(client: TestClient) -> None:
