@@ -2,7 +2,7 @@
 
 uvicorn writes the head of a response and its body one after the other, and each is a system call. The first one wakes
 the client for a head that says nothing yet, and the client then competes for the processor with the server that is
-about to send the body. A look-up is answered with a single call here, which takes a third of its cost away.
+about to send the body. Here a look-up is answered with a single call.
 """
 
 from __future__ import annotations
