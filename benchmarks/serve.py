@@ -290,8 +290,8 @@ def rules(symbols: int, per_second: int) -> Iterator[str]:
 class Batches:
     """Requests that push batches one after the other in event time: made once, of which only the times change."""
 
-    def __init__(self, rows: int, keys: int, per_second: int):
-        self._span, self._numbers = rows / per_second * SECOND, count()
+    def __init__(self, rows: int, keys: int, per_second: int, since: int):
+        self._span, self._numbers, self._since = rows / per_second * SECOND, count(), since
         self._steps = np.linspace(0, self._span, rows, endpoint=False).astype(np.int64)
         self._held = []
         for seed in range(16):
@@ -304,13 +304,15 @@ class Batches:
         """The request that comes next; until it is asked for 16 more."""
         number = next(self._numbers)
         body, times = self._held[number % len(self._held)]
-        np.add(self._steps, BEGIN + SECOND + int(number * self._span), out=times)
+        np.add(self._steps, self._since + int(number * self._span), out=times)
         return bytes(body)
 
 
-def _push_paced(port: int, seconds: float, per_second: int, keys: int, batch: int) -> list[float]:
+def _push_paced(
+    port: int, seconds: float, per_second: int, keys: int, batch: int, since: int = BEGIN
+) -> list[float]:
     """Events whose times go on with the clock, on some connections."""
-    batches, rate = Batches(batch, keys, per_second), per_second / batch / PUSHERS
+    batches, rate = Batches(batch, keys, per_second, since), per_second / batch / PUSHERS
     with ThreadPoolExecutor(PUSHERS) as pool:
         found = [pool.submit(ask_paced, port, seconds, rate, batches.next) for _ in range(PUSHERS)]
         return [each for one in found for each in one.result()]
@@ -324,7 +326,9 @@ def _mixed(sizes: Sizes) -> list[dict[str, Any]]:
         _push_paced(server.port, 1.0, sizes.rate // 10, 1_000, 5_000)
         with (
             beside(follow, server.port, sizes.mixed, 50) as followed,
-            beside(_push_paced, server.port, sizes.mixed, sizes.rate, 1_000, 5_000) as pushed,
+            beside(
+                _push_paced, server.port, sizes.mixed, sizes.rate, 1_000, 5_000, BEGIN + 10 * SECOND
+            ) as pushed,
             beside(ask_open, server.port, sizes.mixed, 1_000, sizes.connections, asked) as looked,
         ):
             time.sleep(sizes.mixed / 2)

@@ -197,7 +197,7 @@ _SHAPE = {
 }
 
 
-def save(catalog: Catalog, note: Any = None) -> tuple[Description, Iterator[tuple[str, str, Any]]]:
+def save(catalog: Catalog, note: Any = None) -> tuple[Description, Iterator[tuple[str, str, pa.Buffer]]]:
     """Streams, tables, queries and state, and what the caller notes down: a description and encoded arrays, which are
     copies. The catalog may change while these are packed, which takes several times as long."""
     catalog.views.refuse_pending()

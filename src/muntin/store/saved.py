@@ -172,7 +172,7 @@ class Saved:
 
 _ENCODINGS = frozenset(np.dtype(each).str for each in ("i1", "i4", "i8", "u1", "u4", "u8", "f8", "?"))
 _SCHEMA = pa.schema([("name", pa.string()), ("encoding", pa.string()), ("data", pa.large_binary())])
-_Row = tuple[str, str, Any]  # of this schema
+_Row = tuple[str, str, pa.Buffer]  # of this schema
 
 
 @contextmanager
@@ -202,9 +202,15 @@ def pack_rows(description: dict[str, Any], rows: Iterable[_Row]) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     schema = _SCHEMA.with_metadata({"description": json.dumps(description)})
     with pa.ipc.new_stream(sink, schema) as writer:
-        for row in rows:
-            writer.write_batch(pa.record_batch([[cell] for cell in row], schema=schema))
+        for name, encoding, data in rows:
+            writer.write_batch(pa.record_batch([[name], [encoding], _cell(data)], schema=schema))
     return sink.getvalue()
+
+
+def _cell(data: pa.Buffer) -> pa.Array:
+    """A column of one row over bytes that are there. `pa.array` of pyarrow 26 would never let go of a memoryview."""
+    ends = pa.py_buffer(np.array([0, data.size], np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, data])
 
 
 def take_rows(arrays: dict[str, Any]) -> Iterator[_Row]:
@@ -248,14 +254,14 @@ def unpack(packed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return description, arrays
 
 
-def _encode(array: Any) -> tuple[str, Any]:
+def _encode(array: Any) -> tuple[str, pa.Buffer]:
     if isinstance(array, np.ndarray):
-        return array.dtype.str, np.ascontiguousarray(array).view(np.uint8).data
+        return array.dtype.str, pa.py_buffer(np.ascontiguousarray(array).view(np.uint8))
     batch = pa.record_batch([array], names=["values"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return "arrow", memoryview(sink.getvalue())
+    return "arrow", sink.getvalue()
 
 
 def _decode(encoding: str, data: pa.Buffer) -> Any:
