@@ -24,12 +24,23 @@ import pyarrow as pa
 
 from benchmarks.machine import ROOT
 from benchmarks.measure import Column, Result
-from benchmarks.serve_client import ARROW, LINES, Caller, ask_paced, beside, follow, look_up, request
+from benchmarks.serve_client import (
+    ARROW,
+    LINES,
+    Caller,
+    ask_open,
+    ask_paced,
+    beside,
+    follow,
+    look_up,
+    request,
+)
 
 COLUMNS = [
     Column("what", "load"), Column("unit", "counted"), Column("rate", "per second", ",.0f"),
     Column("cpu_rate", "per CPU s of the server", ",.0f"), Column("p50", "p50, ms", ".2f"),
-    Column("p99", "p99, ms", ".2f"), Column("seconds", "ready after, s", ".1f"),
+    Column("p99", "p99, ms", ".2f"), Column("client_cpu", "CPU s of clients, a second", ".2f"),
+    Column("seconds", "ready after, s", ".1f"),
     Column("memory", "memory of the server, MB", ",.0f"), Column("grown", "of that grown in the second half", ",.0f"),
 ]  # fmt: skip
 NOTES = """A server process on an empty folder; clients are other processes on the same machine and keep their
@@ -39,11 +50,12 @@ of {arrow_rows:,} and {json_rows:,} events of three columns, one query with keys
 {rate:,} events a second in batches of 5,000 as Arrow, 1,000 queries (900 compare a sum over one symbol with a
 threshold by the second, 100 one for each symbol by ten seconds, EMIT CHANGES), beside them 1,000 look-ups a second
 and 50 subscriptions to all answers, a checkpoint every {checkpoint} seconds, for {mixed} seconds; a look-up that is
-asked late because the one before was slow counts from when it was due. `start`: after SIGTERM, with {queries:,}
-queries and the state that stands beside it, until `/ready` says so."""
+asked late because those before were slow counts from when it was due. Clients and server share the machine's cores:
+what the clients take is not the server's. `start`: until `/ready` says so, with {queries:,} queries and the state that
+stands beside it; after SIGTERM, and after SIGKILL, at which the log holds what was pushed since the last checkpoint."""
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, symbol BIGINT, n DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND;
-REGISTER QUERY sums AS SELECT symbol, SUM(n) AS n, COUNT(*) AS many FROM s [RANGE 1 HOUR SLIDE 1 SECOND]
+REGISTER QUERY sums AS SELECT symbol, SUM(n) AS n, COUNT(*) AS many FROM s [RANGE 10 MINUTES SLIDE 1 SECOND]
 GROUP BY symbol;
 """
 BEGIN = 1_767_225_600_000_000  # 2026-01-01
@@ -181,7 +193,7 @@ def run(quick: bool) -> Result:
         with serving() as (server, _):
             rows.append(_pushes(server, sizes, what, make, many))
     rows += _mixed(sizes)
-    rows.append(_start(sizes))
+    rows += _start(sizes)
     told = {name: getattr(sizes, name) for name in Sizes.__dataclass_fields__}
     return Result(
         name="serve",
@@ -221,7 +233,7 @@ def _look_ups(server: Server, sizes: Sizes) -> dict[str, Any]:
 def _in_processes(port: int, seconds: float, connections: int, asked: list[bytes]) -> list[float]:
     """How long answers took, of connections with a thread each in one other process."""
     with beside(_ask_together, port, seconds, connections, asked) as found:
-        taken: list[float] = found()
+        taken: list[float] = found()[0]
     return taken
 
 
@@ -243,12 +255,11 @@ def _pushes(
     server: Server, sizes: Sizes, what: str, make: Callable[[pa.Table], bytes], rows: int
 ) -> dict[str, Any]:
     asked = [make(events(seed, rows, sizes.keys)) for seed in range(8)]
-    caller = Caller(server.port)
-    caller.ask(asked[0])
+    Caller(server.port).ask(asked[0])
     cpu, began = server.cpu, time.perf_counter()
     taken = _in_processes(server.port, sizes.seconds, PUSHERS, asked)
     cpu, seconds = server.cpu - cpu, time.perf_counter() - began
-    [told] = json.loads(caller.ask(request("GET", "/streams")))
+    [told] = json.loads(Caller(server.port).ask(request("GET", "/streams")))  # idle connections are closed
     if told["events"] != (len(taken) + 1) * rows or told["late"]:
         raise AssertionError(f"{told} is not what was pushed: {(len(taken) + 1) * rows:,} events")
     return {
@@ -276,20 +287,34 @@ def rules(symbols: int, per_second: int) -> Iterator[str]:
         )
 
 
-def _push_paced(port: int, seconds: float, per_second: int, keys: int, batch: int) -> list[float]:
+class Batches:
+    """Requests that push batches one after the other in event time: made once, of which only the times change."""
+
+    def __init__(self, rows: int, keys: int, per_second: int, since: int):
+        self._span, self._numbers, self._since = rows / per_second * SECOND, count(), since
+        self._steps = np.linspace(0, self._span, rows, endpoint=False).astype(np.int64)
+        self._held = []
+        for seed in range(16):
+            times = pa.array(BEGIN + self._steps, pa.timestamp("us"))
+            body = bytearray(push_arrow(events(seed, rows, keys).set_column(0, "ts", times)))
+            place = body.index((BEGIN + self._steps).tobytes())
+            self._held.append((body, np.frombuffer(body, np.int64, rows, place)))
+
+    def next(self, _: int) -> bytes:
+        """The request that comes next; until it is asked for 16 more."""
+        number = next(self._numbers)
+        body, times = self._held[number % len(self._held)]
+        np.add(self._steps, self._since + int(number * self._span), out=times)
+        return bytes(body)
+
+
+def _push_paced(
+    port: int, seconds: float, per_second: int, keys: int, batch: int, since: int = BEGIN
+) -> list[float]:
     """Events whose times go on with the clock, on some connections."""
-    some = [events(seed, batch, keys) for seed in range(16)]
-    steps = np.linspace(0, batch / per_second * SECOND, batch, endpoint=False).astype(np.int64)
-    numbers = count()
-
-    def make(_: int) -> bytes:
-        number = next(numbers)
-        at = BEGIN + SECOND + int(number * batch / per_second * SECOND)
-        return push_arrow(some[number % 16].set_column(0, "ts", pa.array(at + steps, pa.timestamp("us"))))
-
+    batches, rate = Batches(batch, keys, per_second, since), per_second / batch / PUSHERS
     with ThreadPoolExecutor(PUSHERS) as pool:
-        rate = per_second / batch / PUSHERS
-        found = [pool.submit(ask_paced, port, seconds, rate, make) for _ in range(PUSHERS)]
+        found = [pool.submit(ask_paced, port, seconds, rate, batches.next) for _ in range(PUSHERS)]
         return [each for one in found for each in one.result()]
 
 
@@ -301,28 +326,29 @@ def _mixed(sizes: Sizes) -> list[dict[str, Any]]:
         _push_paced(server.port, 1.0, sizes.rate // 10, 1_000, 5_000)
         with (
             beside(follow, server.port, sizes.mixed, 50) as followed,
-            beside(_push_paced, server.port, sizes.mixed, sizes.rate, 1_000, 5_000) as pushed,
-            beside(_look_paced, server.port, sizes.mixed, asked) as looked,
+            beside(
+                _push_paced, server.port, sizes.mixed, sizes.rate, 1_000, 5_000, BEGIN + 10 * SECOND
+            ) as pushed,
+            beside(ask_open, server.port, sizes.mixed, 1_000, sizes.connections, asked) as looked,
         ):
             time.sleep(sizes.mixed / 2)
             half = server.memory
-            size, pushes, look_ups = followed(), pushed(), looked()
+            (pushes, push_cpu), (look_ups, look_cpu), (size, follow_cpu) = pushed(), looked(), followed()
         cpu = server.cpu - cpu
         memory = {"memory": server.memory, "grown": server.memory - half}
         return [
             {"what": "all at once", "unit": "events", "rate": len(pushes) * 5_000 / sizes.mixed,
-             "cpu_rate": len(pushes) * 5_000 / cpu, **_latencies(pushes), **memory},
-            {"what": "", "unit": "look-ups", "rate": len(look_ups) / sizes.mixed, **_latencies(look_ups)},
-            {"what": "", "unit": "bytes to subscriptions", "rate": size / sizes.mixed},
+             "cpu_rate": len(pushes) * 5_000 / cpu, **_latencies(pushes), **memory,
+             "client_cpu": push_cpu / sizes.mixed},
+            {"what": "", "unit": "look-ups", "rate": len(look_ups) / sizes.mixed, **_latencies(look_ups),
+             "client_cpu": look_cpu / sizes.mixed},
+            {"what": "", "unit": "bytes to subscriptions", "rate": size / sizes.mixed,
+             "client_cpu": follow_cpu / sizes.mixed},
         ]  # fmt: skip
 
 
-def _look_paced(port: int, seconds: float, asked: list[bytes]) -> list[float]:
-    return ask_paced(port, seconds, 1_000, lambda number: asked[number % len(asked)])
-
-
-def _start(sizes: Sizes) -> dict[str, Any]:
-    """The time to come back after a clean stop."""
+def _start(sizes: Sizes) -> list[dict[str, Any]]:
+    """The time to come back after a clean stop, and after a kill."""
     script = SCRIPT + ";\n".join(
         f"REGISTER QUERY q{i} AS SELECT symbol, SUM(n) AS n, MAX(n) AS most FROM s "
         f"[RANGE {60 + i} SECONDS] GROUP BY symbol" for i in range(sizes.queries)
@@ -330,14 +356,27 @@ def _start(sizes: Sizes) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder, batch = Path(name), min(200_000, sizes.state_events)
         server = Server(folder, script)
+        many = sizes.state_events // batch
         caller = Caller(server.port)
-        for number in range(sizes.state_events // batch):
+        for number in range(many):
             caller.ask(push_arrow(events(number, batch, sizes.keys, BEGIN + number * SECOND // 10)))
         [told] = json.loads(caller.ask(request("GET", "/streams")))
         server.stop()
+        server, rows = Server(folder, script, "--checkpoint-seconds", "1000"), list[dict[str, Any]]()
+        what = f"start with {told['bytes'] / 1e6:,.0f} MB of state"
+        rows.append({"what": what, "unit": "", "seconds": server.seconds, "memory": server.memory})
+        caller, end, again = Caller(server.port), time.perf_counter() + sizes.seconds, 0
+        while time.perf_counter() < end:
+            caller.ask(push_arrow(events(again, batch, sizes.keys, BEGIN + (many + again) * SECOND // 10)))
+            again += 1
+        server.kill()
         server = Server(folder, script)
         try:
-            what = f"start with {told['bytes'] / 1e6:,.0f} MB of state"
-            return {"what": what, "unit": "", "seconds": server.seconds, "memory": server.memory}
+            [found] = json.loads(Caller(server.port).ask(request("GET", "/streams")))
+            if found["events"] != told["events"] + again * batch:
+                raise AssertionError(f"{found} lacks events that were acknowledged")
+            what = f"start after a kill, {again * batch:,} events of {sizes.seconds:g} seconds done again"
+            rows.append({"what": what, "unit": "", "seconds": server.seconds, "memory": server.memory})
+            return rows
         finally:
             server.kill()

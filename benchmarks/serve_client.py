@@ -7,6 +7,7 @@ import multiprocessing
 import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -80,25 +81,56 @@ def ask_paced(port: int, seconds: float, per_second: float, make: Callable[[int]
     return taken
 
 
+def ask_open(
+    port: int, seconds: float, per_second: float, connections: int, asked: list[bytes]
+) -> list[float]:
+    """Ask for so long, so many times a second, whether or not those before are answered; how long each answer took.
+
+    One thread has all connections. A request whose turn comes when all of them wait counts from when it was due.
+    """
+    chosen, taken, number = selectors.DefaultSelector(), list[float](), 0
+    free = deque(socket.create_connection(("127.0.0.1", port)) for _ in range(connections))
+    for each in free:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        chosen.register(each, selectors.EVENT_READ)
+    waiting: dict[Any, float] = {}
+    began = time.perf_counter()
+    while (now := time.perf_counter()) - began < seconds or waiting:
+        while free and (due := began + number / per_second) <= now and due - began < seconds:
+            here = free.popleft()
+            here.sendall(asked[number % len(asked)])
+            waiting[here], number = due, number + 1
+        for key, _ in chosen.select(
+            max(0.0, began + number / per_second - time.perf_counter()) if free else None
+        ):
+            told = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
+            if not told.startswith(b"HTTP/1.1 200"):  # an answer is short: it comes whole
+                raise RuntimeError(f"a look-up was answered with {told[:300]!r}")
+            taken.append(time.perf_counter() - waiting.pop(key.fileobj))
+            free.append(key.fileobj)  # type: ignore[arg-type]
+    return taken
+
+
 def follow(port: int, seconds: float, many: int) -> int:
     """So many subscriptions for so long; the bytes that they were sent."""
     chosen, size, end = selectors.DefaultSelector(), 0, time.perf_counter() + seconds
+    held = memoryview(bytearray(1 << 20))
     for _ in range(many):
         opened = socket.create_connection(("127.0.0.1", port))
         opened.sendall(b"GET /answers HTTP/1.1\r\nHost: muntin\r\n\r\n")
         chosen.register(opened, selectors.EVENT_READ)
     while time.perf_counter() < end:
         for key, _ in chosen.select(0.1):
-            found = key.fileobj.recv(1 << 18)  # type: ignore[union-attr]
-            size += len(found)
+            found = key.fileobj.recv_into(held)  # type: ignore[union-attr]
+            size += found
             if not found:
                 raise ConnectionError("a subscription has ended")
     return size
 
 
 @contextmanager
-def beside(work: Callable[..., Any], *arguments: Any) -> Iterator[Callable[[], Any]]:
-    """Have something done by a process of its own; a function that waits for what it gives."""
+def beside(work: Callable[..., Any], *arguments: Any) -> Iterator[Callable[[], tuple[Any, float]]]:
+    """Have something done by a process of its own; a function that waits for what it gives, and the CPU s it took."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(False)
     process = context.Process(target=_told, args=(there, work, arguments), daemon=True)
@@ -112,4 +144,6 @@ def beside(work: Callable[..., Any], *arguments: Any) -> Iterator[Callable[[], A
 
 
 def _told(to: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    to.send(work(*arguments))
+    before = time.process_time()
+    found = work(*arguments)
+    to.send((found, time.process_time() - before))

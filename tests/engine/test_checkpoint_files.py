@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from muntin import CheckpointError, Engine, MuntinError, NotFound
+from muntin.store.saved import pack_rows
 
 KILLED = """
 import os, signal, sys
@@ -64,6 +65,38 @@ def test_engines_that_write_one_path(tmp_path: Path) -> None:
     assert not failed
     assert len(Engine.restore(path).streams) == 1
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
+
+
+def test_events_that_come_while_it_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go on meanwhile, and a checkpoint is of the moment at which it began."""
+    engine, at_work = Engine(), []
+    engine.execute(
+        "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts;"
+        "REGISTER QUERY sums AS SELECT k, SUM(n) AS n FROM s [RANGE 10 SECONDS SLIDE 10 MICROSECONDS] GROUP BY k;"
+        "REGISTER QUERY every AS SELECT MAX(n) AS n FROM s [ROWS 3]"
+    )
+
+    def pack(*saved: Any) -> Any:
+        other = threading.Thread(
+            target=engine.push, args=("s", {"ts": [12, 13], "k": ["b", "c"], "n": [9, 9]})
+        )
+        other.start()
+        other.join(10)
+        at_work.append(other.is_alive())
+        return pack_rows(*saved)
+
+    engine.push("s", {"ts": [0, 11], "k": ["a", "b"], "n": [1, 2]})
+    before = engine.lookup("every").to_pylist()
+    monkeypatch.setattr("muntin.engine.engine.pack_rows", pack)
+    engine.checkpoint(tmp_path / "state")
+    assert at_work == [False]
+    restored = Engine.restore(tmp_path / "state")
+    assert restored.lookup("every").to_pylist() == before
+    sums = []
+    for each in (engine, restored):
+        each.push("s", {"ts": [20], "k": ["a"], "n": [0]})
+        sums.append({row["k"]: row["n"] for row in each.lookup("sums").to_pylist()})
+    assert sums == [{"a": 1, "b": 11, "c": 9}, {"a": 1, "b": 2}]
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:

@@ -204,6 +204,20 @@ def test_order_of_queries(client: TestClient) -> None:
     assert client.get("/queries?sort=nothing").status_code == 422
 
 
+def test_queries_come_change_and_go(client: TestClient) -> None:
+    """The list is of now, though it is made anew after statements alone."""
+
+    def listed() -> dict[str, str]:
+        return {each["name"]: each["sql"] for each in client.get("/queries").json()["queries"]}
+
+    before = listed()
+    for text in ("SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR]", "SELECT COUNT(*) AS n FROM s [RANGE 2 HOURS]"):
+        assert client.put("/queries/own?replace=true", json={"sql": text}).status_code == 200
+        assert listed() == before | {"own": text}
+    client.delete("/queries/own")
+    assert listed() == before
+
+
 def test_state_of_a_query(client: TestClient) -> None:
     told = client.get("/queries/sums", params={"plan": False}).json()
     assert "plan" not in told

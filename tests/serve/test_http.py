@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -214,13 +213,15 @@ def test_rows_that_take_no_bytes(service: Service) -> None:
     assert (told.status_code, "10,000,000 rows" in told.json()["error"]["message"]) == (413, True)
 
 
-def test_a_look_up_that_takes_too_long(service: Service) -> None:
-    """Nobody waits for it longer than is allowed: not for the engine, either."""
+def test_a_look_up_that_takes_too_long(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it longer than is allowed: not for the engine, and not once more the long way."""
     client = TestClient(make_app(service, Tokens(None), Limits(lookup_seconds=0.05)))
     with concurrent_hold(service):
         for path in ("/queries/sums/answer", "/queries/sums/answer?key=a"):
             told = client.get(path)
             assert (told.status_code, "0.05 seconds" in told.json()["error"]["message"]) == (408, True)
+            monkeypatch.setattr("muntin.serve.http._in_time", None)
+    monkeypatch.undo()
     patient = TestClient(make_app(service, Tokens(None), Limits()))
     assert patient.get("/queries/sums/answer").status_code == 200
 
@@ -376,46 +377,33 @@ def test_every_address_asks_for_a_role(service: Service, tmp_path: Path) -> None
             )
 
 
-def test_subscriptions(service: Service) -> None:
+def test_subscriptions(client: TestClient, service: Service) -> None:
     """Answers come as their windows close; whoever was cut off goes on behind the last one that it saw."""
-    app = make_app(service, Tokens(None), Limits())
-    rows = TestClient(app)
-    push(rows)
+    push(client)
     place = next(iter(service.answers._index))[0]
-    first = asyncio.run(_follow(app, f"{place[0]}.{place[1]}.0", 2))
+    first = _follow(client, f"{place[0]}.{place[1]}.0")
     assert [json.loads(data)["query"] for _, data in first] == ["sums", "sums"]
     ids = [json.loads(data)["id"] for _, data in first]
     assert ids == ["1-2", "1-3"]
-    again = asyncio.run(_follow(app, first[0][0], 1))
-    assert again == first[1:]
+    assert _follow(client, first[0][0]) == first[1:]
+    assert _follow(client, None) == []
 
 
-async def _follow(app: Any, last: str, many: int) -> list[tuple[str, str]]:
-    """The next answers behind a place: the test's client cannot read a response that does not end."""
-    found: list[tuple[str, str]] = []
-    done = asyncio.Event()
+def _follow(client: TestClient, last: str | None) -> list[tuple[str, str]]:
+    """Place and data of the answers that are kept behind a place."""
+    headers = {} if last is None else {"Last-Event-ID": last}
+    told = client.get("/answers", params={"query": "sums", "seconds": 0}, headers=headers).text
+    events = [dict(line.split(": ", 1) for line in event.splitlines()) for event in told.split("\n\n")]
+    return [(each["id"], each["data"]) for each in events if "data" in each]
 
-    async def send(message: Any) -> None:
-        for event in message.get("body", b"").decode().split("\n\n"):
-            lines = dict(
-                line.split(": ", 1) for line in event.splitlines() if ": " in line and line[0] != ":"
-            )
-            if "data" in lines and len(found) < many:
-                found.append((lines["id"], lines["data"]))
-        if len(found) >= many:
-            done.set()
 
-    async def receive() -> Any:
-        await done.wait()
-        return {"type": "http.disconnect"}
-
-    scope = {
-        "type": "http", "method": "GET", "path": "/answers", "query_string": b"query=sums", "root_path": "",
-        "headers": [(b"last-event-id", last.encode())], "client": ("test", 1), "server": ("test", 80),
-        "scheme": "http", "http_version": "1.1", "asgi": {"version": "3.0"},
-    }  # fmt: skip
-    await asyncio.wait_for(app(scope, receive, send), 20)
-    return found
+def test_the_page_of_addresses_loads_nothing(client: TestClient) -> None:
+    """A server may have no internet, and so may whoever looks at it."""
+    page = client.get("/docs").text
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        assert all(f"<code>{method.upper()} {path}</code>" in page for method in methods)
+    assert "src=" not in page
+    assert "<link" not in page
 
 
 def test_metrics(client: TestClient) -> None:

@@ -24,7 +24,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from muntin import Engine
+from muntin.serve.answers import KeptAnswers
+from muntin.serve.taken import in_order
+from muntin.stream import Stream
 from tests.kafka_broker import KafkaBroker
+from tests.serve.test_kills import Client, copied, uninterrupted
 
 pytestmark = pytest.mark.kafka
 KILLS = int(os.environ.get("MUNTIN_KILLS", "10"))  # of the server, in one test
@@ -34,6 +38,9 @@ REGISTER QUERY sums AS SELECT k, SUM(n) AS n, COUNT(*) AS c FROM s [RANGE 5 SECO
 REGISTER QUERY high AS SELECT k, SUM(n) AS n FROM s [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY k
 HAVING SUM(n) > 600 EMIT CHANGES;
 REGISTER QUERY total AS SELECT COUNT(*) AS n, SUM(id) AS ids FROM s [RANGE 1000 DAYS]"""
+TABLE = "CREATE TABLE limits (k VARCHAR, most BIGINT, PRIMARY KEY (k))"
+OVER = """REGISTER QUERY over AS SELECT s.k, COUNT(*) AS n FROM s [RANGE 10 SECONDS SLIDE 2 SECONDS] AS s
+JOIN limits AS l ON s.k = l.k GROUP BY s.k HAVING COUNT(*) > l.most EMIT CHANGES"""
 STREAM = "CREATE STREAM s (ts BIGINT, id BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 20 SECONDS"
 
 
@@ -93,6 +100,10 @@ class Server:
         if self._process is not None and self._process.poll() is None:
             self.end()
 
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2] or 1)  # nobody listens before the first start
+
     def taken(self) -> int:
         """Messages that were taken from the source."""
         return sum(self.ready()["sources"]["s"]["position"].values())
@@ -141,6 +152,18 @@ class Feeder(threading.Thread):
             self._producer.poll(0)
             time.sleep(0.05)
         assert self._producer.flush(120) == 0
+
+
+class Changer(Client):
+    """Changes a table, and registers, replaces and drops queries; events come from elsewhere."""
+
+    def __init__(self, server: Server):
+        super().__init__(0, server, iter(()))
+
+    def _push(self) -> tuple[str, str, bytes, str]:
+        time.sleep(0.05)
+        rows = [{"k": self._chance.choice("abcde"), "most": self._chance.randrange(150, 250)}]
+        return "POST", "/tables/limits", json.dumps(rows).encode(), "application/json"
 
 
 def until(is_so: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -197,21 +220,49 @@ def check_answers(answers: list[dict[str, Any]], wanted: set[tuple[Any, ...]]) -
     assert [sorted(each) for each in numbers.values()] == [list(range(1, len(once) + 1))]
 
 
+def check_all_answers(folder: Path, sent: list[Any]) -> int:
+    """Compare what was given out with what an engine gives that does by itself what the log says; how many rows."""
+    by_place = {(each.partition(), each.offset()): json.loads(each.value()) for each in sent}
+
+    def taken(told: dict[str, Any]) -> pa.RecordBatch:
+        parts = [[by_place[int(part), place] for place in range(*span)] for part, *span, _ in told["ranges"]]
+        schema = pa.schema([("ts", pa.int64()), ("id", pa.int64()), ("k", pa.string()), ("n", pa.int64())])
+        batches = [pa.RecordBatch.from_pylist(each, schema=schema) for each in parts if each]
+        return in_order(parse_stream(), batches)
+
+    _, wanted = uninterrupted(copied(folder), taken)
+    kept = KeptAnswers(folder / "data" / "answers", 1e9)
+    portions = kept.between(1, sys.maxsize)
+    told = {json.loads(row)["id"]: row for each in portions for part in each.parts for row in part.rows}
+    kept.close()
+    assert told == wanted
+    assert len({json.loads(row)["query"] for row in told.values()}) > 4  # those that came over HTTP, too
+    return len(told)
+
+
+def parse_stream() -> Stream:
+    engine = Engine()
+    engine.execute(STREAM)
+    return engine.streams["s"]
+
+
 @pytest.mark.parametrize("seed", [int(os.environ.get("MUNTIN_SEED", "1"))])
 def test_killed(tmp_path: Path, broker: KafkaBroker, make_server: Callable[..., Server], seed: int) -> None:
-    """The server in random places; the broker while the server runs, and while it starts; partitions come meanwhile."""
+    """The server in random places; the broker while the server runs, and while it starts; partitions come meanwhile,
+    and so do statements and changes of a table over HTTP."""
     chance, topic, alerts = random.Random(seed), f"events-{seed}", f"alerts-{seed}"
     broker.create(topic, 3)
     broker.create(alerts, 2)
     where = f"brokers = '{broker.address}'"
-    script = f"{STREAM} WITH (source = 'kafka', {where}, topic = '{topic}');{QUERIES};"
+    script = f"{STREAM} WITH (source = 'kafka', {where}, topic = '{topic}');{TABLE};{QUERIES};{OVER};"
     script += f"CREATE SINK a FROM sums WITH (sink = 'kafka', {where}, topic = '{alerts}');"
     out = tmp_path / "out"
     script += f"CREATE SINK b FROM high WITH (sink = 'files', path = '{out}', format = 'json', seconds = 1)"
     server = make_server(tmp_path, script, "--checkpoint-seconds", "3")
-    feeder = Feeder(broker.address, topic)
+    feeder, changer = Feeder(broker.address, topic), Changer(server)
     feeder.start()
     server.start()
+    changer.start()
     for kill in range(KILLS):
         if chance.random() < 0.8:  # so that there is something to do again
             before = server.taken()
@@ -236,8 +287,11 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, make_server: Callable[..., 
             continue
         server.start()
     feeder.is_over.set()
+    changer.is_done.set()
     feeder.join()
+    changer.join(120)
     assert feeder.failed == []
+    assert (changer.problem, changer.is_alive()) == (None, False)
     many = feeder.sent
     until(lambda: server.total()["n"] >= many)
     told = server.ready()
@@ -256,8 +310,10 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, make_server: Callable[..., 
     check_answers(found, wanted["sums"])
     lines = [line for each in sorted(out.iterdir()) for line in each.read_text().splitlines()]
     check_answers([json.loads(line) for line in lines], wanted["high"])
+    given = check_all_answers(tmp_path, messages(broker.address, topic))
     print(
-        f"{many:,} events, {KILLS} kills, {len(found):,} answers of which {len(by_id(found)):,} are different"
+        f"{many:,} events, {KILLS} kills, {len(found):,} answers of which {len(by_id(found)):,} are different; "
+        f"{given:,} of all queries; changes sent again {changer.again} times, {changer.repeated} of them made before"
     )
 
 

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ class Killed:
 class Client(threading.Thread):
     """Sends changes one after the other, each until it is answered."""
 
-    def __init__(self, number: int, server: Killed, clock: Iterator[int]):
+    def __init__(self, number: int, server: Any, clock: Iterator[int]):
         super().__init__(daemon=True)
         self._number, self._server, self._clock = number, server, clock
         self._chance = random.Random(number)
@@ -212,8 +212,10 @@ class Follower(threading.Thread):
                 self._last = here
 
 
-def uninterrupted(log: Path) -> tuple[Engine, dict[str, str]]:
-    """What an engine makes of a log by itself: the engine, and the answers by id."""
+def uninterrupted(
+    log: Path, taken: Callable[[dict[str, Any]], pa.RecordBatch] | None = None
+) -> tuple[Engine, dict[str, str]]:
+    """What an engine makes of a log by itself: the engine, and the answers by id. `taken` gives events of a source."""
     engine, roster, last, now = Engine(portion_rows=100_000, clock=lambda: now), Roster(), dict[int, int](), 0
     done = dict[str, int]()
     found: dict[str, str] = {}
@@ -224,6 +226,8 @@ def uninterrupted(log: Path) -> tuple[Engine, dict[str, str]]:
         producer, sequence = record.told.get("producer"), record.told.get("sequence", 0)
         if producer is None or done.get(producer, 0) + 1 == sequence:
             try:
+                if record.do == "take" and taken is not None:
+                    engine.push(record.told["stream"], taken(record.told))
                 _do(engine, roster, record.do, record.told, record.body)
                 if producer is not None:
                     done[producer] = sequence
@@ -307,7 +311,7 @@ def test_killed_again_and_again(tmp_path: Path, seed: int) -> None:
             assert (told[number]["n"], told[number]["total"]) == (client.pushed, client.total)
         deadline = time.monotonic() + 60
         server_told = {name: ask(server.port, f"/queries/{name}/answer") for name in ("sums", "over")}
-        engine, wanted = _compared(server, tmp_path)
+        engine, wanted = uninterrupted(copied(tmp_path))
         while follower.told.keys() < wanted.keys() and time.monotonic() < deadline:
             time.sleep(0.1)
         assert follower.told == wanted
@@ -322,10 +326,10 @@ def test_killed_again_and_again(tmp_path: Path, seed: int) -> None:
         server.close()
 
 
-def _compared(server: Killed, folder: Path) -> tuple[Engine, dict[str, str]]:
-    """What the log says, read from a copy: the server has it open."""
+def copied(folder: Path) -> Path:
+    """A copy of a server's log: the server has the log open."""
     copy = folder / "copy"
     copy.mkdir()
     for each in (folder / "data" / "log").glob("*.log"):
         (copy / each.name).write_bytes(each.read_bytes())
-    return uninterrupted(copy)
+    return copy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ from muntin.arrays import LONG_AGO
 from muntin.described import WHOLE, check_shape
 from muntin.errors import CheckpointError
 from muntin.store.cells import saved_slices
-from muntin.store.saved import INSTANTS, Saved
+from muntin.store.saved import INSTANTS, Saved, pack
 from muntin.window import LONGEST_TIME
 
 
@@ -38,3 +39,12 @@ def test_slices_of_a_snapshot_have_cells_of_their_own(seed: int) -> None:
         else:
             with pytest.raises(CheckpointError, match="slice cell"):
                 saved_slices(saved, first, cells)
+
+
+def test_arrays_are_let_go() -> None:
+    """A server writes checkpoints for years: none may keep the arrays that it was made of."""
+    array = np.arange(3)
+    left = weakref.ref(array)
+    pack({}, {"number": array})
+    del array
+    assert left() is None

@@ -232,7 +232,7 @@ def lookup_many(catalog: Catalog, names: tuple[str, ...], at: int | None) -> pa.
 def stats(catalog: Catalog, with_queries: bool = True) -> dict[str, Any]:
     """As `Engine.stats` gives them. Of many thousand queries those of each take seconds."""
     return {
-        "streams": {name: each.stats() for name, each in catalog.shards.items()},
+        "streams": {name: each.stats(with_queries) for name, each in catalog.shards.items()},
         "tables": {
             name: {"rows": len(each), "bytes": each.nbytes()} for name, each in catalog.tables.items()
         },

@@ -34,7 +34,7 @@ from muntin.join.group import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.query import Query
 from muntin.sql import parse_query, parse_view
-from muntin.store.saved import Saved, pack, refusing, unpack
+from muntin.store.saved import Saved, refusing, take_rows, unpack
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.table_query import TableQuery
@@ -197,9 +197,9 @@ _SHAPE = {
 }
 
 
-def save(catalog: Catalog, note: Any = None) -> Any:
-    """Streams, tables, queries and state, and what the caller notes down, as bytes of their own: the catalog may change
-    while they are written."""
+def save(catalog: Catalog, note: Any = None) -> tuple[Description, Iterator[tuple[str, str, pa.Buffer]]]:
+    """Streams, tables, queries and state, and what the caller notes down: a description and encoded arrays, which are
+    copies. The catalog may change while these are packed, which takes several times as long."""
     catalog.views.refuse_pending()
     description: Description = {"streams": [], "queries": list(catalog.stream_of)}
     if note is not None:
@@ -229,7 +229,7 @@ def save(catalog: Catalog, note: Any = None) -> Any:
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
     description["views"] = catalog.views.promises()
-    return pack(description, arrays | _below("joins/", joined) | held)
+    return description, take_rows(arrays | _below("joins/", joined) | held)
 
 
 def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:

@@ -34,7 +34,7 @@ from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import parse_query
 from muntin.sql.sources import Sources
-from muntin.store.saved import refusing
+from muntin.store.saved import pack_rows, refusing
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from muntin.view.views import feed_views
@@ -327,10 +327,11 @@ class Engine(Inspected):
         `note` is what the caller must know to go on, such as the offset of each source: data that JSON can say.
         The engine that is restored has it as `note`. A symbolic link is followed. What is no regular file is refused.
         """
+        noted = note_of("note", note)
         with self._writing:  # one at a time, so that the last call is what is there in the end
             with self._lock:
-                body = save(self._catalog, note_of("note", note))
-            write_checkpoint(path_of("path", path), body)
+                saved = save(self._catalog, noted)
+            write_checkpoint(path_of("path", path), pack_rows(*saved))
 
     @property
     def note(self) -> Any:

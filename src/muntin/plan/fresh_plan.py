@@ -7,14 +7,18 @@ depend on the order in which queries came and went. Where it does, `explain` sho
 from __future__ import annotations
 
 from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 from muntin.lane import Laned
 from muntin.plan.demand import Demand
 from muntin.plan.group import PlanChanges
 from muntin.plan.manager import WindowManager
+from muntin.plan.placement import Placement
 from muntin.query import Query
 
 _Same = tuple[tuple[Demand, ...], tuple[Laned, ...]]
+# of each plan: its placements when it was last compared, and what was found
+_LAST: WeakKeyDictionary[WindowManager, tuple[dict[str, Placement], dict[int, str]]] = WeakKeyDictionary()
 
 
 def without_history(manager: WindowManager) -> list[str]:
@@ -28,10 +32,17 @@ def without_history(manager: WindowManager) -> list[str]:
 
 def differences_to_fresh_plan(manager: WindowManager, queries: Mapping[str, Query]) -> dict[int, str]:
     """For each group that a fresh plan would not have: the groups that would serve its demands, in words. O(queries),
-    but only queries that differ in their demands are planned.
+    but only queries that differ in their demands are planned, and nothing is as long as placements stay as they are.
 
     Queries that were filled from a history are left out: their state is apart from all else.
     """
+    last = _LAST.get(manager)
+    if last is None or last[0] != manager.placements:  # mostly the same objects, which compare at once
+        last = _LAST[manager] = dict(manager.placements), _differences(manager, queries)
+    return last[1]
+
+
+def _differences(manager: WindowManager, queries: Mapping[str, Query]) -> dict[int, str]:
     placements = {name: manager.placements[name] for name in without_history(manager)}
     first: dict[_Same, str] = {}  # of those that ask for the same: the first in the order of texts
     alike: dict[str, _Same] = {}

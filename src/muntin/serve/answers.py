@@ -106,14 +106,14 @@ class Portion:
         return found
 
     @cached_property
-    def events(self) -> str:
+    def events(self) -> bytes:
         """All rows as server-sent events; made once for all who follow all queries."""
-        return "".join(event(*row) for row in self.rows)
+        return b"".join(event(*row) for row in self.rows)
 
 
-def event(here: Cursor, query: str, told: str) -> str:
+def event(here: Cursor, query: str, told: str) -> bytes:
     """A row as a server-sent event."""
-    return f"id: {here}\nevent: answer\ndata: {told}\n\n"
+    return f"id: {here}\nevent: answer\ndata: {told}\n\n".encode()
 
 
 class Follower:
@@ -193,6 +193,8 @@ class KeptAnswers:
         portion = Portion(place, at, tuple(parts))
         number = self._log.append([_packed(portion)], is_synced=False)
         self.rows += sum(part.table.num_rows for part in parts)
+        if self._followers:
+            _ = portion.events  # made here: the event loop, which sends them, has look-ups to answer
         with self._lock:
             self._index.append((place, at, number))
             for each in list(self._followers):

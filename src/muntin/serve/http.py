@@ -18,7 +18,7 @@ from fastapi import Body, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from muntin.argument import query_name_of
@@ -29,6 +29,7 @@ from muntin.serve.answers import Cursor
 from muntin.serve.body import answer_rows, kind_of, read_body, rows_of
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
+from muntin.serve.docs_page import POLICY, docs_page
 from muntin.serve.metrics import metrics_text
 from muntin.serve.openapi import FORMATS, PROBLEMS, REQUESTS, ROWS, Called
 from muntin.serve.problems import described, misread, refused, told
@@ -36,6 +37,7 @@ from muntin.serve.producers import Once
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.script import connects
 from muntin.serve.service import REPEATED, Service
+from muntin.serve.settings import TooSlow
 from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import (
@@ -80,6 +82,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         return Depends(check)
 
     # -- the service itself ------------------------------------------------------------------------
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()), headers={"Content-Security-Policy": POLICY})
 
     @app.get("/health", tags=["service"])
     def health() -> dict[str, str]:
@@ -276,9 +282,11 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         request: Request,
         query: Annotated[list[str] | None, Query()] = None,
         last_event_id: Annotated[str | None, Header()] = None,
+        seconds: Annotated[float | None, Query(ge=0)] = None,
     ) -> StreamingResponse:
         """Answers as windows close and as keys enter and leave (EMIT CHANGES), as server-sent events; of some queries
-        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more."""
+        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more. It has no end, unless
+        `seconds` says after how long: 0 gives what is kept."""
         for name in query or ():
             if service.incarnation(name) is None:
                 raise NotFound(f"there is no query '{name}'")
@@ -287,7 +295,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
                 429, f"there are {limits.followers:,} subscriptions already", {"Retry-After": "10"}
             )
         cursor = None if last_event_id is None else Cursor.read(last_event_id)
-        told = subscription(service, cursor, None if query is None else frozenset(query))
+        told = subscription(service, cursor, None if query is None else frozenset(query), seconds)
         return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     add_console(app, service, facts, history, may)
@@ -305,6 +313,8 @@ class _App(FastAPI):
             description=about,
             responses=PROBLEMS,
             lifespan=lifespan,
+            docs_url=None,  # the framework's pages load scripts from elsewhere
+            redoc_url=None,
         )
         self._shortcut = shortcut
 
@@ -319,9 +329,7 @@ async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
         found = to_thread.run_sync(work, abandon_on_cancel=True)
         return await asyncio.wait_for(found, limits.lookup_seconds or None)
     except TimeoutError:
-        raise HTTPException(
-            408, f"the look-up took longer than {limits.lookup_seconds:g} seconds: ask for less"
-        ) from None
+        raise TooSlow(limits.lookup_seconds) from None
 
 
 async def _look_up(
@@ -329,9 +337,12 @@ async def _look_up(
 ) -> list[dict[str, Any]]:
     """The answer of one key, given as JSON or as a text without quotes."""
     given, instant = json_or_text(key), instant_of(at)
-    return await service.look_ups.ask(
-        lambda: service.engine.rows(name, _key(service, name, given), instant), limits.lookup_seconds
-    )
+    try:
+        return await service.look_ups.ask(
+            lambda: service.engine.rows(name, _key(service, name, given), instant), limits.lookup_seconds
+        )
+    except TimeoutError:
+        raise TooSlow(limits.lookup_seconds) from None
 
 
 def _push(

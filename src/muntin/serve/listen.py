@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from muntin.errors import MuntinError
+from muntin.serve.corked import CorkedProtocol
 
 if TYPE_CHECKING:
     from muntin.serve.server import Port
@@ -55,7 +56,7 @@ def listen(app: Any, port: Port, stopping: Callable[[], None]) -> None:
         except OSError as error:
             raise MuntinError(f"cannot listen at {port.host}:{port.number}: {error.strerror}") from None
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE,
+            app, http=CorkedProtocol, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE,
             ssl_certfile=port.certificate, ssl_keyfile=port.key,
         )  # fmt: skip
         where = f"[{port.host}]" if ":" in port.host else port.host

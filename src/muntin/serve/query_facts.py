@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from muntin.join_query import AnyQuery
@@ -27,6 +27,7 @@ class QueryFacts:
         self._service, self._history = service, history
         self._lock = threading.Lock()
         self._seen: tuple[float, Sharing] | None = None
+        self._named: tuple[object, Mapping[str, AnyQuery]] = None, {}
 
     def sharing(self, name: str | None = None) -> Sharing:
         """Who shares what, as of the last second; of all, or what one query reads."""
@@ -41,12 +42,20 @@ class QueryFacts:
             found = self._service.engine.sharing()
         return found.of_query(name)
 
+    def _queries(self) -> Mapping[str, AnyQuery]:
+        """All queries by name. The engine, who lists them in O(queries), is asked after statements alone: each of them
+        gives the service another mapping of streams."""
+        since = self._service.streams
+        if self._named[0] is not since:
+            self._named = since, self._service.engine.queries
+        return self._named[1]
+
     def page(self, search: str, order: Order, offset: int, limit: int) -> dict[str, Any]:
         """Queries whose name or text has a word in it, so many of them from one on."""
         word = search.lower()
         found = [
             (name, query)
-            for name, query in self._service.engine.queries.items()
+            for name, query in self._queries().items()
             if word in name.lower() or word in query.text.lower()
         ]
         if order != "registered":

@@ -22,7 +22,7 @@ from muntin.serve.replay import Replay
 from muntin.serve.sink import Drain
 from muntin.serve.taken import Range
 from muntin.sql import CreateStream, CreateTable, parse_statements, statement_texts
-from muntin.sql.connections import connection_spans, without_connections
+from muntin.sql.connections import blanked, connection_spans
 from muntin.sql.dialect import read_script
 from muntin.sql.place import pointing_into
 from muntin.sql.syntax import (
@@ -102,9 +102,12 @@ class Roster:
 
     def execute(self, engine: Engine, text: str, number: int = 0) -> Any:
         """Run statements of a record, number the queries that came, and note sources and sinks."""
-        statements = read_names(text)
+        return self._execute(engine, text, read_names(text), number)
+
+    def _execute(self, engine: Engine, text: str, statements: list[StatementSyntax], number: int) -> Any:
+        """The same for a text whose statements have been read: a script of thousands takes seconds to read."""
         self._check_sinks(statements)
-        found = _executed(engine, text)
+        found = _executed(engine, blanked(text, connection_spans(statements)))
         for statement in statements:
             match statement:
                 case CreateStreamSyntax(name=name, source=source):
@@ -173,17 +176,12 @@ class Roster:
         """Bring the engine in line with a script; all or nothing."""
         statements = list(zip(read_names(text), statement_texts(text), strict=True))
         wanted = {each.name.text: told for each, told in statements if isinstance(each, RegisterSyntax)}
-        changes = (
-            [text]
-            if not self.script
-            else [
-                *self._gone_sinks(statements),
-                *self._gone(engine, wanted),
-                *self._new(engine, statements, text),
-            ]
-        )
-        if any(each.strip() for each in changes):
-            self.execute(engine, ";\n".join(changes), number)
+        if not self.script:
+            self._execute(engine, text, [each for each, _ in statements], number)
+        else:
+            changes = [*self._gone_sinks(statements), *self._gone(wanted), *self._new(engine, statements)]
+            if changes:
+                self.execute(engine, ";\n".join(changes), number)
         self._change_connections([each for each, _ in statements])
         self.script, self.scripted = text, wanted
         self.scripted_sinks = tuple(_sinks_of(statements))
@@ -212,16 +210,16 @@ class Roster:
             if name in self.sinks and wanted.get(name) != self.sinks[name].query:
                 yield f'DROP SINK "{name}"'
 
-    def _gone(self, engine: Engine, wanted: dict[str, str]) -> Iterator[str]:
+    def _gone(self, wanted: dict[str, str]) -> Iterator[str]:
         for name in self.scripted.keys() - wanted.keys():
-            if name in engine.queries:
+            if name in self.incarnations:
                 yield f'DROP QUERY "{name}"'
 
-    def _new(self, engine: Engine, statements: list[tuple[StatementSyntax, str]], text: str) -> Iterator[str]:
+    def _new(self, engine: Engine, statements: list[tuple[StatementSyntax, str]]) -> Iterator[str]:
         for syntax, told in statements:
             match syntax:
                 case RegisterSyntax(name):
-                    if name.text not in engine.queries:
+                    if name.text not in self.incarnations:
                         yield told
                     elif self.scripted.get(name.text) != told:
                         yield f"CREATE OR REPLACE QUERY {told[told.upper().index('QUERY') + 5 :]}"
@@ -232,7 +230,7 @@ class Roster:
                     else:
                         _check_declared(told, there)
                 case CreateViewSyntax(name=name):
-                    if name.text not in engine.queries:
+                    if name.text not in self.incarnations:
                         yield told
                 case CreateSinkSyntax(name, query):
                     if name.text not in self.sinks or self.sinks[name.text].query != query.text:
@@ -251,9 +249,8 @@ def _source_of(syntax: OptionsSyntax | None) -> Given | None:
 
 
 def _executed(engine: Engine, text: str) -> Any:
-    """What the engine makes of a text, without what is not for it."""
-    plain = without_connections(text)
-    return engine.execute(plain) if plain.replace(";", "").strip() else None
+    """What the engine makes of a text, if it has anything for an engine."""
+    return engine.execute(text) if text.replace(";", "").strip() else None
 
 
 def _check_declared(told: str, there: object) -> None:

@@ -27,3 +27,10 @@ class Busy(MuntinError):
 
 class Stopped(MuntinError):
     """The service takes no more changes."""
+
+
+class TooSlow(MuntinError):
+    """A look-up that took longer than it may."""
+
+    def __init__(self, seconds: float):
+        super().__init__(f"the look-up took longer than {seconds:g} seconds: ask for less")

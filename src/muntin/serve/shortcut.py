@@ -8,12 +8,16 @@ others, and all that go wrong, are left to the framework, which knows what to sa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from fastapi import Request
+
 from muntin.errors import MuntinError
 from muntin.serve.access import Pace, Tokens
+from muntin.serve.problems import told
+from muntin.serve.settings import TooSlow
 from muntin.serve.wire import ARROW, JSON, json_value
 
 _BEFORE, _BEHIND = "/queries/", "/answer"
@@ -21,7 +25,7 @@ _FEW = 100  # rows: a key has one, unless the query joins tables
 
 _JSON = json.JSONEncoder(default=json_value, allow_nan=False)  # a NaN is an error: it takes the long way
 
-Send = Callable[[dict[str, Any]], Any]
+Send = Callable[[MutableMapping[str, Any]], Any]
 LookUp = Callable[[str, str, str | None], Any]  # of a query, a key and an instant as they came
 
 
@@ -44,7 +48,10 @@ class Shortcut:
             if len(found) > _FEW:
                 return False
             body = _JSON.encode(found).encode()
-        except (MuntinError, ValueError, TimeoutError):
+        except TooSlow as error:  # to ask again would take as long again
+            await (await told(Request(scope), error))(scope, _nothing, send)
+            return True
+        except (MuntinError, ValueError):
             return False
         headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -58,6 +65,10 @@ class Shortcut:
         header = headers.get(b"authorization", b"").decode("latin-1")
         client = scope.get("client")
         return bool(self._tokens.allows(header, "read")) and self._pace.takes(client[0] if client else "")
+
+
+async def _nothing() -> Any:
+    """A look-up has no body."""
 
 
 def _parameters(query: bytes) -> dict[str, str] | None:

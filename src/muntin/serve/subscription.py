@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from math import inf
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -15,10 +16,12 @@ _BEAT = 15.0  # seconds after which a silent subscription says that it is there
 
 
 def subscription(
-    service: Service, cursor: Cursor | None, queries: frozenset[str] | None
-) -> AsyncIterator[str]:
-    """Answers behind a cursor (None: those to come) of some queries (None: all); `Gone` if they are not kept."""
+    service: Service, cursor: Cursor | None, queries: frozenset[str] | None, seconds: float | None = None
+) -> AsyncIterator[bytes]:
+    """Answers behind a cursor (None: those to come) of some queries (None: all), for so long (None: without an end);
+    `Gone` if they are not kept."""
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    end = inf if seconds is None else loop.time() + seconds
 
     def wake() -> None:
         with suppress(RuntimeError):  # a loop that has ended has nobody to wake
@@ -26,18 +29,18 @@ def subscription(
 
     missed, follower = service.answers.follow(cursor, wake)
 
-    def events(portion: Portion) -> str:
+    def events(portion: Portion) -> bytes:
         if queries is None and (cursor is None or portion.place > cursor[:2]):
             return portion.events
-        return "".join(
+        return b"".join(
             event(here, name, told)
             for here, name, told in portion.rows
             if (queries is None or name in queries) and (cursor is None or here > cursor)
         )
 
-    async def told() -> AsyncIterator[str]:
+    async def told() -> AsyncIterator[bytes]:
         try:
-            yield ": muntin\n\n"
+            yield b": muntin\n\n"
             kept = service.answers.between(missed[0], missed[-1]) if missed else iter(())
             while portion := await run_in_threadpool(next, kept, None):
                 yield events(portion)
@@ -45,12 +48,14 @@ def subscription(
                 woken.clear()
                 while portion := follower.next():
                     yield events(portion)
+                if (left := end - loop.time()) <= 0:
+                    break
                 try:
-                    await asyncio.wait_for(woken.wait(), _BEAT)
+                    await asyncio.wait_for(woken.wait(), min(_BEAT, left))
                 except TimeoutError:
-                    yield ": still here\n\n"
+                    yield b": still here\n\n"
             if follower.is_dropped:
-                yield "event: dropped\ndata: this subscription was too slow; go on with Last-Event-ID\n\n"
+                yield b"event: dropped\ndata: this subscription was too slow; go on with Last-Event-ID\n\n"
         finally:
             service.answers.leave(follower)
 

@@ -35,6 +35,7 @@ CSV = "text/csv"
 _AS_THEY_ARE = (int, str, bool, type(None))
 _TOGETHER = 1_000  # rows
 _MICROSECOND = timedelta(microseconds=1)
+_TEXT, _BIGINT, _HALF = pa.string(), pa.int64(), 2**63
 
 
 def json_value(value: Any) -> Any:
@@ -186,7 +187,16 @@ def key_of(given: Any, kinds: list[tuple[str, pa.DataType]]) -> Any:
     return tuple(read) if len(kinds) > 1 else read[0]
 
 
+def _is_plain(value: Any, kind: pa.DataType) -> bool:
+    """Whether a value is a key as it stands, as most are: to make an array of one takes as long as to look it up."""
+    if type(value) is str:
+        return kind == _TEXT and value.isascii()
+    return type(value) is int and kind == _BIGINT and -_HALF <= value < _HALF
+
+
 def _part(value: Any, name: str, kind: pa.DataType) -> Any:
+    if _is_plain(value, kind):
+        return value
     if isinstance(value, str):
         try:
             if pa.types.is_timestamp(kind):

@@ -285,9 +285,10 @@ class Shard:
         """State from a snapshot, into a shard without queries."""
         snapshot.put(self.state, description, arrays, queries)
 
-    def stats(self) -> dict[str, Any]:
-        """Events accepted and late, event time, watermark, and what is kept."""
-        return stream_stats(self.state)
+    def stats(self, with_costs: bool = True) -> dict[str, Any]:
+        """Events accepted and late, event time, watermark, and what is kept; O(queries) with what groups cost."""
+        told = stream_stats(self.state)
+        return told | group_stats(self.state) if with_costs else told
 
     def explain(self, name: str | None = None) -> str:
         """The plan of one query, or of all."""
@@ -308,7 +309,7 @@ class Shard:
 
 def stream_stats(state: State) -> dict[str, Any]:
     """Events accepted and late, event time, watermark, and what is kept."""
-    clock, nestings = state.clock, state.manager.nestings()
+    clock = state.clock
     return {
         "pushed": clock.events + clock.late_events + clock.ahead_events,
         "events": clock.events,
@@ -321,6 +322,13 @@ def stream_stats(state: State) -> dict[str, Any]:
         "groups": len(state.synopses),
         "keys": sum(len(keys) for keys in state.keys.values()),
         "bytes": state.nbytes(),
+    }
+
+
+def group_stats(state: State) -> dict[str, Any]:
+    """How windows nest, and what groups cost."""
+    nestings = state.manager.nestings()
+    return {
         "nestings": {str(each): _nested(nesting) for each, nesting in nestings.items()},
         "costs": {number: _costs(state, number) for number in state.manager.groups},
     }

@@ -31,7 +31,12 @@ def without_connections(text: str) -> str:
     """
     with pointing_into(text):
         statements = read_script(text)
-    for start, end in connection_spans(statements):
+    return blanked(text, connection_spans(statements))
+
+
+def blanked(text: str, spans: Iterable[Span]) -> str:
+    """The same text with blanks in these places."""
+    for start, end in spans:
         blank = "".join(each if each.isspace() else " " for each in text[start:end])
         text = text[:start] + blank + text[end:]
     return text

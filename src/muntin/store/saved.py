@@ -13,7 +13,8 @@ What is not as it must be is a `CheckpointError` that names the array.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -171,6 +172,7 @@ class Saved:
 
 _ENCODINGS = frozenset(np.dtype(each).str for each in ("i1", "i4", "i8", "u1", "u4", "u8", "f8", "?"))
 _SCHEMA = pa.schema([("name", pa.string()), ("encoding", pa.string()), ("data", pa.large_binary())])
+_Row = tuple[str, str, pa.Buffer]  # of this schema
 
 
 @contextmanager
@@ -192,13 +194,42 @@ def pack(description: dict[str, Any], arrays: dict[str, Any]) -> pa.Buffer:
     >>> description, arrays["key"].tolist()
     ({'version': 1}, [0, 1, 2])
     """
+    return pack_rows(description, [(name, *_encode(array)) for name, array in arrays.items()])
+
+
+def pack_rows(description: dict[str, Any], rows: Iterable[_Row]) -> pa.Buffer:
+    """What `pack` gives, of arrays that are encoded."""
     sink = pa.BufferOutputStream()
     schema = _SCHEMA.with_metadata({"description": json.dumps(description)})
-    rows = [(name, *_encode(array)) for name, array in arrays.items()]
     with pa.ipc.new_stream(sink, schema) as writer:
-        for row in rows:
-            writer.write_batch(pa.record_batch([[cell] for cell in row], schema=schema))
+        for name, encoding, data in rows:
+            writer.write_batch(pa.record_batch([[name], [encoding], _cell(data)], schema=schema))
     return sink.getvalue()
+
+
+def _cell(data: pa.Buffer) -> pa.Array:
+    """A column of one row over bytes that are there. `pa.array` of pyarrow 26 would never let go of a memoryview."""
+    ends = pa.py_buffer(np.array([0, data.size], np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, data])
+
+
+def take_rows(arrays: dict[str, Any]) -> Iterator[_Row]:
+    """Arrays by name, encoded for `pack_rows`: copies, made before this returns, so that the arrays may change. Each
+    is let go of when the next is asked for.
+
+    >>> key = np.arange(3)
+    >>> rows = take_rows({"key": key})
+    >>> key[:] = 7
+    >>> unpack(pack_rows({}, rows))[1]["key"].tolist()
+    [0, 1, 2]
+    """
+    kept = deque((name, *_encode(_own(array))) for name, array in arrays.items())
+    return (kept.popleft() for _ in range(len(kept)))
+
+
+def _own(array: Any) -> Any:
+    """A copy of an array that may change; what Arrow has is copied when it is encoded."""
+    return array.copy() if isinstance(array, np.ndarray) else array
 
 
 def unpack(packed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -223,14 +254,14 @@ def unpack(packed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return description, arrays
 
 
-def _encode(array: Any) -> tuple[str, Any]:
+def _encode(array: Any) -> tuple[str, pa.Buffer]:
     if isinstance(array, np.ndarray):
-        return array.dtype.str, np.ascontiguousarray(array).view(np.uint8).data
+        return array.dtype.str, pa.py_buffer(np.ascontiguousarray(array).view(np.uint8))
     batch = pa.record_batch([array], names=["values"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return "arrow", memoryview(sink.getvalue())
+    return "arrow", sink.getvalue()
 
 
 def _decode(encoding: str, data: pa.Buffer) -> Any:

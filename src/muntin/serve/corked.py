@@ -1,0 +1,50 @@
+"""HTTP connections that are corked: what is written to one within a turn of the event loop goes out together.
+
+uvicorn writes the head of a response and its body one after the other, and each is a system call. The first one wakes
+the client for a head that says nothing yet, and the client then competes for the processor with the server that is
+about to send the body. Here a look-up is answered with a single call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class Corked:
+    """A transport that holds what is written until the turn ends; in all else it is the transport that it wraps."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop):
+        self._transport, self._loop = transport, loop
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Some bytes, later in this turn."""
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(data)
+
+    def close(self) -> None:
+        """Close it, once what is held has gone."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if len(self._held) > 1:
+            self._transport.writelines(self._held)
+        elif self._held:
+            self._transport.write(self._held[0])
+        self._held = []
+
+
+class CorkedProtocol(HttpToolsProtocol):
+    """uvicorn's own, on a corked transport."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Somebody has connected."""
+        super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
