@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import spark_joins, spark_lookup_at
+from benchmarks.lookup_at import features
 from benchmarks.measure import Column, Result
+from benchmarks.spark_table_steps import WINDOWS
 from benchmarks.spark_workload import SCHEMA, queries, write_events
 
 QUERIES = 1_000
 ROWS = 1_000_000  # of a file
-WINDOWS = [15, 30, 45, 60]  # seconds, of joins
 COLUMNS = [
     Column("what", "what"), Column("events", "events", ",d"), Column("executors", "executors", ",d"),
     Column("seconds", "seconds", ".1f"), Column("speed", "times as fast as one", ".2f"),
@@ -103,5 +104,5 @@ def _lookups(session: Any, folder: Path) -> Any:
     from muntin.spark import lookup_at
 
     events, requests = (session.read.parquet(str(folder / "look-ups" / name)) for name in ("p", "r.parquet"))
-    features = spark_lookup_at.features(spark_lookup_at.EXTREMES)
-    return lookup_at(events, features, requests, stream="p", time="ts", shards=4)
+    texts = features(spark_lookup_at.EXTREMES, spark_lookup_at.WINDOWS)
+    return lookup_at(events, texts, requests, stream="p", time="ts", shards=4)
