@@ -29,12 +29,12 @@ Tables in Parquet files, on `local-cluster` with one core per executor; the seco
 request per hundred events. Driver and executors share the two cores of the machine."""
 
 
-def run(quick: bool, files: int = 60) -> Result:
+def run(quick: bool, files: int = 12) -> Result:
     """One executor, then two, for each kind of work."""
     count, million = (20, 100_000) if quick else (QUERIES, 1_000_000)
     files = 4 if quick else files
     folder = Path(tempfile.mkdtemp(prefix="muntin-cluster-"))
-    sizes = {"windows": files * ROWS, "joins": 4 * million, "look-ups": 10 * million}
+    sizes = {"windows": files * ROWS, "joins": 2 * million, "look-ups": 4 * million}
     try:
         write_events(folder / "windows", files, ROWS)
         for seed, name in enumerate("ab"):

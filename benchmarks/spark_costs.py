@@ -122,7 +122,7 @@ def _instants(turn: int) -> int:
 def _cells(data: list[tuple[str, bytes]]) -> int:
     from muntin.store.saved import unpack
 
-    return sum(len(unpack(each)[1]["0 at"]) for _, each in data)
+    return sum(len(unpack(each)[1]["0 at"]) for kind, each in data if kind == "cells")
 
 
 def _events(turn: int) -> pa.Table:
