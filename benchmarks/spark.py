@@ -27,9 +27,9 @@ over windows of {SIZES[0] // 60} to {SIZES[-1] // 60} minutes that move by {SLID
 HAVING threshold that about one key in a hundred passes in a full window. Local mode on two cores with two
 shards; answers are written by Spark's Parquet sink. Streams run in turns, the first of them twice and counted
 once; of each, two micro-batches are not counted. CPU is that of driver, JVM and Python workers: it says what the rate
-would be on a machine that does nothing else. *Folder* is the source that reads files in Python tasks. *With control* has
-a control stream that registers one more query, and a `roster`, so that tasks go on folding. Spark's own
-windows are on [a page of their own](reproduce/spark.md)."""
+would be on a machine that does nothing else. *Folder* is the source that reads files in Python tasks. *With control*
+has a control stream that registers one more query, and a `roster`, so that tasks go on folding. Spark's own windows are
+on [a page of their own](reproduce/spark.md)."""
 
 
 def run(quick: bool, files: int = 36) -> Result:
