@@ -39,7 +39,7 @@ def run(quick: bool) -> Result:
     """Measure each number of windows, both ways."""
     from muntin.spark import local_session
 
-    files, each = (5, 20_000) if quick else (7, 100_000)
+    files, each = (5, 20_000) if quick else (5, 50_000)
     folder = Path(tempfile.mkdtemp(prefix="muntin-joins-"))
     session = local_session(cores=2)
     rows: list[dict[str, Any]] = []
