@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import spark_joins, spark_lookup_at
+from benchmarks.lookup_at import features
 from benchmarks.measure import Column, Result
+from benchmarks.spark_table_steps import WINDOWS
 from benchmarks.spark_workload import SCHEMA, queries, write_events
 
 QUERIES = 1_000
 ROWS = 1_000_000  # of a file
-WINDOWS = [15, 30, 45, 60]  # seconds, of joins
 COLUMNS = [
     Column("what", "what"), Column("events", "events", ",d"), Column("executors", "executors", ",d"),
     Column("seconds", "seconds", ".1f"), Column("speed", "times as fast as one", ".2f"),
@@ -28,12 +29,12 @@ Tables in Parquet files, on `local-cluster` with one core per executor; the seco
 request per hundred events. Driver and executors share the two cores of the machine."""
 
 
-def run(quick: bool, files: int = 60) -> Result:
+def run(quick: bool, files: int = 12) -> Result:
     """One executor, then two, for each kind of work."""
     count, million = (20, 100_000) if quick else (QUERIES, 1_000_000)
     files = 4 if quick else files
     folder = Path(tempfile.mkdtemp(prefix="muntin-cluster-"))
-    sizes = {"windows": files * ROWS, "joins": 4 * million, "look-ups": 10 * million}
+    sizes = {"windows": files * ROWS, "joins": 2 * million, "look-ups": 4 * million}
     try:
         write_events(folder / "windows", files, ROWS)
         for seed, name in enumerate("ab"):
@@ -103,5 +104,5 @@ def _lookups(session: Any, folder: Path) -> Any:
     from muntin.spark import lookup_at
 
     events, requests = (session.read.parquet(str(folder / "look-ups" / name)) for name in ("p", "r.parquet"))
-    features = spark_lookup_at.features(spark_lookup_at.EXTREMES)
-    return lookup_at(events, features, requests, stream="p", time="ts", shards=4)
+    texts = features(spark_lookup_at.EXTREMES, spark_lookup_at.WINDOWS)
+    return lookup_at(events, texts, requests, stream="p", time="ts", shards=4)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from benchmarks.measure import Column, Result
 from benchmarks.spark_steps import measure_spark
+from benchmarks.spark_table_steps import REQUESTS, WINDOWS, measure_tables
 from benchmarks.spark_workload import KEYS, RATE, SLIDE, queries
 
 QUERIES = 1_000
@@ -27,7 +28,9 @@ NOTES = f"""\
 Each step alone: {KEYS:,} keys, {RATE:,} events a second of event time, {QUERIES:,} queries with thresholds by the
 minute, {SHARDS} shards, micro-batches of {BATCH:,} events. Reading is Spark's Parquet source up to a Python task that
 throws the events away, in CPU of JVM and workers; a micro-batch and a partition are measured by streams of very few
-events; all other steps run in one process without a JVM. Below, by arithmetic: the rate at which a micro-batch of
+events; all other steps run in one process without a JVM. *Look-ups* are 20 features over a table, with a request for
+{REQUESTS} events; *joins* are {len(WINDOWS)} windows over two tables; all their events travel, since neither windows
+without SLIDE nor pairs can be folded. Below, by arithmetic: the rate at which a micro-batch of
 {SPAN:.0f} seconds' worth of events takes {SPAN:.0f} seconds if tasks read, fold and pack on all cores, then one
 shard per core takes cells in and answers, and the driver adds its own work. The rate is that of a cluster whose
 network and disks keep up."""
@@ -37,6 +40,7 @@ def run(quick: bool) -> Result:
     """Measure the steps, then compute what cores make of them."""
     costs = _measure(20 if quick else 30, 50 if quick else QUERIES)
     costs |= measure_spark(1 if quick else 8)
+    costs |= measure_tables(200_000 if quick else 5_000_000)
     rows: list[dict[str, Any]] = [
         {"what": "read, and send to Python", "cost": costs["read"], "per": "million events"},
         {"what": "pack and fold", "cost": costs["pack"], "per": "million events"},
@@ -47,6 +51,13 @@ def run(quick: bool) -> Result:
         {"what": "a micro-batch", "cost": costs["driver"], "per": "by the clock, with one partition"},
         {"what": "a partition", "cost": costs["partition"], "per": "micro-batch"},
     ]
+    for what in ("look-ups", "joins"):
+        rows += [
+            {"what": f"{what}: pack events", "cost": costs[f"{what}: pack"], "per": "million events"},
+            {"what": f"{what}: bytes that travel", "cost": None,
+             "per": f"{costs[f'{what}: bytes']:,.0f} bytes per million events"},
+            {"what": f"{what}: take in and answer", "cost": costs[f"{what}: answer"], "per": "million events"},
+        ]  # fmt: skip
     return Result(
         "spark_costs", "What the steps on Spark cost", " ".join(NOTES.split()), COLUMNS,
         rows + [_scaled(cores, costs) for cores in CORES], {"queries": QUERIES, "shards": SHARDS},
@@ -62,7 +73,7 @@ def _measure(turns: int, count: int) -> dict[str, float]:
     schema = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.float64())])
     job = plan_job(Stream("t", schema, "ts", 1_000_000), queries(count), shards=SHARDS)
     (route,) = job.routes
-    shards = {each: SparkShard(job, route) for each in route.ids}
+    shards = {each: SparkShard(job, route, bucket) for bucket, each in enumerate(route.ids)}
     for shard in shards.values():
         shard.register(route.queries)
     spent: dict[str, list[float]] = {"pack": [], "merge": [], "answer": []}
@@ -83,12 +94,13 @@ def _measure(turns: int, count: int) -> dict[str, float]:
             spent["merge"].append(time.process_time() - began)
             before, greatest = _instants(turn), (turn + 1) * BATCH * 1_000_000 // RATE
             began = time.process_time()
-            shard.advance(greatest)
+            for _ in shard.advance(greatest):
+                pass
             if _instants(turn + 1) > before and turn > turns // 2:
                 spent["answer"].append(time.process_time() - began)
             cells += _cells(data)
     snapshot = next(iter(shards.values())).snapshot()
-    fresh = SparkShard(job, route)
+    fresh = SparkShard(job, route, 0)
     began = time.process_time()
     fresh.restore(snapshot)
     late = turns // 3
@@ -110,7 +122,7 @@ def _instants(turn: int) -> int:
 def _cells(data: list[tuple[str, bytes]]) -> int:
     from muntin.store.saved import unpack
 
-    return sum(len(unpack(each)[1]["0 at"]) for _, each in data)
+    return sum(len(unpack(each)[1]["0 at"]) for kind, each in data if kind == "cells")
 
 
 def _events(turn: int) -> pa.Table:

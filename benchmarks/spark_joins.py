@@ -39,7 +39,7 @@ def run(quick: bool) -> Result:
     """Measure each number of windows, both ways."""
     from muntin.spark import local_session
 
-    files, each = (5, 20_000) if quick else (10, 100_000)
+    files, each = (5, 20_000) if quick else (5, 50_000)
     folder = Path(tempfile.mkdtemp(prefix="muntin-joins-"))
     session = local_session(cores=2)
     rows: list[dict[str, Any]] = []
@@ -79,12 +79,16 @@ def write(folder: Path, seed: int, files: int, each: int) -> None:
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     for number in range(files):
-        at = np.sort(random.integers(0, each * SECOND // RATE, each)) + number * (each * SECOND // RATE)
-        table = pa.table(
-            {"ts": pa.array(at, pa.timestamp("us", "UTC")), "k": random.integers(0, KEYS, each),
-             "v": random.integers(0, 1_000, each)}
-        )  # fmt: skip
+        at, k, v = columns_of(random, each)
+        at += number * (each * SECOND // RATE)
+        table = pa.table({"ts": pa.array(at, pa.timestamp("us", "UTC")), "k": k, "v": v})
         pq.write_table(table, folder / f"{number:04}.parquet")
+
+
+def columns_of(random: np.random.Generator, count: int) -> tuple[Any, Any, Any]:
+    """Times, keys and values of a part of a stream."""
+    at = np.sort(random.integers(0, count * SECOND // RATE, count))
+    return at, random.integers(0, KEYS, count), random.integers(0, 1_000, count)
 
 
 def _read(session: Any, folder: Path, name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +35,7 @@ REGISTER QUERY over AS
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_java")
-def test_both_engines_write_the_same(tmp_path: Path) -> None:
+def test_both_engines_write_the_same(tmp_path: Path, muntin: Any) -> None:
     (tmp_path / "queries.sql").write_text(SCRIPT)
     trades = STREAM.table(10_000)
     pq.write_table(trades, tmp_path / "trades.parquet")
@@ -42,17 +43,19 @@ def test_both_engines_write_the_same(tmp_path: Path) -> None:
         f"{symbol},{1000 * place}" for place, symbol in enumerate(trades["symbol"].unique().to_pylist()[:9])
     ]
     (tmp_path / "limits.csv").write_text("\n".join(["symbol,most", *limits]))
-    for engine in ("embedded", "spark"):
-        command = [
-            "run", tmp_path / "queries.sql", "--input", tmp_path / "trades.parquet", "--out", tmp_path / engine,
-            "--engine", engine, "--table", f"limits={tmp_path / 'limits.csv'}",
-        ]  # fmt: skip
-        code = "from muntin.cli import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr[-2_000:]
-        assert "10,000 events" in done.stderr
+    command = [
+        "run", tmp_path / "queries.sql", "--input", tmp_path / "trades.parquet", "--table",
+        f"limits={tmp_path / 'limits.csv'}", "--engine",
+    ]  # fmt: skip
+    embedded = muntin(*command, "embedded", "--out", tmp_path / "embedded")
+    assert embedded.exit_code == 0, embedded.output
+    # in a process of its own, whose session is stopped at the end
+    code = "from muntin.cli import main; main()"
+    arguments = [*map(str, command), "spark", "--out", str(tmp_path / "spark")]
+    spark = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert spark.returncode == 0, spark.stderr[-2_000:]
+    assert "10,000 events" in embedded.output
+    assert "10,000 events" in spark.stderr
     for name in ("busy", "query_1", "over"):
         one, other = (
             pq.read_table(tmp_path / engine / f"{name}.parquet") for engine in ("embedded", "spark")

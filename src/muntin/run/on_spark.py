@@ -19,6 +19,7 @@ from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.run.outputs import open_outputs
 from muntin.run.pipeline import Report, RunProgress, table_files
 from muntin.run.script import Script, read_script
+from muntin.sql.expressions import in_quotes
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
 
@@ -121,8 +122,7 @@ def _rows_of(script: Script, files: Mapping[str, Path]) -> dict[str, pa.Table]:
         engine.execute(create)
     for name, file in files.items():
         engine.load(name, file)
-    names = {name: '"' + name.replace('"', '""') + '"' for name in script.tables}
-    return {name: engine.execute(f"SELECT * FROM {quoted}") for name, quoted in names.items()}
+    return {name: engine.execute(f"SELECT * FROM {in_quotes(name)}") for name in script.tables}
 
 
 def _table_of(session: SparkSession, input: Path, stream: Stream) -> DataFrame:

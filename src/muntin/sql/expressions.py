@@ -215,7 +215,12 @@ def _compile(scope: Scope, tree: exp.Expr, given: Callable[[exp.Expr], Term | No
 
 def quoted(name: str) -> str:
     """A name as it must be written in canonical text."""
-    return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return name if _PLAIN_NAME.fullmatch(name) else in_quotes(name)
+
+
+def in_quotes(name: str) -> str:
+    """A name as any text of SQL takes it, whatever is in it, and if it is a reserved word."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _refused(node: exp.Expr) -> Exception:
