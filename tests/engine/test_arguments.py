@@ -73,6 +73,7 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.lookup_at requests": ("requests|batch|column", lambda engine, value: engine.lookup_at("k", value)),
     "Engine.lookup_at at": ("at|column", lambda engine, value: engine.lookup_at("k", REQUESTS, at=value)),
     "Engine.advance until": ("instant|years", lambda engine, value: engine.advance(value)),
+    "Engine.advance together": ("together", lambda engine, value: engine.advance(together=value)),
     "Engine.coverage name": ("name|query", lambda engine, value: engine.coverage(value)),
     "Engine.rewind stream": ("stream", lambda engine, value: engine.rewind(value, 0)),
     "Engine.rewind to": ("instant|years|stands at", lambda engine, value: engine.rewind("s", value)),

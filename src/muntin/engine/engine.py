@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import pyarrow as pa
 
@@ -29,7 +29,8 @@ from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
 from muntin.join.operator import feed
 from muntin.shard.clock import wall_clock
-from muntin.shard.emit.portion import DEFAULT_ROWS, Advancing, Answers
+from muntin.shard.emit.emitted import Emitted, Together
+from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import parse_query
@@ -281,25 +282,33 @@ class Engine(Inspected):
             given = requests_of(self._catalog, names, requests, at)
             return given.wide(given.answered(answer_requests(self._catalog, given)))
 
-    def advance(self, until: Any = None) -> Answers:
+    @overload
+    def advance(self, until: Any = None, *, together: Literal[False] = False) -> Answers: ...
+
+    @overload
+    def advance(self, until: Any = None, *, together: Literal[True]) -> Together: ...
+
+    def advance(self, until: Any = None, *, together: bool = False) -> Answers | Together:
         """Answers of every window that closed since the last call, by query name.
 
         Goes as far as the watermark; `until` stops earlier, or promises that time has reached it. If there are
         more rows than `portion_rows`, `more` of what is returned is true, and the next call goes on.
+        `together` gives a list of tables instead, one for each schema, whose first column `query` says whose answer a
+        row is: of thousands of small answers, that is what takes least time.
         """
+        switch_of("together", together)
         with self._lock, bulk(len(self._catalog.stream_of)):
             instant = None if until is None else self._instant(until)
-            found: dict[str, pa.Table] = {}
-            more = False
-            advancing: list[Advancing] = [*self._shards.values(), self._joins]
-            for each in advancing:
-                portion = each.advance(instant)
-                found |= portion
-                more |= portion.more
-            self._views.follow(found, instant)
-            answers = Answers({name: found[name] for name in self._catalog.stream_of if name in found})
-            answers.more = more
-            return answers
+            found = Emitted()
+            for shard in self._shards.values():
+                found.also(shard.emit(instant))
+            found.also(Emitted.of(self._joins.advance(instant)))
+            if self._views.at_work:
+                found = Emitted.of(found.by_query())
+                self._views.follow(found.alone, instant)
+            if together:
+                return found.together()
+            return found.by_query().in_order_of(self._catalog.stream_of)
 
     def _instant(self, given: Any) -> int:
         """Microseconds of an instant that a caller gives."""

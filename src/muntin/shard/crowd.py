@@ -1,4 +1,4 @@
-"""A crowd: queries that are emitted together, since they differ in nothing but lane, window and threshold.
+"""A crowd: queries that are emitted together, since they differ in nothing but windows, constants and lane.
 
 Of a hundred thousand subscriptions hardly any has news at an instant. So what each of them asks for is kept as an
 element of arrays, and how far they have come is kept once: an instant costs a few passes over arrays, and Python only
@@ -13,6 +13,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
 from muntin.band import GREATEST, LEAST
@@ -20,10 +22,13 @@ from muntin.lane import Asked, Lane
 from muntin.shard.registration import Owed, Registration
 
 if TYPE_CHECKING:
+    from muntin.expression import Expression
+    from muntin.shard.read.likeness import Likeness
     from muntin.shard.read.reading import GroupWindow, Reading
 
 _NOBODY = np.zeros(0, np.int64)
 _KEY = 0xFFFFFFFF  # the part of a word that is a key
+FEW_ALIKE = 8  # fewer are as quickly emitted one by one, unless they share lanes
 
 
 class Member(NamedTuple):
@@ -33,6 +38,7 @@ class Member(NamedTuple):
     registration: Registration
     reading: Reading
     emitted_to: int  # the instant up to which it owes nothing
+    likeness: Likeness | None = None  # of one that reads no lane
 
     @property
     def tick(self) -> int:
@@ -44,13 +50,20 @@ class Crowd:
     """Its members have the same slide, and have been emitted up to the same instant."""
 
     def __init__(self, first: Member):
-        assert first.reading.laned is not None
-        self.reading = first.reading  # of any of them: they are the same but for the arrays below
-        self.asked: Asked = first.reading.laned.asked
+        self.reading = reading = first.reading  # of any of them: they are the same but for the arrays below
+        # HAVING and outputs over columns for the constants
+        likeness = first.likeness
+        self.having: Expression | None = None if likeness is None else likeness.having
+        self.outputs: tuple[int | Expression, ...] = () if likeness is None else likeness.outputs
+        kinds = () if likeness is None else map(type, likeness.constants)
+        self.constants: list[npt.NDArray[Any]] = [
+            np.zeros(0, np.int64 if kind is int else np.float64) for kind in kinds
+        ]
         self.slide = first.registration.slide
         self.emitted_to = first.emitted_to
-        self.windows: list[GroupWindow] = []
-        self.window: Ints = _NOBODY  # of each member, among `windows`
+        # the windows that members have in each place of the query, and of each member which of them
+        self.stacks: list[list[GroupWindow]] = [[] for _ in reading.windows]
+        self.place: Ints = np.zeros((0, len(reading.windows)), np.int64)
         # of each member: what HAVING lets pass, as sort keys
         self.low: Ints = _NOBODY
         self.high: Ints = _NOBODY
@@ -62,6 +75,7 @@ class Crowd:
         self.watch: Any = None  # what may pass; see read/crowd_watch.py
         self._members: list[tuple[str, Registration] | None] = []  # None: it has left
         self._left = 0
+        self._names: pa.Array | None = None
 
     def __len__(self) -> int:
         """Members, those that have left included."""
@@ -70,6 +84,32 @@ class Crowd:
     @property
     def emits_changes(self) -> bool:
         return self.reading.query.emits_changes
+
+    @property
+    def is_laned(self) -> bool:
+        """Whether each member reads one lane of its window, or all that its windows hold."""
+        return self.reading.laned is not None
+
+    @property
+    def asked(self) -> Asked:
+        """The lanes of which members read one each."""
+        assert self.reading.laned is not None
+        return self.reading.laned.asked
+
+    @property
+    def windows(self) -> list[GroupWindow]:
+        """Of members that look at one window each."""
+        return self.stacks[0]
+
+    @property
+    def window(self) -> Ints:
+        """Of each such member, among `windows`."""
+        return self.place[:, 0]
+
+    @property
+    def is_prefetched(self) -> bool:
+        """Whether its windows are looked up with those of others: all but runs of single events or slices."""
+        return self.is_laned or self.reading.keys is not None
 
     @property
     def owing(self) -> int:
@@ -81,32 +121,43 @@ class Crowd:
         """The number of the last instant that no member owes."""
         return self.emitted_to // self.slide
 
-    def name(self, member: int) -> str:
-        found = self._members[member]
-        assert found is not None, "a query that has left has no rows"
-        return found[0]
+    @property
+    def names(self) -> pa.Array:
+        """Of each member, NULL of one that has left; made anew when members come or go."""
+        if self._names is None:
+            self._names = pa.array([each and each[0] for each in self._members], pa.string())
+        return self._names
 
     def join(self, some: Sequence[Member]) -> None:
         """Queries that have come as far as the others; O(members)."""
-        numbers = {each: number for number, each in enumerate(self.windows)}
+        numbers = [{each: number for number, each in enumerate(stack)} for stack in self.stacks]
         first, inside = len(self._members), [self.inside]
-        window = []
+        place = []
         bands = np.empty((2, len(some)), np.int64)
-        for number, (name, registration, reading, _) in enumerate(some):
-            (asked,) = reading.windows
-            window.append(numbers.setdefault(asked, len(numbers)))
-            assert reading.laned is not None
-            self.lanes += reading.laned.lanes
+        for number, (name, registration, reading, *_) in enumerate(some):
+            place.append(
+                [
+                    known.setdefault(each, len(known))
+                    for known, each in zip(numbers, reading.windows, strict=True)
+                ]
+            )
+            if reading.laned is not None:
+                self.lanes += reading.laned.lanes
             having = reading.query.having
-            bands[:, number] = (LEAST, GREATEST) if having is None else (having.band.low, having.band.high)  # type: ignore[union-attr]
+            band = None if having is None or reading.compared is None else having.band
+            bands[:, number] = (LEAST, GREATEST) if band is None else (band.low, band.high)
             inside.append(registration.inside | (first + number) << 32)
             registration.crowd, registration.member = self, first + number
             self._members.append((name, registration))
-        self.windows = list(numbers)
-        self.window = np.concatenate([self.window, window])
+        self.stacks = [list(known) for known in numbers]
+        self.place = np.concatenate([self.place, np.array(place).reshape(-1, len(numbers))])
         self.low, self.high = (
             np.concatenate([old, new]) for old, new in zip((self.low, self.high), bands, strict=True)
         )
+        added = zip(*(each.likeness.constants for each in some if each.likeness), strict=True)
+        self.constants = [
+            np.append(old, np.array(new, old.dtype)) for old, new in zip(self.constants, added, strict=True)
+        ]
         self.emitted = np.concatenate([self.emitted, np.zeros(len(some), np.int64)])
         self.there = np.concatenate([self.there, np.ones(len(some), np.bool_)])
         self.inside = np.concatenate(inside)
@@ -123,24 +174,26 @@ class Crowd:
         self._left += 1
         if self.inside.size:
             self.inside = self.inside[self.inside >> 32 != number]
-        window = int(self.window[number])
-        if not (self.window[self.there] == window).any():  # the plan has forgotten it
-            del self.windows[window]
-            self.window[self.window > window] -= 1
-            self.window[~self.there] = 0
+        for stack, place in zip(self.stacks, self.place.T, strict=True):
+            window = int(place[number])
+            if not (place[self.there] == window).any():  # the plan has forgotten it
+                del stack[window]
+                place[place > window] -= 1
+                place[~self.there] = 0
         if 2 * self._left > len(self._members):
             self._close_ranks()
 
     def _close_ranks(self) -> None:
         """Forget those that have left."""
         stays, number = self.there, np.cumsum(self.there) - 1
-        self.lanes = [self.lanes[member] for member in np.flatnonzero(stays)]
+        if self.lanes:
+            self.lanes = [self.lanes[member] for member in np.flatnonzero(stays)]
         self._members = [each for each in self._members if each is not None]
         for new, each in enumerate(self._members):
             assert each is not None
             each[1].member = new
-        self.window, self.low, self.high, self.emitted = (
-            each[stays] for each in (self.window, self.low, self.high, self.emitted)
+        self.place, self.low, self.high, self.emitted, *self.constants = (
+            each[stays] for each in (self.place, self.low, self.high, self.emitted, *self.constants)
         )
         self.there = stays[stays]
         self.inside = number[self.inside >> 32] << 32 | (self.inside & _KEY)
@@ -149,7 +202,7 @@ class Crowd:
 
     def _forget_slots(self) -> None:
         """Members or keys are others."""
-        self.slots = None
+        self.slots = self._names = None
         if self.watch is not None:
             self.watch.forget_members()
 
@@ -191,7 +244,8 @@ class Crowd:
                 assert (registration.crowd, registration.member) == (self, number)
                 assert registration.query.slide == self.slide
         # there is a member for every window, or the plan may have forgotten it
-        assert set(self.window[self.there].tolist()) == set(range(len(self.windows)))
+        for stack, place in zip(self.stacks, self.place.T, strict=True):
+            assert set(place[self.there].tolist()) == set(range(len(stack)))
         # who is in is known once, in order, of members that are there
         assert (np.diff(self.inside) > 0).all()
         assert all(self._members[number] is not None for number in np.unique(self.inside >> 32).tolist())
@@ -212,6 +266,10 @@ class Crowds:
     def __iter__(self) -> Iterator[Crowd]:
         return iter(tuple(self._crowds.values()))
 
+    def get(self, what: Hashable) -> Crowd | None:
+        """The crowd of those that have something in common."""
+        return self._crowds.get(what)
+
     def gather(self, alike: Mapping[Hashable, Sequence[Member]]) -> None:
         """Let queries that are in no crowd, and alike, join a crowd; one that has no like stays alone. O(queries), and
         O(members) of each crowd that somebody joins."""
@@ -219,7 +277,7 @@ class Crowds:
             crowd = self._crowds.get(what)
             tick = some[0].tick if crowd is None else crowd.tick
             joining = [each for each in some if each.tick == tick]  # others join when they have come as far
-            if len(joining) < (2 if crowd is None else 1):
+            if not joining or (crowd is None and len(joining) < (FEW_ALIKE if some[0].likeness else 2)):
                 continue
             if crowd is None:
                 crowd = self._crowds[what] = Crowd(joining[0])

@@ -28,6 +28,7 @@ from muntin.shard.at_work import running, shared
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
 from muntin.shard.emit.emission import emit, skip
+from muntin.shard.emit.emitted import Emitted
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.intake import Admitted
 from muntin.shard.read.answers import answer_one
@@ -190,10 +191,14 @@ class Shard:
     def advance(self, until: int | None = None) -> Answers:
         """Answers of windows that closed up to `until` (by default the watermark), each once; a portion, if
         there are many."""
+        return self.emit(until).by_query()
+
+    def emit(self, until: int | None = None) -> Emitted:
+        """The same, not cut into a table for each query yet."""
         clock = self.state.clock
         target = clock.watermark if until is None else until
         if target is None:
-            return Answers()
+            return Emitted()
         answers = emit(self.state, target, self._portion_rows)
         self._move(until)
         return answers

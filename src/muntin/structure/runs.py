@@ -157,11 +157,15 @@ class RunSynopsis(Synopsis[Elements]):
         self._tracks = {}
         self.fit(self.needs)
 
-    def _found(self, window: Window, located: Located, wanted: Sequence[Need]) -> Found:
+    def partials_of(self, located: Located, wanted: Sequence[Need]) -> dict[Need, Partial]:
+        """What runs hold, of one window or of many."""
         partials: dict[Need, Partial] = {}
         for track, needs in self._by_track(wanted):
             partials |= track.query(needs, located.lo, located.hi)
-        return self.found(window, located, partials, 1)
+        return partials
+
+    def _found(self, window: Window, located: Located, wanted: Sequence[Need]) -> Found:
+        return self.found(window, located, self.partials_of(located, wanted), 1)
 
     def found(self, window: Window, located: Located, partials: dict[Need, Partial], width: int) -> Found:
         known_since: dict[Need, int] = {}

@@ -18,9 +18,7 @@ T = TypeVar("T")
 def timed(state: State, number: int, window: Window, lookups: int, ask: Callable[[Synopsis[Any]], T]) -> T:
     """Ask the synopsis of a group for a window at so many instants."""
     profile: Profile = (GroupLookups(number, window.size - window.to, window.is_time, lookups),)
-    if state.adaptation is not None:
-        state.adaptation.before_lookup(profile, is_now=False)
-    return _noted(state, profile, 1, lambda: ask(state.synopses[number]))
+    return timed_as(state, profile, lambda: ask(state.synopses[number]))
 
 
 def timed_together(
@@ -30,9 +28,14 @@ def timed_together(
     profile = tuple(
         GroupLookups(number, each.size - each.to, each.is_time, count) for each, count in windows.items()
     )
+    return timed_as(state, profile, lambda: ask(state.synopses[number]))
+
+
+def timed_as(state: State, profile: Profile, ask: Callable[[], T]) -> T:
+    """Ask for what a profile says; `ask` finds the synopses that are there then."""
     if state.adaptation is not None:
         state.adaptation.before_lookup(profile, is_now=False)
-    return _noted(state, profile, 1, lambda: ask(state.synopses[number]))
+    return _noted(state, profile, 1, ask)
 
 
 def timed_single(state: State, name: str, ask: Callable[[PointReader], T]) -> T:

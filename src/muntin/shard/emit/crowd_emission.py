@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow as pa
 from muntin.arrays import Ints
 from muntin.errors import MuntinError
 from muntin.shard.crowd import Crowd
+from muntin.shard.emit.emitted import SharedTable
+from muntin.shard.emit.gathering import is_worth_while
 from muntin.shard.read.answers import MOST_SLOTS
 from muntin.shard.read.crowd_rows import rows_of
 from muntin.shard.read.crowd_watch import Few, watch_of
@@ -35,7 +38,7 @@ class CrowdEmission:
     @property
     def slots(self) -> int:
         """Pairs times windows that are read for it at an instant."""
-        return self.crowd.reading.width * len(self.crowd.windows)
+        return self.crowd.reading.width * sum(map(len, self.crowd.stacks))
 
     @property
     def rows(self) -> int:
@@ -43,7 +46,7 @@ class CrowdEmission:
 
     def watch(self, state: State, at: Ints) -> Few | None:
         """The few pairs that can matter at one instant; None if all of them have to be looked at."""
-        return watch_of(self.crowd).find(state, self.crowd, at, self.inside)
+        return watch_of(self.crowd).find(state, self.crowd, at, self.inside) if self.crowd.is_laned else None
 
     def answer(self, state: State, at: Ints, shared: SharedReads, few: Few | None) -> None:
         """Take in what the members have to say at one instant."""
@@ -58,24 +61,20 @@ class CrowdEmission:
         if len(self.instants) and instant < int(self.instants[-1]):
             self.more, self.emitted_to = True, instant
 
-    def give_out(self) -> dict[str, pa.Table]:
-        """Tables of the members that have rows, by name; the crowd goes on from here. O(rows), and a cut for each of
-        these members."""
+    def give_out(self) -> SharedTable | None:
+        """The rows of all members, if there are any; the crowd goes on from here. O(rows)."""
         crowd = self.crowd
         crowd.emitted_to = self.emitted_to
         crowd.inside = self.inside
         if not self.tables:
-            return {}
+            return None
         member = np.concatenate(self.members)
         table = pa.concat_tables(self.tables).combine_chunks()
         if len(self.tables) > 1:  # instant by instant so far
             order = np.argsort(member, kind="stable")
             member, table = member[order], table.take(pa.array(order))
         crowd.emitted += np.bincount(member, minlength=len(crowd))
-        edges = np.append(np.flatnonzero(np.append(True, member[1:] != member[:-1])), len(member))
-        names = map(crowd.name, member[edges[:-1]].tolist())
-        begin, many = edges[:-1].tolist(), np.diff(edges).tolist()
-        return {name: table.slice(lo, count) for name, lo, count in zip(names, begin, many, strict=True)}
+        return SharedTable(crowd.names, member, table)
 
 
 def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission], int]:
@@ -97,7 +96,7 @@ def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission
 
 def _answer(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
     """Answer crowds that are due at one instant; those that have no answer, or are too large to be read at once."""
-    failed = [each for each in due if each.slots > MOST_SLOTS and len(each.crowd.windows) > 1]
+    failed = [each for each in due if each.slots > MOST_SLOTS and sum(map(len, each.crowd.stacks)) > 1]
     portion, slots = list[CrowdEmission](), 0
     for each in due:
         if each in failed:
@@ -123,8 +122,8 @@ def _answer_portion(state: State, due: list[CrowdEmission], instant: int) -> lis
         shared.prefetch_windows(
             (window, at, each.crowd.reading.width)
             for each, few in watched
-            if few is None and each.crowd.reading.width
-            for window in each.crowd.windows
+            if few is None and each.crowd.reading.width and each.crowd.is_prefetched
+            for window in chain.from_iterable(each.crowd.stacks)
         )
     except MuntinError:
         return due
@@ -142,7 +141,8 @@ def _due(state: State, crowd: Crowd, until: int) -> CrowdEmission | None:
     if until <= after:
         return None
     first, last = after // slide + 1, until // slide
-    if last - first >= _MOST_INSTANTS or (first <= last and after < state.forgotten_to):
+    is_too_long = last - first >= _MOST_INSTANTS or not is_worth_while(crowd, last - first + 1)
+    if is_too_long or (first <= last and after < state.forgotten_to):
         state.crowds.dissolve(crowd)
         return None
     return CrowdEmission(crowd, until, np.arange(first, last + 1) * slide, crowd.inside)

@@ -7,16 +7,17 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.shard.crowd import Member
 from muntin.shard.emit.crowd_emission import emit_crowds
-from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
+from muntin.shard.emit.emitted import Emitted
+from muntin.shard.emit.gathering import gather
+from muntin.shard.emit.portion import DEFAULT_ROWS, allot
 from muntin.shard.emit.silence import Silence, Spans
 from muntin.shard.emit.table_emission import answer_joined
 from muntin.shard.read.answers import Outcome, answer_all, widest
@@ -104,17 +105,17 @@ class _Due:
         self.complaints.append(complaint)
 
 
-def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
-    """Answers by query of windows that closed up to `until`; queries without any are left out. About `rows` of
-    them in all: what exceeds it is left for the next call.
+def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
+    """Answers of windows that closed up to `until`; queries without any are left out. About `rows` of them in
+    all: what exceeds it is left for the next call.
 
     Nothing is marked as given out before all of it is there to be given.
     """
-    answers = Answers()
+    answers = Emitted()
     first = state.clock.first
     if first is None:
         return answers
-    _gather(state, first, until)
+    gather(state, first, until)
     emissions, rest = emit_crowds(state, until, rows)
     silence = Silence(state)
     dues, quiet = [], []
@@ -132,7 +133,8 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
     _answer_in_stretches(state, [due for due in asked if due.registration.joined is None], rest)
     answer_joined(state, [due for due in asked if due.registration.joined is not None], rest)
     for emission in emissions:
-        answers |= emission.give_out()
+        if (given := emission.give_out()) is not None:
+            answers.shared.append(given)
         answers.more |= emission.more
     for registration in quiet:
         registration.emitted_to = until
@@ -142,9 +144,9 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
         if due.inside is not None:
             due.registration.inside = due.inside
         due.registration.missed += due.missed
-        if given := due.rows:
-            answers[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
-            due.registration.emitted += given
+        if many := due.rows:
+            answers.alone[due.name] = due.tables[0] if len(due.tables) == 1 else pa.concat_tables(due.tables)
+            due.registration.emitted += many
     state.note_emitted()
     release_past(state)
     for due in dues:
@@ -153,28 +155,6 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Answers:
         state.overflows += due.left_out.rows
         tell(due.name, due.registration, due.left_out, stacklevel=4)
     return answers
-
-
-def _gather(state: State, first: int, until: int) -> None:
-    """Let queries that are due join crowds of those they are alike; O(queries that are in none)."""
-    alike: dict[Hashable, list[Member]] = {}
-    for name, registration in state.crowds.alone.items():
-        slide = registration.slide
-        if not slide or not state.manager.placements[name].is_among_lanes:
-            continue
-        after = registration.owes_after(first)
-        if after // slide < until // slide:
-            reading = reading_of(state, name)
-            if reading.same_but_lane is not None:
-                what = (reading.same_but_lane, slide)
-                alike.setdefault(what, []).append(Member(name, registration, reading, after))
-    state.crowds.gather(alike)
-    for some in alike.values():
-        for each in some:
-            if each.registration.crowd is not None:
-                state.prepared.readings.pop(
-                    each.name, None
-                )  # nobody reads it alone as long as it is in a crowd
 
 
 def skip(state: State, until: int) -> None:

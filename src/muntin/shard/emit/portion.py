@@ -8,7 +8,7 @@ the others share what is left, and go on in the next call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +25,12 @@ class Answers(dict[str, pa.Table]):
     """What `advance` gives: tables by query name. `more` says that another call has more to give."""
 
     more: bool = False
+
+    def in_order_of(self, names: Iterable[str]) -> Answers:
+        """The same tables, in the order of queries."""
+        answers = Answers({name: self[name] for name in names if name in self})
+        answers.more = self.more
+        return answers
 
     def _repr_html_(self) -> str:
         return answers_html(self, self.more)

@@ -13,16 +13,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.arrays import LONG_AGO, Bools, Ints
+from muntin.arrays import Bools, Ints
 from muntin.errors import NoValue
 from muntin.shard.crowd import Crowd
-from muntin.shard.read.crowd_slots import CrowdSlots, Passing, slots_of, stacked, taken
+from muntin.shard.read.crowd_slots import CrowdSlots, Passing, slots_of
 from muntin.shard.read.crowd_watch import Few
+from muntin.shard.read.crowd_whole import whole_slots_of
 from muntin.shard.read.evaluate import Rows, always, columns_of, tabulate
 from muntin.shard.read.question import Question
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
-from muntin.store.sequence import is_complete
 from muntin.structure.synopsis import Found
 
 _NOBODY = np.zeros(0, np.int64)
@@ -44,7 +44,13 @@ def rows_of(
     all that can matter. NoValue if a row has to be left out, which each member must find out for itself. O(pairs and
     windows) and O(slots of members' lanes)."""
     reading = crowd.reading
-    if few is not None:
+    slots: CrowdSlots
+    if not crowd.is_laned:
+        if not reading.width:
+            return CrowdRows(reading.schema.empty_table(), _NOBODY, _NOBODY)
+        slots = whole_slots_of(state, crowd)
+        found = slots.look_up(crowd, instants, shared)
+    elif few is not None:
         slots, found = few.slots, few.slots.read(crowd, few.found, always)
     else:
         slots = slots_of(state, crowd)
@@ -80,20 +86,11 @@ def _tabulated(
     reading = crowd.reading
     if not len(rows.member):
         return reading.schema.empty_table()
-    needs, window = reading.windows[0].needs, crowd.window[rows.member]
-    start, end, is_whole = (
-        np.concatenate(side)[window]
-        for side in zip(*((each.start, each.end, each.is_whole) for each in found), strict=True)
-    )
-    known_since = np.array([max(each.known_since[need] for need in needs) for each in found])
-    since = np.maximum(known_since[window], slots.known_from[rows.member])
-    whole = stacked(needs, found)
-    compact = Found(
-        {need: taken(need, whole.partials[need], rows.slot) for need in needs},
-        start, end, is_complete(start, end, is_whole, since), dict.fromkeys(needs, LONG_AGO), 1,
-    )  # fmt: skip
-    one_each = Rows(1, np.repeat(instants, len(rows.slot)), rows.key if reading.keys is not None else None)
-    answers = tabulate(reading, one_each, [compact], columns_of(reading, [compact], state.texts), always)
+    compact = slots.compact(crowd, found, rows)
+    one_each = Rows(1, np.repeat(instants, len(rows.member)), rows.key if reading.keys is not None else None)
+    constants = {f"?{number}": pa.array(each[rows.member]) for number, each in enumerate(crowd.constants)}
+    chosen = columns_of(reading, compact, state.texts)
+    answers = tabulate(reading, one_each, compact, chosen, always, crowd.outputs, constants)
     if answers.left_out.rows:
         raise NoValue(answers.left_out.reason)
     return answers.table

@@ -14,7 +14,7 @@ import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
-from muntin.arrays import Ints, recycled
+from muntin.arrays import LONG_AGO, Ints, recycled
 from muntin.band import sort_keys
 from muntin.kernels.answers import members_passing
 from muntin.kernels.bands import entries_within
@@ -25,6 +25,7 @@ from muntin.shard.read.evaluate import Compared, Once, compared_numbers
 from muntin.shard.read.lane_order import InLanes, LaneOrder, order_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
+from muntin.store.sequence import is_complete
 from muntin.structure.synopsis import Found
 
 _NOBODY = np.zeros(0, np.int64)
@@ -58,6 +59,20 @@ class CrowdSlots(ABC):
     @abstractmethod
     def find(self, crowd: Crowd, member: Ints, key: Ints) -> Ints:
         """The slots of members and keys; -1 where there is none."""
+
+    def compact(self, crowd: Crowd, found: list[Found], rows: Passing) -> list[Found]:
+        """What was found in some slots, for each place of the query that has a window."""
+        needs, window = crowd.reading.windows[0].needs, crowd.window[rows.member]
+        start, end, is_whole = (
+            np.concatenate(side)[window]
+            for side in zip(*((each.start, each.end, each.is_whole) for each in found), strict=True)
+        )
+        known_since = np.array([max(each.known_since[need] for need in needs) for each in found])
+        since = np.maximum(known_since[window], self.known_from[rows.member])
+        whole = stacked(needs, found)
+        partials = {need: taken(need, whole.partials[need], rows.slot) for need in needs}
+        complete = is_complete(start, end, is_whole, since)
+        return [Found(partials, start, end, complete, dict.fromkeys(needs, LONG_AGO), 1)]
 
 
 def slots_of(state: State, crowd: Crowd) -> CrowdSlots:

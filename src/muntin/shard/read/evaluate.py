@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,8 +186,12 @@ def _refuse_lost(reading: Reading, chosen: Selected) -> None:
             raise NoValue(no_sum(call))
 
 
-def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once) -> Answered:
-    """Slots that were chosen, as answers; without those of which a value does not exist."""
+def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selected, once: Once,
+             outputs: Sequence[int | Expression] = (), constants: Mapping[str, pa.Array] = MappingProxyType({}),
+             ) -> Answered:  # fmt: skip
+    """Slots that were chosen, as answers; without those of which a value does not exist. `outputs` may be given with
+    `constants` as columns, in the place of the reading's own."""
+    outputs = outputs or reading.outputs
     query, keys = reading.query, reading.keys
     kept, columns, slots = chosen.kept, chosen.columns, chosen.slots
     if kept is not None and not len(kept):
@@ -194,14 +199,14 @@ def tabulate(reading: Reading, rows: Rows, found: Sequence[Found], chosen: Selec
     presence = [found[part.window] for part in reading.presence]
     key_columns = [] if keys is None else once(("keys", slots, id(keys)), lambda: keys.take(rows.ids(kept)))
     named: dict[str, pa.Array] = {}
-    if any(isinstance(output, Expression) for output in reading.outputs):
-        named = {f"${i}": column for i, column in enumerate(columns)}
+    if any(isinstance(output, Expression) for output in outputs):
+        named = {f"${i}": column for i, column in enumerate(columns)} | dict(constants)
         named |= {key.name: column for key, column in zip(query.keys, key_columns, strict=True)}
     values = [
         Values(columns[output], chosen.lost[output])
         if isinstance(output, int)
         else evaluate_each(output, named)
-        for output in reading.outputs
+        for output in outputs
     ]
     bounds = once(("bounds", slots, query.window is None), partial(_bounds, reading, presence, rows, kept))
     complete = once(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from muntin.shard.crowd import Crowds
 
@@ -28,6 +29,7 @@ class Prepared:
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
         self.lane_orders: dict[Any, Any] = {}  # of stores with lanes; see picked.py
+        self.known_since: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # of windows; see crowd_whole.py
         self.joined: dict[str, Any] = {}  # rows of tables that keys meet; see table_join.py
         self.rules: dict[str, Any] = {}  # rows of tables that are rules; see rule_rows.py
         self._numbers: dict[Hashable, int] = {}  # of things that readings have in common
@@ -75,6 +77,7 @@ class Prepared:
             self.key_filters.pop(name, None)
             self.lane_readers.pop(name, None)
         self.bundles.clear()
+        self.known_since.clear()
 
     def forget_all(self) -> None:
         """Nothing that was prepared can be relied on."""

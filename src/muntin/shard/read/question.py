@@ -17,9 +17,9 @@ from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.state import State
 from muntin.structure.synopsis import Moves
 
-_MANY = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
+MANY = 16  # queries that look at one window, to which visiting all keys once is cheaper than any index
 # so many keys are visited for all windows of a group, which nest, by one scan: many share it
-_FEW_KEYS = 1 << 14
+FEW_KEYS = 1 << 14
 
 
 class Question(NamedTuple):
@@ -65,7 +65,7 @@ def _narrow(state: State, question: Question, reading: Reading, sharers: int) ->
     part, low, high, is_forced, tolerance = reading.range
     if len(question.instants) > 1 or not question.is_started:
         return question
-    if sharers > _MANY and not is_forced:
+    if sharers > MANY and not is_forced:
         return question
     number, window = reading.windows[part.window][:2]
     watermark = state.clock.watermark
@@ -85,4 +85,4 @@ def _shared(reading: Reading) -> tuple[Any, ...]:
     """What a query has in common with those that would share a visit to all keys."""
     assert reading.range is not None
     number, window = reading.windows[reading.range.part.window][:2]
-    return (number,) if reading.width <= _FEW_KEYS else (number, window)
+    return (number,) if reading.width <= FEW_KEYS else (number, window)

@@ -119,6 +119,7 @@ class Reading:
             if not others and (self.compared is not None or query.having is None):
                 same = (window.number, window.needs, query.window is None, self.compared, self.laned.way)
                 self.same_but_lane = state.prepared.number((*same, query.emits_changes, *alike))
+        self.likeness: Any = False  # found when it is first asked for; see likeness.py
 
     @property
     def is_in_one_lane(self) -> bool:

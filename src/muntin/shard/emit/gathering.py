@@ -1,0 +1,80 @@
+"""Gathering: which queries that are due join a crowd of those they are alike, and when that is worth while."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from muntin.shard.crowd import Crowd, Member
+from muntin.shard.read.likeness import likeness_of
+from muntin.shard.read.question import FEW_KEYS, MANY
+from muntin.shard.read.reading import Reading, reading_of
+from muntin.shard.registration import Registration
+from muntin.shard.state import State
+
+_PER_INSTANT = 4  # members that cost as much one by one as all of them at one more instant
+_FEW_ROWS = 64  # keys of queries without HAVING: more are better tabulated query by query
+
+
+def gather(state: State, first: int, until: int) -> None:
+    """Let queries that are due join crowds of those they are alike; O(queries that are in none)."""
+    alike: dict[Hashable, list[Member]] = {}
+    for name, registration in state.crowds.alone.items():
+        slide = registration.slide
+        if not slide:
+            continue
+        after = registration.owes_after(first)
+        if after // slide < until // slide:
+            member = _member(state, name, registration, after)
+            if member is not None:
+                what = member.reading.same_but_lane if member.likeness is None else member.likeness.same
+                alike.setdefault((what, slide), []).append(member)
+    state.crowds.gather({what: some for what, some in alike.items() if _pays(state, what, some, until)})
+    for some in alike.values():
+        for each in some:
+            if each.registration.crowd is not None and each.likeness is None:
+                # nobody reads it alone as long as it is in a crowd
+                state.prepared.readings.pop(each.name, None)
+
+
+def _member(state: State, name: str, registration: Registration, after: int) -> Member | None:
+    if state.manager.placements[name].is_among_lanes:
+        reading = reading_of(state, name)
+        return None if reading.same_but_lane is None else Member(name, registration, reading, after)
+    if registration.joined is not None:
+        return None
+    reading = reading_of(state, name)
+    likeness = likeness_of(state, reading)
+    return None if likeness is None else Member(name, registration, reading, after, likeness)
+
+
+def _pays(state: State, what: Hashable, some: list[Member], until: int) -> bool:
+    """Whether queries had better be emitted together: those of lanes always."""
+    first = some[0]
+    if first.likeness is None:
+        return True
+    crowd = state.crowds.get(what)
+    windows = {each.reading.windows for each in some}
+    members, many = len(some), len(windows)
+    if crowd is not None:
+        members, many = members + crowd.owing, many + max(map(len, crowd.stacks))
+    return _pay(first.reading, members, many, until // first.registration.slide - first.tick)
+
+
+def is_worth_while(crowd: Crowd, instants: int) -> bool:
+    """Whether a crowd that owes some instants is better emitted as one than query by query."""
+    if crowd.is_laned or not instants:
+        return True
+    return _pay(crowd.reading, crowd.owing, max(map(len, crowd.stacks)), instants)
+
+
+def _pay(reading: Reading, members: int, windows: int, instants: int) -> bool:
+    if members < _PER_INSTANT * instants:
+        return False
+    if reading.keys is None:
+        return True
+    if reading.query.having is None:
+        return reading.width <= _FEW_ROWS
+    if reading.range is None:
+        return True
+    # an index may find the keys of few queries in less time than it takes to visit all
+    return members > MANY * (windows if reading.width > FEW_KEYS else 1)
