@@ -14,9 +14,9 @@ from muntin.arrays import LONG_AGO, Arrays, Ints
 from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
 from muntin.join import snapshot
-from muntin.join.answer import lookup
 from muntin.join.emission import emit, skip
 from muntin.join.group import JoinGroup, JoinRegistration, Keyed
+from muntin.join.lookup import lookup
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.plan.explain import JOIN_RULE, KeptMatches, explain_join
 from muntin.plan.sharing import SharedGroup, SharedStore
