@@ -263,6 +263,7 @@ class LaneCounts:
         self.read: dict[Asked, dict[Lane, int]] = {}  # by store: how many queries read each lane
         self._known: dict[Asked, dict[Lane, int]] = {}  # how many read each, or could
         self._expected: dict[Asked, set[Lane]] = {}  # of queries that are being registered
+        self.sparse: set[Asked] = set()  # stores to which few events would come, as far as the shard has seen
 
     def expect(self, coming: Iterable[Laned]) -> None:
         """These are being registered together."""
@@ -276,12 +277,18 @@ class LaneCounts:
         if asked in self.read:
             return True
         known = self._known.get(asked, {}).keys() | self._expected.get(asked, set()) | set(lanes)
-        if len(known) >= (choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES):
+        if len(known) >= _many(asked, asked in self.sparse):
             return True
         if asked.banded is None or not asked.keys:
             return False
         points = {lane[:-1] for lane in known}
         return len(known) >= choices.MANY_RANGES_PER_KEY * len(points)
+
+    def would_be_many(self, asked: Asked) -> bool:
+        """Whether it depends on how few events pass that a store is worth it."""
+        if asked in self.sparse or self.are_many(Laned(asked, ())):
+            return False
+        return len(self._known.get(asked, ())) >= _many(asked, is_sparse=True)
 
     def count(self, laned: Laned, is_read: bool, step: int) -> None:
         """A query more or less that reads lanes, or could."""
@@ -291,8 +298,16 @@ class LaneCounts:
                 count(of_store, lane, step)
             if not of_store:
                 del counts[laned.asked]
+        if laned.asked not in self._known:
+            self.sparse.discard(laned.asked)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LaneCounts) and (self.read, self._known) == (other.read, other._known)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _many(asked: Asked, is_sparse: bool) -> int:
+    """From how many lanes on a store is worth it."""
+    many = choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES
+    return many // 2 if is_sparse else many
