@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import to_instants
-from muntin.arrays import Ints
+from muntin.arrays import Ints, order_of
 from muntin.expression import Expression
 from muntin.join.answer import read_pairs, select_pairs
 from muntin.join.group import Both, JoinGroup, JoinRegistration
@@ -108,7 +108,12 @@ def in_order(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -> 
     if query.fold is not None or not query.slide or not len(chosen):
         return chosen
     after, until = registration.visible(all.left_at[chosen], all.right_at[chosen])
-    return chosen[_greatest_first(until, after // query.slide)]
+    ticks = after // query.slide
+    fall = int(until.max()) - until
+    span = int(fall.max()) + 1
+    if (int(ticks.max()) - int(ticks.min()) + 1) * span >= 2**62:
+        return chosen[np.lexsort((fall, ticks))]
+    return chosen[order_of((ticks - int(ticks.min())) * span + fall)]
 
 
 class Cohorts:
@@ -158,8 +163,7 @@ class Cohorts:
         starts = np.flatnonzero(np.append(True, ticks[1:] != ticks[:-1]))
         for lo, hi in zip(starts.tolist(), [*starts[1:].tolist(), len(chosen)], strict=True):
             mine = chosen[lo:hi]
-            order = _greatest_first(until[mine])
-            self._add(group, registration, int(ticks[lo]), part.start + mine[order])
+            self._add(group, registration, int(ticks[lo]), part.start + mine[order_of(-until[mine])])
 
     def _add(self, group: JoinGroup, registration: JoinRegistration, tick: int, matches: Ints) -> None:
         pairs = read_pairs(group, registration, matches)
@@ -286,25 +290,6 @@ def _answered(columns: list[list[pa.Array]], schema: pa.Schema) -> Answered:
             schema=schema,
         )
     )
-
-
-def _greatest_first(values: Ints, group: Ints | None = None) -> Ints:
-    """Their places in descending order, equal ones as they stand; if there are groups, those of each together."""
-    fall = int(values.max()) - values
-    bits, span = len(values).bit_length(), int(fall.max()).bit_length()
-    if group is not None:
-        group = group - int(group.min())
-        span += int(group.max()).bit_length()
-        if span + bits > 63:
-            return np.lexsort((fall, group))
-        fall |= group << int(fall.max()).bit_length()
-    elif span + bits > 63:
-        return np.argsort(fall, kind="stable")
-    packed = (fall << bits) | np.arange(
-        len(values)
-    )  # sorting numbers is several times as fast as sorting places
-    packed.sort()
-    return packed & ((1 << bits) - 1)
 
 
 # Columns with one value in all rows: pieces of one block, over and over.
