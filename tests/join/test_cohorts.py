@@ -22,7 +22,11 @@ STREAMS = (
 def a_query(random: np.random.Generator) -> str:
     left, right = SIZES[random.integers(len(SIZES))]
     select = ("x, y", "x + y AS z", "10 / x AS z")[random.choice(3, p=[0.5, 0.4, 0.1])]  # x is 0 now and then
-    where = ("", "WHERE x < y", "WHERE y > 3")[random.integers(3)]
+    constant = random.integers(4)
+    where = (
+        "", "WHERE x < y", f"WHERE y = {constant}", f"WHERE y = {constant} AND x > 4", f"WHERE y IN ({constant}, 7)",
+        f"WHERE a.k = {constant} AND y = 3 AND x < y", f"WHERE 10 / x = {constant}",
+    )[random.choice(7, p=[0.2, 0.1, 0.3, 0.1, 0.1, 0.1, 0.1])]  # fmt: skip
     emit = ("", "EMIT CHANGES")[random.integers(2)]
     slide = (1, 2)[random.integers(2)]
     return (
@@ -55,7 +59,7 @@ def test_as_found_anew(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     both("execute", STREAMS.format(delay))
     names: list[str] = []
     for step in range(60):
-        if random.random() < 0.3 and len(names) < 8:
+        if random.random() < 0.4 and len(names) < 12:
             names.append(f"q{step}")
             both("register", a_query(random), names[-1])
         if random.random() < 0.1 and names:
@@ -73,7 +77,25 @@ def test_as_found_anew(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             both("checkpoint", str(tmp_path / "state"))
             engines[1] = Engine.restore(str(tmp_path / "state"))
     engines[1].check()
-    assert sum(asked) > 1_000
+    assert sum(asked) > 500
+
+
+def test_constants_of_one_side_share() -> None:
+    """A thousand queries that differ in a constant have cohorts of one kind, and each pair is in them once."""
+    engine = Engine()
+    engine.execute(STREAMS.format(0))
+    window = "FROM a [RANGE 9 SECONDS SLIDE 1 SECOND] JOIN b [RANGE 9 SECONDS] ON a.k = b.k"
+    engine.register_many({f"of {n}": f"SELECT x, y {window} WHERE x = {n}" for n in range(1_000)})
+    for second in range(3):
+        engine.push("a", {"ts": [second * SECOND] * 500, "k": [1] * 500, "x": range(500)})
+        engine.push("b", {"ts": [second * SECOND] * 2, "k": [1, 2], "y": [5, 6]})
+        answers = engine.advance((second + 1) * SECOND)
+    assert {name: each["y"].to_pylist() for name, each in answers.items()} == {
+        f"of {n}": [5] * 9 for n in range(500)
+    }
+    (group,) = engine._joins.groups.values()
+    (found,) = group.dealt_out
+    assert len(found._pairs) == 4_500
 
 
 def test_an_answer_shares_what_the_last_one_had() -> None:

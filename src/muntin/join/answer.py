@@ -15,7 +15,7 @@ from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join.group import JoinGroup, JoinRegistration
 from muntin.join.part import part_columns, part_schema
-from muntin.join_query import PAIR_NUMBER, PAIR_TIME
+from muntin.join_query import PAIR_NUMBER, PAIR_TIME, JoinQuery
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.plan import request_of
 from muntin.query import Output, Query
@@ -32,6 +32,7 @@ class Pairs(NamedTuple):
     match: Ints  # which ones they are in the store
     columns: dict[str, pa.Array]
     left_out: LeftOut = NONE  # those of which WHERE has no value
+    kept: Ints | None = None  # which of the chosen ones they are; None: all
 
     def take(self, rows: Ints | None) -> dict[str, pa.Array]:
         """Columns of some of them, None for all."""
@@ -41,22 +42,22 @@ class Pairs(NamedTuple):
         return {name: column.take(index) for name, column in self.columns.items()}
 
 
-def read_pairs(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -> Pairs:
-    """The chosen matches, as far as they pass WHERE."""
-    query, all = registration.query, group.matches.all
+def read_pairs(group: JoinGroup, query: JoinQuery, chosen: Ints, where: Expression | None) -> Pairs:
+    """The chosen matches, as far as they pass a condition."""
+    all = group.matches.all
     columns: dict[str, pa.Array] = {_LENGTH: pa.array(chosen)}
     for side, state, number in zip(query.sides, group.sides, (all.left, all.right), strict=True):
         for name in side.columns:
             columns[f"{side.name}.{name}"] = state.log.take(name, number[chosen])
     pairs = Pairs(chosen, columns)
-    if query.where is None or not len(chosen):
+    if where is None or not len(chosen):
         return pairs
-    passing, lost, reason = evaluate_each(query.where, columns)
+    passing, lost, reason = evaluate_each(where, columns)
     kept = np.flatnonzero(np.asarray(passing.fill_null(False)))
     if len(kept) == len(chosen):
         return pairs
     left_out = NONE if lost is None else LeftOut(int(lost.sum()), reason)
-    return Pairs(chosen[kept], pairs.take(kept), left_out)
+    return Pairs(chosen[kept], pairs.take(kept), left_out, kept)
 
 
 def answer(

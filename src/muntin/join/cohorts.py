@@ -7,16 +7,21 @@ At 30 s an answer is the front of each cohort, what is seen until 30 s or later:
 second, all of the third. What has left since 20 s is the piece that stands behind the front. Both are slices of arrays
 that are there, so that an answer costs what is new in it, and what left, not what it holds.
 
-    keeps    SELECT's columns of every pair that was found within a window's length, and one integer
+Queries that compare the same attributes with constants, `WHERE a.symbol = 'IBM'`, share them too: each constant is a
+lane, a cohort has the pairs of one lane after those of another, and each lane has a front of its own.
+
+    keeps    SELECT's columns of every pair that was found within a window's length, and two integers
     follow   O(n log n) for n new pairs
-    answer   O(slides of the window)
-    shared   by all windows that agree in SLIDE, WHERE, SELECT, and in how much longer the left one is than the right
+    answer   O(slides of the window, times the logarithm of the pairs of a slide)
+    shared   by all windows that agree in SLIDE, in SELECT, in WHERE but for constants, and in how much longer the left
+             one is than the right
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -25,12 +30,16 @@ import pyarrow as pa
 
 from muntin.answer import to_instants
 from muntin.arrays import Ints, order_of
-from muntin.expression import Expression
+from muntin.expression import Expression, both
 from muntin.join.answer import read_pairs, select_pairs
 from muntin.join.group import Both, JoinGroup, JoinRegistration
-from muntin.kernels.match import count_front
+from muntin.kernels.match import find_fronts
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.lane import Asked, Lane, columns_of_lanes
+from muntin.plan.lanes import lane_of_condition
 from muntin.query import Output
 from muntin.shard.read.evaluate import Answered
+from muntin.shard.read.left_out import evaluate_each
 from muntin.store.columns import Columns
 
 _MOST_SLIDES = 1024  # of a window: with more, an answer would have too many pieces
@@ -43,12 +52,20 @@ class CohortKey(NamedTuple):
 
     slide: int
     longer: int  # the left window than the right one
-    where: Expression | None
+    asked: Asked | None  # what WHERE compares with constants, and the rest of it …
+    where: Expression | None  # … or all of it, if it compares nothing
     outputs: tuple[Output, ...]
     since: Both
 
 
-def _key_of(registration: JoinRegistration) -> CohortKey | None:
+class _Place(NamedTuple):
+    """Where a query finds its pairs."""
+
+    key: CohortKey
+    lane: Lane  # empty if WHERE compares nothing
+
+
+def _place_of(registration: JoinRegistration) -> _Place | None:
     """None if a query is not answered from cohorts."""
     query = registration.query
     left, right = (side.window for side in query.sides)
@@ -56,7 +73,11 @@ def _key_of(registration: JoinRegistration) -> CohortKey | None:
         return None
     if query.size > _MOST_SLIDES * query.slide:
         return None
-    return CohortKey(query.slide, left.size - right.size, query.where, query.outputs, registration.since)
+    laned = None if query.where is None else lane_of_condition(query.streams, query.where)
+    asked, lane = (None, ()) if laned is None else (laned.asked, laned.lanes[0])
+    where = query.where if laned is None else None
+    key = CohortKey(query.slide, left.size - right.size, asked, where, query.outputs, registration.since)
+    return _Place(key, lane)
 
 
 def answer_from_cohorts(
@@ -86,19 +107,25 @@ def answer_from_cohorts(
 
 def _deal_out(group: JoinGroup) -> None:
     """Tell each query its cohorts, after some came or went; those that still serve stay."""
-    keys = {name: key for name, each in group.registrations.items() if (key := _key_of(each)) is not None}
-    longest: dict[CohortKey, int] = {}
-    for name, key in keys.items():
-        longest[key] = max(longest.get(key, 0), group.registrations[name].query.right.window.size)
-    before = {each.key: each for each in group.dealt_out}
-    made = {
-        key: before[key]
-        if key in before and before[key].longest >= longest[key]
-        else Cohorts(key, longest[key])
-        for key, _ in Counter(keys.values()).most_common(_MOST_KEYS)
+    places = {
+        name: place for name, each in group.registrations.items() if (place := _place_of(each)) is not None
     }
+    longest: dict[CohortKey, int] = {}
+    lanes: dict[CohortKey, set[Lane]] = {}
+    for name, (key, lane) in places.items():
+        longest[key] = max(longest.get(key, 0), group.registrations[name].query.right.window.size)
+        lanes.setdefault(key, set()).add(lane)
+    before = {each.key: each for each in group.dealt_out}
+    made = {}
+    for key, _ in Counter(place.key for place in places.values()).most_common(_MOST_KEYS):
+        old = before.get(key)
+        serves = old is not None and old.longest >= longest[key] and old.lanes.keys() >= lanes[key]
+        made[key] = old if old is not None and serves else Cohorts(key, longest[key], lanes[key])
     for name, registration in group.registrations.items():
-        registration.cohorts = made.get(keys[name]) if name in keys else None
+        place = places.get(name)
+        registration.cohorts = made.get(place.key) if place is not None else None
+        if place is not None and registration.cohorts is not None:
+            registration.lane = registration.cohorts.lanes[place.lane]
     group.cohorts = group.dealt_out = list(made.values())
 
 
@@ -119,11 +146,16 @@ def in_order(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -> 
 class Cohorts:
     """Those of one key; ticks are the multiples of the slide, by their number."""
 
-    def __init__(self, key: CohortKey, longest: int):
+    def __init__(self, key: CohortKey, longest: int, lanes: Iterable[Lane]):
         self.key = key
         self.longest = longest  # right window of all queries that read them
-        # by pair: the left event's time plus `longer`, or the right one's if that is earlier
-        self._until = Columns({"until": np.dtype(np.int64)})
+        self.lanes = {lane: number for number, lane in enumerate(lanes)}
+        self._numbers: KeyDictionary | None = None  # of lanes by values of attributes
+        if key.asked is not None:
+            self._numbers = KeyDictionary([each.type for each in key.asked.attributes])
+            self._numbers.encode(columns_of_lanes(key.asked, list(self.lanes)))
+        # by pair: its lane; and the left event's time plus `longer`, or the right one's if that is earlier
+        self._pairs = Columns({"lane": np.dtype(np.int64), "until": np.dtype(np.int64)})
         self._ticks: list[int] = []  # of each cohort, ascending
         self._ends: list[int] = []  # number of the first pair after each
         self._columns: list[list[pa.Array]] = []  # of each cohort
@@ -162,21 +194,33 @@ class Cohorts:
         ticks = ticks[chosen]
         starts = np.flatnonzero(np.append(True, ticks[1:] != ticks[:-1]))
         for lo, hi in zip(starts.tolist(), [*starts[1:].tolist(), len(chosen)], strict=True):
-            mine = chosen[lo:hi]
-            self._add(group, registration, int(ticks[lo]), part.start + mine[order_of(-until[mine])])
+            self._add(group, registration, int(ticks[lo]), part.start + chosen[lo:hi])
 
     def _add(self, group: JoinGroup, registration: JoinRegistration, tick: int, matches: Ints) -> None:
-        pairs = read_pairs(group, registration, matches)
-        columns, gone, left_out = select_pairs(self.key.outputs, pairs.columns, None)
-        if gone is not None or pairs.left_out.rows or left_out.rows:
+        """One cohort, of matches as they are kept."""
+        asked, all = self.key.asked, group.matches.all
+        until = np.minimum(all.left_at[matches] + self.key.longer, all.right_at[matches])
+        if asked is None or self._numbers is None:
+            order, lane = order_of(-until), np.zeros(len(matches), np.int64)
+            pairs = read_pairs(group, registration.query, matches[order], self.key.where)
+        else:
+            values = read_pairs(group, registration.query, matches, None).columns
+            found = [evaluate_each(each, values) for each in asked.attributes]
+            if any(each.lost is not None for each in found):
+                self.are_plain = False
+                return
+            lane = self._numbers.find([each.column for each in found])
+            order = np.lexsort((-until, lane))[int(np.count_nonzero(lane < 0)) :]
+            pairs = read_pairs(group, registration.query, matches[order], _all_of(asked.rest))
+        columns, gone, _ = select_pairs(self.key.outputs, pairs.columns, None)
+        if gone is not None or pairs.left_out.rows:
             self.are_plain = False
         if not self.are_plain or not len(pairs.match):
             return
-        all = group.matches.all
-        until = np.minimum(all.left_at[pairs.match] + self.key.longer, all.right_at[pairs.match])
-        self._until.extend({"until": until})
+        kept = order if pairs.kept is None else order[pairs.kept]
+        self._pairs.extend({"lane": lane[kept], "until": until[kept]})
         self._ticks.append(tick)
-        self._ends.append(self._until.dropped + len(self._until))
+        self._ends.append(self._pairs.dropped + len(self._pairs))
         self._columns.append(columns)
 
     def forget(self, instant: int) -> None:
@@ -185,49 +229,48 @@ class Cohorts:
         if not self.has_begun or tick <= self._first:
             return
         self._first = tick
-        dead, until = 0, self._until["until"]
-        start = self._until.dropped
-        for end in self._ends:  # the first pair of a cohort is seen longest
-            if until[start - self._until.dropped] + self.longest >= tick * self.key.slide:
+        dead, until, start = 0, self._pairs["until"], self._pairs.dropped
+        for end in self._ends:
+            part = slice(start - self._pairs.dropped, end - self._pairs.dropped)
+            if int(until[part].max()) + self.longest >= tick * self.key.slide:
                 break
             dead, start = dead + 1, end
-        self._until.drop_first(start - self._until.dropped)
+        self._pairs.drop_first(start - self._pairs.dropped)
         del self._ticks[:dead], self._ends[:dead], self._columns[:dead]
 
     def mark(self) -> tuple[int, int, int]:
         """For `back_to`."""
-        return len(self._ticks), len(self._until), self._reached
+        return len(self._ticks), len(self._pairs), self._reached
 
     def back_to(self, mark: tuple[int, int, int]) -> None:
         """Have only what was here then: pairs of slides that are not over may still come."""
         cohorts, pairs, self._reached = mark
-        self._until.truncate(pairs)
+        self._pairs.truncate(pairs)
         del self._ticks[cohorts:], self._ends[cohorts:], self._columns[cohorts:]
 
     # -- answers -----------------------------------------------------------------------------------
 
     def whole(self, registration: JoinRegistration, tick: int) -> Answered:
         """The answer at a tick."""
-        fronts = self._fronts(registration, tick)
-        pieces = [_Piece(cohort, 0, many) for cohort, many in enumerate(fronts.tolist()) if many]
-        columns = [*self._cut(pieces), *self._bounds(registration, tick, int(fronts.sum()))]
+        begin, many = self._fronts(registration, tick)
+        pieces = [_Piece(i, int(begin[i]), int(many[i])) for i in np.flatnonzero(many).tolist()]
+        columns = [*self._cut(pieces), *self._bounds(registration, tick, int(many.sum()))]
         return _answered(columns, registration.query.answer_schema())
 
     def changes(self, registration: JoinRegistration, tick: int) -> Answered:
         """What has left since the tick before, then what is seen for the first time."""
-        now, before = self._fronts(registration, tick), self._fronts(registration, tick - 1)
+        begin, now = self._fronts(registration, tick)
+        _, before = self._fronts(registration, tick - 1)
         old = len(before)
         left = before - now[:old]
-        pieces = [
-            _Piece(cohort, int(now[cohort]), int(left[cohort])) for cohort in np.flatnonzero(left).tolist()
-        ]
+        pieces = [_Piece(i, int(begin[i] + now[i]), int(left[i])) for i in np.flatnonzero(left).tolist()]
         leave, enter = int(left.sum()), int(now[old:].sum())
         slide, size = self.key.slide, registration.query.right.window.size
         leaves_at = _instant(tick * slide, leave)
         if enter:  # the cohort of this tick
-            pieces.append(_Piece(old, 0, enter))
-            start = self._ends[old - 1] - self._until.dropped if old else 0
-            until = self._until["until"][start : start + enter]
+            pieces.append(_Piece(old, int(begin[old]), enter))
+            start = int(begin[old]) + (self._ends[old - 1] - self._pairs.dropped if old else 0)
+            until = self._pairs["until"][start : start + enter]
             leaves_at.append(to_instants(((until + size) // slide + 1) * slide))
         columns = [
             *self._cut(pieces), *self._bounds(registration, tick, leave + enter),
@@ -235,14 +278,23 @@ class Cohorts:
         ]  # fmt: skip
         return _answered(columns, registration.query.emission_schema())
 
-    def _fronts(self, registration: JoinRegistration, tick: int) -> Ints:
-        """How many pairs are seen of each cohort up to that of a tick."""
+    def _fronts(self, registration: JoinRegistration, tick: int) -> tuple[Ints, Ints]:
+        """Of each cohort up to that of a tick: where a query's lane begins in it, and how many pairs of it are seen."""
         cohorts = bisect_right(self._ticks, tick)
-        ends = np.array([0, *(end - self._until.dropped for end in self._ends[:cohorts])])
-        count = np.empty(cohorts, np.int64)
+        ends = np.array([0, *(end - self._pairs.dropped for end in self._ends[:cohorts])])
+        begin, count = np.empty((2, cohorts), np.int64)
         least = tick * self.key.slide - registration.query.right.window.size
-        count_front(self._until["until"], ends[:-1], ends[1:], least, count)
-        return count
+        find_fronts(
+            self._pairs["lane"],
+            self._pairs["until"],
+            ends[:-1],
+            ends[1:],
+            registration.lane,
+            least,
+            begin,
+            count,
+        )
+        return begin - ends[:-1], count
 
     def _cut(self, pieces: list[_Piece]) -> list[list[pa.Array]]:
         """The pieces of each column of SELECT."""
@@ -260,19 +312,29 @@ class Cohorts:
 
     def nbytes(self) -> int:
         arrays = (column for columns in self._columns for column in columns)
-        return self._until.nbytes() + sum(int(array.nbytes) for array in arrays)
+        return self._pairs.nbytes() + sum(int(array.nbytes) for array in arrays)
 
     def check(self) -> None:
-        self._until.check()
-        # the pairs are those of the cohorts, which are in order; in each, those that are seen longest come first
+        self._pairs.check()
+        # the pairs are those of the cohorts, which are in order; in each lane, those that are seen longest come first
         assert self._ticks == sorted(set(self._ticks))
-        starts = [self._until.dropped, *self._ends[:-1]]
-        assert not self._ends or self._ends[-1] == self._until.dropped + len(self._until)
+        starts = [self._pairs.dropped, *self._ends[:-1]]
+        assert not self._ends or self._ends[-1] == self._pairs.dropped + len(self._pairs)
         for start, end, columns in zip(starts, self._ends, self._columns, strict=False):
-            until = self._until["until"][start - self._until.dropped : end - self._until.dropped]
+            part = slice(start - self._pairs.dropped, end - self._pairs.dropped)
+            lane, until = self._pairs["lane"][part], self._pairs["until"][part]
             assert len(until)
-            assert bool((until[1:] <= until[:-1]).all())
+            assert bool(
+                np.all((lane[1:] > lane[:-1]) | ((lane[1:] == lane[:-1]) & (until[1:] <= until[:-1])))
+            )
             assert all(len(column) == len(until) for column in columns)
+
+
+def _all_of(conditions: Sequence[Expression]) -> Expression | None:
+    found = None
+    for each in conditions:
+        found = both(found, each)
+    return found
 
 
 class _Piece(NamedTuple):

@@ -207,7 +207,9 @@ def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Ans
     if begin == end:  # most of the time
         return answer_at(group, registration, end)
     chosen = group.matches.choose(*registration.ranges(begin, end), registration.since)
-    pairs = read_pairs(group, registration, in_order(group, registration, chosen))
+    pairs = read_pairs(
+        group, registration.query, in_order(group, registration, chosen), registration.query.where
+    )
     comes, goes = _seen(group, registration, ticks, pairs.match)
     rows, numbers = _sightings(np.maximum(comes, due.first), np.minimum(goes, due.last + 1))
     instants = np.arange(due.first, due.last + 1) if _is_always(registration) else _each_once(numbers)
@@ -223,7 +225,9 @@ def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due)
     begin, end = (int(each) for each in due.ticks.at(np.array([due.first - (not is_beginning), due.last])))
     new_from = LONG_AGO if is_beginning else begin
     chosen = group.matches.choose_changing(registration.visible_for, registration.since, new_from, begin, end)
-    pairs = read_pairs(group, registration, in_order(group, registration, chosen))
+    pairs = read_pairs(
+        group, registration.query, in_order(group, registration, chosen), registration.query.where
+    )
     comes, goes = _seen(group, registration, due.ticks, pairs.match)
     rows, numbers, enters = _changes(comes, goes, due)
     at = due.ticks.at(numbers)

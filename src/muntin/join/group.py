@@ -45,7 +45,8 @@ class JoinRegistration:
     emitted: int = 0  # rows given out by advance
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
     overflows: int = 0  # rows left out since a value of them does not exist
-    cohorts: Cohorts | None = None  # that it is answered from, once `JoinGroup.cohorts` are there
+    cohorts: Cohorts | None = None  # that it is answered from, once `JoinGroup.cohorts` are there …
+    lane: int = 0  # … and its lane there
 
     def hosts(self, query: JoinQuery) -> bool:
         """Whether all that another query needs is kept for this one anyway."""

@@ -40,7 +40,9 @@ def answer_at(
         if found is not None:
             return found
     chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
-    pairs = read_pairs(group, registration, in_order(group, registration, chosen))
+    pairs = read_pairs(
+        group, registration.query, in_order(group, registration, chosen), registration.query.where
+    )
     return answer(registration, pairs, None, np.full(len(pairs.match), instant), np.array([instant]))
 
 
@@ -62,7 +64,9 @@ def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) ->
     if query.fold is None or query.keys:
         return Answered(query.answer_schema().empty_table())
     none = np.zeros(0, np.int64)
-    table, *_ = answer(registration, read_pairs(group, registration, none), None, none, np.zeros(1, np.int64))
+    table, *_ = answer(
+        registration, read_pairs(group, query, none, query.where), None, none, np.zeros(1, np.int64)
+    )
     unknown = [pa.nulls(table.num_rows, pa.timestamp("us"))] * 2
     columns = [*table.columns[:-3], *unknown, table.columns[-1]]
     return Answered(pa.Table.from_arrays(columns, schema=query.answer_schema()))

@@ -164,17 +164,26 @@ def choose_changing(left, right, left_at, right_at, lo, hi, left_since, right_si
 
 
 @kernel
-def count_front(values, lo, hi, least, count):
-    """Of runs `lo[r] .. hi[r] - 1`, each descending: how many values at the front are at least `least`."""
+def find_fronts(lane_of, until, lo, hi, lane, least, begin, count):
+    """Of runs `lo[r] .. hi[r] - 1`, ordered by lane, then by descending `until`: where the elements of a lane begin,
+    and how many of them, at the front, are at least `least`. O(log n) for each run."""
     for r in range(len(lo)):
-        begin, end = lo[r], hi[r]
-        while begin < end:
-            middle = (begin + end) // 2
-            if values[middle] >= least:
-                begin = middle + 1
+        first, end = lo[r], hi[r]
+        while first < end:
+            middle = (first + end) // 2
+            if lane_of[middle] < lane:
+                first = middle + 1
             else:
                 end = middle
-        count[r] = begin - lo[r]
+        begin[r] = first
+        end = hi[r]
+        while first < end:
+            middle = (first + end) // 2
+            if lane_of[middle] == lane and until[middle] >= least:
+                first = middle + 1
+            else:
+                end = middle
+        count[r] = first - begin[r]
 
 
 @kernel
