@@ -155,7 +155,7 @@ class Cohorts:
             self._numbers = KeyDictionary([each.type for each in key.asked.attributes])
             self._numbers.encode(columns_of_lanes(key.asked, list(self.lanes)))
         # by pair: its lane; and the left event's time plus `longer`, or the right one's if that is earlier
-        self._pairs = Columns({"lane": np.dtype(np.int64), "until": np.dtype(np.int64)})
+        self._pairs = Columns({"lane": np.dtype(np.int32), "until": np.dtype(np.int64)})
         self._ticks: list[int] = []  # of each cohort, ascending
         self._ends: list[int] = []  # number of the first pair after each
         self._columns: list[list[pa.Array]] = []  # of each cohort

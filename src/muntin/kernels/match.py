@@ -69,6 +69,15 @@ def _precedes(left, right, left_at, right_at, i, j):
 
 
 @kernel
+def are_sorted(left, right, left_at, right_at):
+    """Whether matches stand in their order."""
+    i = 1
+    while i < len(left) and not _precedes(left, right, left_at, right_at, i, i - 1):
+        i += 1
+    return i >= len(left)
+
+
+@kernel
 def merge_runs(left, right, left_at, right_at, order, spare, lo, mid, hi):
     """Merge the ordered runs [lo, mid) and [mid, hi) of `order`; what is in its place already is not touched,
     so runs that follow each other cost one comparison."""

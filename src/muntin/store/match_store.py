@@ -23,8 +23,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.arrays import Arrays, Ints
-from muntin.kernels.match import choose_changing, choose_matches, first_later, merge_runs, sort_matches
+from muntin.arrays import Arrays, Ints, order_of
+from muntin.kernels.match import (
+    are_sorted,
+    choose_changing,
+    choose_matches,
+    first_later,
+    merge_runs,
+    sort_matches,
+)
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
 from muntin.store.saved import COUNTS, Saved
@@ -91,10 +98,13 @@ class MatchStore:
         matches = Matches(*(np.concatenate(arrays) for arrays in zip(*self._fresh, strict=True)))
         count = self._many_fresh
         self._fresh, self._many_fresh = [], 0
-        # by time first, which they nearly are: what is left to the kernel then are ties
-        order = np.argsort(np.maximum(matches.left_at, matches.right_at), kind="stable")
-        sort_matches(*matches, order, np.empty_like(order))
+        # by time first, which is mostly enough: those of one event come in their order
+        order = order_of(np.maximum(matches.left_at, matches.right_at))
         new = Matches(*(array[order] for array in matches))
+        if not are_sorted(*new):
+            order = np.arange(count)
+            sort_matches(*new, order, np.empty_like(order))
+            new = Matches(*(array[order] for array in new))
         all = self._settled
         cut = int(first_later(all.left_at, all.right_at, max(new.left_at[0], new.right_at[0])))
         late = len(self) - cut  # of those that are here, which the new ones are mixed with
