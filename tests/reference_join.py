@@ -116,7 +116,7 @@ class StandingJoin:
         changed = [(pair, "enter") for pair in now if not _is_in(pair, then)]
         changed += [(pair, "leave") for pair in then if not _is_in(pair, now)]
         changed = [(pair, change) for pair, change in changed if self._plain([pair])[0]]
-        changed.sort(key=lambda each: _order(each[0]))
+        changed.sort(key=lambda each: (each[1] != "leave", self._place(each[0])))
         many = len(answer.rows)
         self._add(answer, instant, [pair for pair, _ in changed])
         for row, (pair, change) in zip(answer.rows[many:], changed, strict=True):
@@ -124,7 +124,16 @@ class StandingJoin:
 
     def pairs(self) -> list[Pair]:
         """All pairs that there ever were, in order."""
-        return sorted(self._passing(list(self._matching())), key=_order)
+        return sorted(self._passing(list(self._matching())), key=self._place)
+
+    def _place(self, pair: Pair) -> tuple[Any, ...]:
+        """What a pair's row is ordered by: with SLIDE, the slide that sees it first, then how long it is seen."""
+        if not self.query.slide or self.query.fold is not None:
+            return _order(pair)
+        windows = [side.window for side in self.query.sides]
+        enters = max(event.at + window.to for event, window in zip(pair, windows, strict=True))
+        leaves = min(event.at + window.size for event, window in zip(pair, windows, strict=True))
+        return enters // self.query.slide, -leaves, *_order(pair)
 
     def visible(self, pairs: list[Pair], instant: int) -> list[Pair]:
         """Those with both events in their windows."""

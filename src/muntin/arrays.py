@@ -17,6 +17,31 @@ LONG_AGO = -(2**62)  # an instant before all others, with room to subtract from
 FOREVER = 2**62  # an instant after all others, with room to add to
 
 
+def order_of(values: Ints) -> Ints:
+    """The places of values in ascending order, equal ones as they stand.
+
+    >>> order_of(np.array([30, 10, 30, 20]))
+    array([1, 3, 0, 2])
+    """
+    return in_order(values)[1]
+
+
+def in_order(values: Ints) -> tuple[Ints, Ints]:
+    """Values in ascending order, and their places before, equal ones as they stood.
+
+    Numbers that hold a value and its place are sorted five times as fast as places by their values.
+    """
+    least, bits = int(values.min(initial=FOREVER)), len(values).bit_length()
+    if (int(values.max(initial=least)) - least).bit_length() + bits > 63:
+        order = np.argsort(values, kind="stable")
+        return values[order], order
+    packed = values - least
+    packed <<= bits
+    packed |= np.arange(len(values))
+    packed.sort()
+    return (packed >> bits) + least, packed & ((1 << bits) - 1)
+
+
 class _Scratch(threading.local):
     """Room that kernels need for the length of a call, kept for the next one of the same thread.
 

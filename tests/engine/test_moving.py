@@ -521,3 +521,32 @@ def test_where_texts_alone_decide_nothing_moves() -> None:
     shard.register({"q2": shard.request_of(parsed.queries["q2"])})
     assert shard.state.manager.placements["q2"].is_among_lanes
     assert not shard.state.manager.moving.to
+
+
+@pytest.mark.parametrize("keys", ["", "k"])
+@pytest.mark.parametrize(("others", "moves"), [(97, True), (1, False)])
+def test_where_few_events_pass_fewer_constants_are_enough(
+    keys: str, others: int, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of eight are many if one event in ten or fewer passes. That is seen while the stream runs, and no answer
+    tells; a restart sees it anew."""
+    monkeypatch.setattr(choices, "MANY_LANES", 8)
+    monkeypatch.setattr(choices, "MANY_LANES_PER_KEY", 8)
+    monkeypatch.setattr("muntin.shard.moving.ENOUGH", 1_000)
+    engines = make_engine(), make_engine()
+    engines[1]._shards["s"].has_lanes = False
+    random = np.random.default_rng(1)
+    for engine in engines:
+        engine.register_many({f"q{i}": subscription(f"c{i}", keys, WINDOWS[0]) for i in range(4)})
+    for second in range(20):
+        kinds = np.array([f"c{i}" for i in range(4 + others)])[random.integers(0, 4 + others, 200)]
+        at = np.sort(random.integers(second * SECOND, (second + 1) * SECOND, 200))
+        batch = {"ts": at, "k": random.integers(0, 2, 200), "c": kinds, "n": random.integers(0, 9, 200)}
+        engines = (checkpointed(engines[0]) if second == 3 else engines[0], engines[1])
+        given, expected = (
+            {name: each.to_pydict() for name, each in engine.advance().items()} for engine in engines
+        )
+        assert given == expected
+        for engine in engines:
+            engine.push("s", batch)
+    assert reads_lanes(engines[0], "q0") == moves

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import to_instants
-from muntin.arrays import LONG_AGO, Bools, Ints
-from muntin.errors import MuntinError, WindowTooLarge
+from muntin.arrays import Bools, Ints
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join.group import JoinGroup, JoinRegistration
 from muntin.join.part import part_columns, part_schema
-from muntin.join_query import PAIR_NUMBER, PAIR_TIME
+from muntin.join_query import PAIR_NUMBER, PAIR_TIME, JoinQuery
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.plan import request_of
 from muntin.query import Output, Query
@@ -32,6 +32,7 @@ class Pairs(NamedTuple):
     match: Ints  # which ones they are in the store
     columns: dict[str, pa.Array]
     left_out: LeftOut = NONE  # those of which WHERE has no value
+    kept: Ints | None = None  # which of the chosen ones they are; None: all
 
     def take(self, rows: Ints | None) -> dict[str, pa.Array]:
         """Columns of some of them, None for all."""
@@ -41,22 +42,22 @@ class Pairs(NamedTuple):
         return {name: column.take(index) for name, column in self.columns.items()}
 
 
-def read_pairs(group: JoinGroup, registration: JoinRegistration, chosen: Ints) -> Pairs:
-    """The chosen matches, as far as they pass WHERE."""
-    query, all = registration.query, group.matches.all
+def read_pairs(group: JoinGroup, query: JoinQuery, chosen: Ints, where: Expression | None) -> Pairs:
+    """The chosen matches, as far as they pass a condition."""
+    all = group.matches.all
     columns: dict[str, pa.Array] = {_LENGTH: pa.array(chosen)}
     for side, state, number in zip(query.sides, group.sides, (all.left, all.right), strict=True):
         for name in side.columns:
             columns[f"{side.name}.{name}"] = state.log.take(name, number[chosen])
     pairs = Pairs(chosen, columns)
-    if query.where is None or not len(chosen):
+    if where is None or not len(chosen):
         return pairs
-    passing, lost, reason = evaluate_each(query.where, columns)
+    passing, lost, reason = evaluate_each(where, columns)
     kept = np.flatnonzero(np.asarray(passing.fill_null(False)))
     if len(kept) == len(chosen):
         return pairs
     left_out = NONE if lost is None else LeftOut(int(lost.sum()), reason)
-    return Pairs(chosen[kept], pairs.take(kept), left_out)
+    return Pairs(chosen[kept], pairs.take(kept), left_out, kept)
 
 
 def answer(
@@ -106,54 +107,6 @@ def bounds(registration: JoinRegistration, at: Ints) -> list[pa.Array]:
     left, right = (side.window for side in registration.query.sides)
     starts, ends = at - max(left.size, right.size), at - min(left.to, right.to)
     return [to_instants(starts), to_instants(ends), pa.array(registration.complete(at))]
-
-
-def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> Answered:
-    """Answers at one instant: `at`, or just after the latest event of both streams."""
-    query = registration.query
-    instant = at if at is not None else group.now
-    if instant is None:
-        return _before_the_first_event(group, registration)
-    if query.slide:
-        instant -= instant % query.slide
-    if instant < earliest_instant(group, registration):
-        since = np.datetime64(earliest_instant(group, registration), "us")
-        raise WindowTooLarge(
-            f"the windows of {query.left} and {query.right} at {np.datetime64(instant, 'us')} have been "
-            f"forgotten; they can be looked up from {since} on"
-        )
-    return answer_at(group, registration, instant)
-
-
-def answer_at(group: JoinGroup, registration: JoinRegistration, instant: int) -> Answered:
-    """Answers at one instant of which nothing has been forgotten: every match in its windows, once."""
-    chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
-    pairs = read_pairs(group, registration, chosen)
-    return answer(registration, pairs, None, np.full(len(pairs.match), instant), np.array([instant]))
-
-
-def earliest_instant(group: JoinGroup, registration: JoinRegistration) -> int:
-    """From which instant on nothing of a query's windows has been forgotten that it could have known."""
-    query = registration.query
-    covered = max(
-        state.forgotten_to + side.window.size for state, side in zip(group.sides, query.sides, strict=True)
-    )
-    # what is owed to `advance` is spared, unless it had to be given up
-    emitted_to = LONG_AGO if registration.emitted_to is None else registration.emitted_to
-    owed = min(group.spared_at, emitted_to)
-    spared = max(owed, group.given_up_to)
-    return min(covered, spared - (spared % query.slide if query.slide else 0))
-
-
-def _before_the_first_event(group: JoinGroup, registration: JoinRegistration) -> Answered:
-    query = registration.query
-    if query.fold is None or query.keys:
-        return Answered(query.answer_schema().empty_table())
-    none = np.zeros(0, np.int64)
-    table, *_ = answer(registration, read_pairs(group, registration, none), None, none, np.zeros(1, np.int64))
-    unknown = [pa.nulls(table.num_rows, pa.timestamp("us"))] * 2
-    columns = [*table.columns[:-3], *unknown, table.columns[-1]]
-    return Answered(pa.Table.from_arrays(columns, schema=query.answer_schema()))
 
 
 _NAME = "fold"

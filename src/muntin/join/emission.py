@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from muntin.answer import to_instants
 from muntin.arrays import LONG_AGO, Ints
-from muntin.join.answer import answer, answer_at, earliest_instant, read_pairs
+from muntin.join.answer import answer, read_pairs
+from muntin.join.cohorts import answer_from_cohorts, in_order
 from muntin.join.group import JoinGroup, JoinRegistration
+from muntin.join.lookup import answer_at, earliest_instant
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import LeftOut, tell
@@ -197,12 +199,17 @@ def _is_always(registration: JoinRegistration) -> bool:
 def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answered:
     query, ticks = registration.query, due.ticks
     if query.emits_changes:
-        return _answer_changes(group, registration, due)
+        found = None
+        if due.begins < due.first == due.last and query.slide:  # most of the time
+            found = answer_from_cohorts(group, registration, due.last, is_change=True)
+        return _answer_changes(group, registration, due) if found is None else found
     begin, end = (int(instant) for instant in ticks.at(np.array([due.first, due.last])))
     if begin == end:  # most of the time
         return answer_at(group, registration, end)
     chosen = group.matches.choose(*registration.ranges(begin, end), registration.since)
-    pairs = read_pairs(group, registration, chosen)
+    pairs = read_pairs(
+        group, registration.query, in_order(group, registration, chosen), registration.query.where
+    )
     comes, goes = _seen(group, registration, ticks, pairs.match)
     rows, numbers = _sightings(np.maximum(comes, due.first), np.minimum(goes, due.last + 1))
     instants = np.arange(due.first, due.last + 1) if _is_always(registration) else _each_once(numbers)
@@ -218,7 +225,9 @@ def _answer_changes(group: JoinGroup, registration: JoinRegistration, due: _Due)
     begin, end = (int(each) for each in due.ticks.at(np.array([due.first - (not is_beginning), due.last])))
     new_from = LONG_AGO if is_beginning else begin
     chosen = group.matches.choose_changing(registration.visible_for, registration.since, new_from, begin, end)
-    pairs = read_pairs(group, registration, chosen)
+    pairs = read_pairs(
+        group, registration.query, in_order(group, registration, chosen), registration.query.where
+    )
     comes, goes = _seen(group, registration, due.ticks, pairs.match)
     rows, numbers, enters = _changes(comes, goes, due)
     at = due.ticks.at(numbers)
@@ -259,7 +268,7 @@ def _each_once(ascending: Ints) -> Ints:
 
 
 def _changes(comes: Ints, goes: Ints, due: _Due) -> tuple[Ints, Ints, np.ndarray]:
-    """Which pairs come or go at which tick, and whether they come."""
+    """Which pairs go or come at which tick, and whether they come; at each tick those that go first."""
     comes = np.maximum(comes, due.begins)
     is_seen = goes > comes
     coming = np.flatnonzero(is_seen & (comes >= due.first) & (comes <= due.last))
@@ -267,5 +276,5 @@ def _changes(comes: Ints, goes: Ints, due: _Due) -> tuple[Ints, Ints, np.ndarray
     rows = np.concatenate([coming, going])
     numbers = np.concatenate([comes[coming], goes[going]])
     enters = np.repeat([True, False], [len(coming), len(going)])
-    order = np.lexsort((rows, numbers))
+    order = np.lexsort((rows, enters, numbers))
     return rows[order], numbers[order], enters[order]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
 from muntin.store.match_store import Matches, MatchStore
 
+if TYPE_CHECKING:
+    from muntin.join.cohorts import Cohorts
+
 Both = tuple[int, int]  # of the left side, and of the right one
 
 
@@ -42,6 +45,8 @@ class JoinRegistration:
     emitted: int = 0  # rows given out by advance
     missed: int = 0  # windows that closed but had to be forgotten before advance asked for them
     overflows: int = 0  # rows left out since a value of them does not exist
+    cohorts: Cohorts | None = None  # that it is answered from, once `JoinGroup.cohorts` are there …
+    lane: int = 0  # … and its lane there
 
     def hosts(self, query: JoinQuery) -> bool:
         """Whether all that another query needs is kept for this one anyway."""
@@ -96,15 +101,19 @@ class Keyed(NamedTuple):
     valid: Bools
 
 
+# how `kernels/match.py` walks a chain: the event before this one of its key, and the time of this one
+_LINK = np.dtype([("prior", np.int64), ("at", np.int64)])
+
+
 class ChainedSide:
-    """One side: the keys of its events, chained; times are in the log of its stream."""
+    """One side: the keys of its events, chained."""
 
     def __init__(self, stream: str, on: tuple[Expression, ...], log: EventLog, clock: Clock):
         self.stream = stream
         self.on = on
         self.log = log
         self.clock = clock
-        self.events = Columns({"key": np.dtype(np.int64), "prior": np.dtype(np.int64)})
+        self.events = Columns({"key": np.dtype(np.int64), "link": _LINK})
         self.events.dropped = log.end  # numbers are those of the log
         self.chains = Chains()
         self.sizes: Counter[int] = Counter()  # of windows, by how many queries have them
@@ -120,10 +129,17 @@ class ChainedSide:
                 valid &= np.asarray(pc.is_valid(column))
         return Keyed(columns, valid)
 
-    def link(self, key: Ints) -> None:
+    def link(self, key: Ints, at: Ints) -> None:
         """Append events with these keys."""
-        prior = self.chains.link(key, self.events.dropped + len(self.events))
-        self.events.extend({"key": key, "prior": prior})
+        self.events.extend(
+            {"key": key, "link": _links(self.chains.link(key, self.events.dropped + len(self.events)), at)}
+        )
+
+    def replace(self, key: Ints, first: int) -> None:
+        """Have these events, the last of the log, in place of all others; chains are made anew."""
+        at = self.log.at[first - self.log.first :]
+        self.events.replace({"key": key, "link": _links(self.chains.rebuild(key, first), at)})
+        self.events.dropped = first
 
     def forget(self, before: int) -> None:
         """Drop the oldest events as far as they lie before an instant; O(events dropped)."""
@@ -135,6 +151,12 @@ class ChainedSide:
         key = self.events["key"]
         key[:] = new_id[key]
         self.chains.renumber(new_id)
+
+
+def _links(prior: Ints, at: Ints) -> np.ndarray:
+    links = np.empty(len(at), _LINK)
+    links["prior"], links["at"] = prior, at
+    return links
 
 
 _ROOM = 4096  # matches that a probe makes room for at first
@@ -168,6 +190,9 @@ class JoinGroup:
         self.spared_at = LONG_AGO  # the instant that was last spared when forgetting
         self.given_up_to = LONG_AGO  # what was owed before this instant may be gone, for want of room
         self._demands: list[JoinDemand] | None = None  # made when asked for
+        self.dealt_out: list[Cohorts] = []  # `cohorts`, as they were before queries came or went
+        self.cohorts: list[Cohorts] | None = None  # that queries are answered from; made when asked for
+        self._many = _ROOM  # matches that there may be of a batch, going by the last one
         self._sweeper = Sweeper()
 
     # -- time --------------------------------------------------------------------------------------
@@ -195,6 +220,7 @@ class JoinGroup:
         for side, each in zip(self.sides, registration.query.sides, strict=True):
             side.sizes[each.window.size] += 1
             side.reach = max(side.reach, each.window.size)
+        self.cohorts = None
         self.note_emitted()
 
     def remove(self, name: str) -> None:
@@ -205,6 +231,7 @@ class JoinGroup:
                 del side.sizes[each.window.size]
                 side.reach = max(side.sizes, default=0)
                 self._sweeper.look_again()
+        self.cohorts = None
         self.note_emitted()
 
     def note_emitted(self) -> None:
@@ -231,18 +258,19 @@ class JoinGroup:
         first = mine.log.end - len(at)
         # NULL has a key of its own, so that numbers stay those of the log, but nobody looks for it
         wanted = key if keyed.valid.all() else np.where(keyed.valid, key, -1)
-        begin, cursor = 0, FRESH
+        begin, cursor, found_before = 0, FRESH, self.matches.found
         while begin < len(at):
-            room = [np.empty(max(_ROOM, 2 * len(at)), np.int64) for _ in range(4)]
+            room = [np.empty(max(self._many, 2 * len(at)), np.int64) for _ in range(4)]
             count, begin, cursor = probe(
-                at, wanted, first, begin, cursor, other.chains.last, other.log.at, other.log.first,
-                other.events["prior"], other.events.dropped, mine.reach, other.reach, other.clock.delay, *room,
+                at, wanted, first, begin, cursor, other.chains.last, other.events["link"], other.events.dropped,
+                mine.reach, other.reach, other.clock.delay, *room,
             )  # fmt: skip
             found = [array[:count] for array in room]
             if side == 1:
                 found = [found[1], found[0], found[3], found[2]]
             self.matches.insert(Matches(*found))
-        mine.link(key)
+        self._many = max(_ROOM, (self.matches.found - found_before) * 5 // 4)
+        mine.link(key, at)
 
     @property
     def settled_to(self) -> int | None:
@@ -261,16 +289,19 @@ class JoinGroup:
         if is_over:
             self.given_up_to = base
         has_backlog = False
-        before = [2**62, 2**62]
+        before, asked = [2**62, 2**62], 2**62
         for slide, emitted_to, *sizes in self._demanded():
             owed = first if emitted_to is None else emitted_to
             has_backlog |= owed < base
             spared = base if is_over else min(owed, base)
             spared -= spared % slide if slide else 0
             before = [min(least, spared - size) for least, size in zip(before, sizes, strict=True)]
+            asked = min(asked, spared)
         for side, instant in zip(self.sides, before, strict=True):
             side.forget(instant)
         self.matches.forget(self.sides[0].forgotten_to, self.sides[1].forgotten_to)
+        for cohorts in self.dealt_out:
+            cohorts.forget(asked)
         self._sweeper.sweep(self.keys, self._mark, self._renumber)
         return has_backlog
 
@@ -286,7 +317,8 @@ class JoinGroup:
 
     def nbytes(self) -> int:
         sides = sum(side.events.nbytes() + side.chains.nbytes() for side in self.sides)
-        return sides + self.matches.nbytes() + self.keys.nbytes()
+        answers = sum(each.nbytes() for each in self.dealt_out)
+        return sides + self.matches.nbytes() + self.keys.nbytes() + answers
 
     def held_bytes(self) -> int:
         """Of its events and matches alone: `nbytes` without what is set aside for more."""
@@ -295,10 +327,12 @@ class JoinGroup:
     def check(self) -> None:
         self.keys.check()
         self.matches.check()
+        for each in self.dealt_out:
+            each.check()
         left, right, left_at, right_at = self.matches.all
         for side, number, at in zip(self.sides, (left, right), (left_at, right_at), strict=True):
             side.events.check()
-            side.chains.check(side.events["key"], side.events["prior"], side.events.dropped)
+            side.chains.check(side.events["key"], side.events["link"]["prior"], side.events.dropped)
             # the log has every event of the side, and times of matches are those of their events
             assert side.log.first <= side.events.dropped
             assert side.events.dropped + len(side.events) == side.log.end

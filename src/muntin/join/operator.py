@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.answer import Coverage
-from muntin.arrays import LONG_AGO, Arrays, Ints
+from muntin.arrays import LONG_AGO, Arrays, Ints, order_of
 from muntin.errors import MuntinError, NoValue
 from muntin.expression import Expression
 from muntin.join import snapshot
-from muntin.join.answer import lookup
 from muntin.join.emission import emit, skip
 from muntin.join.group import JoinGroup, JoinRegistration, Keyed
+from muntin.join.lookup import lookup
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.plan.explain import JOIN_RULE, KeptMatches, explain_join
 from muntin.plan.sharing import SharedGroup, SharedStore
@@ -136,7 +136,7 @@ class JoinOperator:
             if side.stream == stream
         ]
         at = admitted.at
-        order = np.arange(len(at)) if admitted.ascends else np.argsort(at, kind="stable")
+        order = np.arange(len(at)) if admitted.ascends else order_of(at)
         index = pa.array(order)
         values: dict[Expression, pa.Array] = {
             value: evaluate(value, given).take(index)

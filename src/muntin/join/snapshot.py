@@ -121,8 +121,7 @@ def _put_group(group: JoinGroup, told: dict[str, Any], saved: Saved) -> None:
         key, first = keyed.ids(f"side {i}", group), told["first"][i]
         if first < side.log.first or first + len(key) != side.log.end:
             raise saved.damaged(f"side {i}", "has other events than its stream")
-        side.events.replace({"key": key, "prior": side.chains.rebuild(key, first)})
-        side.events.dropped = first
+        side.replace(key, first)
         side.forgotten_to = told["forgotten_to"][i]
 
 

@@ -20,12 +20,13 @@ def _reverse(number, at, lo, hi):
 
 
 @kernel
-def probe(at, key, first, begin, cursor, last, other_at, at_first, prior, prior_first, reach, other_reach,
-          other_delay, mine, theirs, mine_at, theirs_at):  # fmt: skip
+def probe(at, key, first, begin, cursor, last, links, links_first, reach, other_reach, other_delay,
+          mine, theirs, mine_at, theirs_at):  # fmt: skip
     """Match events, in order of time, with those of the other side that have their key; newest first.
 
-    The events are numbered from `first` on; `key` is -1 for those that match nothing. `last` and `prior`
-    are the other side's chains, `other_at` its times, from the numbers `prior_first` and `at_first` on.
+    The events are numbered from `first` on; `key` is -1 for those that match nothing. `last` and `links` are the other
+    side's chains, `links` from the number `links_first` on, with the time of each event and the one before it: side by
+    side, since each step of a chain is a place in memory that is not near.
     Two events match if some window could hold both: each is less than its side's `reach` before the
     other. Goes on from event `begin` and its `cursor` until the room for matches is full; returns their
     count and where to go on. O(elements of the chains that are not too old).
@@ -35,8 +36,8 @@ def probe(at, key, first, begin, cursor, last, other_at, at_first, prior, prior_
         t, run = at[i], count
         if c == FRESH:
             c = last[key[i]] if 0 <= key[i] < len(last) else -1
-        while c >= prior_first:
-            other = other_at[c - at_first]
+        while c >= links_first:
+            other = links[c - links_first].at
             # whatever stands before it in the chain came earlier, so is later by the delay at most
             if other + other_delay + other_reach <= t:
                 break
@@ -47,7 +48,7 @@ def probe(at, key, first, begin, cursor, last, other_at, at_first, prior, prior_
                 mine[count], theirs[count] = first + i, c
                 mine_at[count], theirs_at[count] = t, other
                 count += 1
-            c = prior[c - prior_first]
+            c = links[c - links_first].prior
         _reverse(theirs, theirs_at, run, count)  # oldest first is the order that matches are kept in
         i, c = i + 1, FRESH
     return count, i, FRESH
@@ -65,6 +66,15 @@ def _precedes(left, right, left_at, right_at, i, j):
     if right_at[i] != right_at[j]:
         return right_at[i] < right_at[j]
     return right[i] < right[j]
+
+
+@kernel
+def are_sorted(left, right, left_at, right_at):
+    """Whether matches stand in their order."""
+    i = 1
+    while i < len(left) and not _precedes(left, right, left_at, right_at, i, i - 1):
+        i += 1
+    return i >= len(left)
 
 
 @kernel
@@ -160,6 +170,29 @@ def choose_changing(left, right, left_at, right_at, lo, hi, left_since, right_si
             out[count] = i
             count += 1
     return count
+
+
+@kernel
+def find_fronts(lane_of, until, lo, hi, lane, least, begin, count):
+    """Of runs `lo[r] .. hi[r] - 1`, ordered by lane, then by descending `until`: where the elements of a lane begin,
+    and how many of them, at the front, are at least `least`. O(log n) for each run."""
+    for r in range(len(lo)):
+        first, end = lo[r], hi[r]
+        while first < end:
+            middle = (first + end) // 2
+            if lane_of[middle] < lane:
+                first = middle + 1
+            else:
+                end = middle
+        begin[r] = first
+        end = hi[r]
+        while first < end:
+            middle = (first + end) // 2
+            if lane_of[middle] == lane and until[middle] >= least:
+                first = middle + 1
+            else:
+                end = middle
+        count[r] = first - begin[r]
 
 
 @kernel

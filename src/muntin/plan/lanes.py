@@ -84,6 +84,19 @@ def _both(stream: Stream, where: Expression | None, kept: Expression) -> Express
     return both(where, kept) or kept
 
 
+def lane_of_condition(streams: tuple[Stream, ...], where: Expression) -> Laned | None:
+    """The one lane that a condition on events of some streams asks for, and the rest of it; None if it is more than
+    one, or none."""
+    indexed = _indexed(streams, where, ())
+    if indexed is None or not indexed.attributes:
+        return None
+    indexed = indexed.without_bands()
+    lanes = tuple(product(*indexed.points))
+    if len(lanes) != 1:
+        return None
+    return Laned(_asked(streams, indexed.attributes, _rest(indexed), (), None), lanes)
+
+
 class LanesOf(NamedTuple):
     """The lanes that a query could read; and those that its calls could, none if no call has a FILTER."""
 
@@ -188,7 +201,9 @@ def _can_share_in_window(laned: Laned, demand: Demand) -> bool:
 # Remembered by stream, as `_asked` is: to understand a predicate takes longer than to place a query with it, and
 # engines after each other, or for each test of a user's, register the same texts.
 @lru_cache(maxsize=4096)
-def _indexed(stream: Stream, where: Expression, keys: tuple[Expression, ...]) -> _Indexed | None:
+def _indexed(
+    streams: Stream | tuple[Stream, ...], where: Expression, keys: tuple[Expression, ...]
+) -> _Indexed | None:
     """Of attributes with a range one is banded: not a key, if it can be helped, since each key has one value of it;
     columns come before expressions, and then it is the first in the order of their texts. None if nothing passes."""
     condition = where.condition
@@ -217,15 +232,20 @@ def _laned(query: Query, indexed: _Indexed) -> Laned | None:
     lanes = tuple(product(*indexed.points, *ranges))
     if not 0 < len(lanes) <= _MOST_LANES:
         return None
-    rest = [_within(*each) for each in indexed.others] + ([] if indexed.rest is None else [indexed.rest])
     banded = None if indexed.banded is None else indexed.banded[0]
-    asked = _asked(query.stream, indexed.attributes, tuple(rest), query.key_expressions, banded)
+    asked = _asked(query.stream, indexed.attributes, _rest(indexed), query.key_expressions, banded)
     return Laned(asked, lanes)
+
+
+def _rest(indexed: _Indexed) -> tuple[Expression, ...]:
+    """What is not indexed of a condition."""
+    rest = [_within(*each) for each in indexed.others] + ([] if indexed.rest is None else [indexed.rest])
+    return tuple(rest)
 
 
 @lru_cache(maxsize=4096)
 def _asked(
-    stream: Stream,
+    streams: Stream | tuple[Stream, ...],
     attributes: tuple[Expression, ...],
     rest: tuple[Expression, ...],
     keys: tuple[Expression, ...],
@@ -263,6 +283,7 @@ class LaneCounts:
         self.read: dict[Asked, dict[Lane, int]] = {}  # by store: how many queries read each lane
         self._known: dict[Asked, dict[Lane, int]] = {}  # how many read each, or could
         self._expected: dict[Asked, set[Lane]] = {}  # of queries that are being registered
+        self.sparse: set[Asked] = set()  # stores to which few events would come, as far as the shard has seen
 
     def expect(self, coming: Iterable[Laned]) -> None:
         """These are being registered together."""
@@ -276,12 +297,18 @@ class LaneCounts:
         if asked in self.read:
             return True
         known = self._known.get(asked, {}).keys() | self._expected.get(asked, set()) | set(lanes)
-        if len(known) >= (choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES):
+        if len(known) >= _many(asked, asked in self.sparse):
             return True
         if asked.banded is None or not asked.keys:
             return False
         points = {lane[:-1] for lane in known}
         return len(known) >= choices.MANY_RANGES_PER_KEY * len(points)
+
+    def would_be_many(self, asked: Asked) -> bool:
+        """Whether it depends on how few events pass that a store is worth it."""
+        if asked in self.sparse or self.are_many(Laned(asked, ())):
+            return False
+        return len(self._known.get(asked, ())) >= _many(asked, is_sparse=True)
 
     def count(self, laned: Laned, is_read: bool, step: int) -> None:
         """A query more or less that reads lanes, or could."""
@@ -291,8 +318,16 @@ class LaneCounts:
                 count(of_store, lane, step)
             if not of_store:
                 del counts[laned.asked]
+        if laned.asked not in self._known:
+            self.sparse.discard(laned.asked)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LaneCounts) and (self.read, self._known) == (other.read, other._known)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _many(asked: Asked, is_sparse: bool) -> int:
+    """From how many lanes on a store is worth it."""
+    many = choices.MANY_LANES_PER_KEY if asked.keys else choices.MANY_LANES
+    return many // 2 if is_sparse else many

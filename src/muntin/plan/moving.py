@@ -40,6 +40,15 @@ class Moving:
         names = dict.fromkeys(name for asked in stores for name in self._apart.get(asked, ()))
         return [name for name in names if name not in self.to]
 
+    def could_read(self, asked: Asked) -> Iterable[str]:
+        """Queries that could read a store with lanes, and do not."""
+        return self._apart.get(asked, {})
+
+    @property
+    def stores(self) -> Iterable[Asked]:
+        """Those with lanes that some query could read and does not."""
+        return self._apart
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Moving) and (self.to, self._apart) == (other.to, other._apart)
 

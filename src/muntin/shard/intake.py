@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import is_text
-from muntin.arrays import Bools, Ints
+from muntin.arrays import Bools, Ints, in_order
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
@@ -73,12 +73,15 @@ def prepare(
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     evaluated = {expression: evaluate(expression, given) for expression in wanted.expressions}
-    order = None if ascends else np.argsort(at, kind="stable")
+    order = None
+    if not ascends:
+        at, order = in_order(at)
 
     def sorted_by_time(array: np.ndarray) -> np.ndarray:
-        return array if order is None else array[order]
+        if order is None or (array.dtype == np.bool_ and array.all()):
+            return array
+        return array[order]
 
-    at = sorted_by_time(at)
     passing = {predicate: _to_mask(evaluated[predicate]) for predicate in wanted.predicates}
     lane_of = {
         asked: lanes.find([evaluated[each] for each in asked.indexed])

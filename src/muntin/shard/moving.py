@@ -1,52 +1,102 @@
 """Movers: queries of a running shard on their way from filters of their own to lanes that their like share.
 
+Whether lanes are worth it depends on how many constants there are. Where it also depends on how few events pass, the
+shard counts them for a while, and decides once.
+
 A query moves when no answer can tell: at every instant that is still owed, or that an event can still change, its lanes
 know all that its windows reach. Look-ups further back are refused from then on, as those of forgotten windows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from muntin.arrays import FOREVER, LONG_AGO
 from muntin.errors import WindowTooLarge
-from muntin.lane import Laned
-from muntin.plan import PlanChanges, Request
+from muntin.lane import Asked, Laned
+from muntin.plan import PlanChanges, Request, choices
+from muntin.store.batch import Batch
 
 if TYPE_CHECKING:
     from muntin.shard.state import State
 
 
+ENOUGH = 100_000  # events, to tell how many pass
+
+
 class Movers:
-    """Of one shard. A push costs one comparison, and O(queries that may have arrived) if there are any."""
+    """Of one shard. A push costs two comparisons, O(queries that may have arrived) if there are any, and as long as
+    there is something to decide O(events) for each filter concerned."""
 
     def __init__(self, state: State):
         self._state = state
         # of each query, the instant that the shard has to have forgotten up to before it can arrive; and the earliest
         self._due: dict[str, int] = {}
         self._next = FOREVER
+        self._watched: dict[
+            Asked, list[int]
+        ] = {}  # of stores with lanes that may be worth it: events, and passing
 
     def begin(self, came: Mapping[str, Request], changes: PlanChanges) -> PlanChanges:
         """Queries came: those that are apart from lanes which are worth it by now begin to move. Before the stream
         begins, all are planned together instead; where events are folded elsewhere, the texts of queries decide."""
-        state, manager, now = self._state, self._state.manager, self._state.clock.now
-        if now is None or manager.is_by_demand or not manager.has_lanes:
+        manager, now = self._state.manager, self._state.clock.now
+        if manager.is_by_demand or not manager.has_lanes:
             return changes
         stores = dict.fromkeys(laned.asked for each in came.values() for laned in each.lanes())
+        self._watch(stores)
+        if now is not None:
+            self._begin(stores, came, now, changes)
+        return changes
+
+    def _begin(
+        self, stores: Iterable[Asked], came: Mapping[str, Request], now: int, changes: PlanChanges
+    ) -> None:
+        state, manager = self._state, self._state.manager
         many = [asked for asked in stores if manager.lanes.are_many(Laned(asked, ()))]
         for name in manager.moving.apart(many):
             request = came.get(name) or manager.request_of(state.registrations[name].query)
             manager.begin_to_move(name, request, now, changes)
             self._expect(name)
-        return changes
+
+    def _watch(self, stores: Iterable[Asked]) -> None:
+        would_be_many = self._state.manager.lanes.would_be_many
+        self._watched |= {
+            each: [0, 0] for each in stores if each not in self._watched and would_be_many(each)
+        }
+
+    def note(self, batch: Batch) -> None:
+        """Count how many events pass, where it matters."""
+        state = self._state
+        for asked, seen in self._watched.items():
+            wheres = {
+                state.registrations[name].query.where for name in state.manager.moving.could_read(asked)
+            }
+            if not wheres <= batch.predicates:  # they are FILTERs, which nobody evaluates for all events
+                continue
+            seen[0] += len(batch)
+            seen[1] += sum(int(np.count_nonzero(batch.mask(where))) for where in wheres if where is not None)
+
+    def _decide(self, changes: PlanChanges) -> None:
+        """Have queries begin to move of which few enough events pass, where enough have been seen to tell."""
+        lanes, now = self._state.manager.lanes, self._state.clock.now
+        known = [asked for asked, (events, _) in self._watched.items() if events >= ENOUGH]
+        for asked in known:
+            events, passed = self._watched.pop(asked)
+            if passed <= choices.FEW_PASS * events and now is not None:
+                lanes.sparse.add(asked)
+                self._begin([asked], {}, now, changes)
 
     def resume(self) -> None:
         """Go on with queries that were on their way when a snapshot was taken."""
-        for name in self._state.manager.moving.to:
+        manager = self._state.manager
+        for name in manager.moving.to:
             self._expect(name)
+        if not manager.is_by_demand and manager.has_lanes:
+            self._watch(manager.moving.stores)
 
     def _expect(self, name: str) -> None:
         self._due[name] = self._next = LONG_AGO
@@ -56,8 +106,12 @@ class Movers:
         self._due.pop(name, None)
 
     def follow(self) -> None:
-        """Let those arrive that can."""
+        """Let those arrive that can, and those begin of which it is known by now that they should."""
         state = self._state
+        if self._watched:
+            changes = PlanChanges()
+            self._decide(changes)
+            state.take_up(changes)
         if state.forgotten_to < self._next:
             return
         changes, held = PlanChanges(), state.held_bytes()

@@ -106,9 +106,9 @@ class State:
         self._is_provisional = not self.is_running and bool(self.registrations)
         for name, request in queries.items():
             self._expect(name, Registration(request.query, self.clock.watermark, joined=request.joined))
-        self._take_up(self.movers.begin(queries, changes))
+        self.take_up(self.movers.begin(queries, changes))
 
-    def _take_up(self, changes: PlanChanges) -> None:
+    def take_up(self, changes: PlanChanges) -> None:
         """Have state for demands that came."""
         self.raise_stairs(changes)
         if self.adaptation is not None:
@@ -165,8 +165,7 @@ class State:
         self.prepared.forget_query(name)
 
     def graft(self, backfill: Backfill) -> None:
-        """Take over the queries of a backfill with all their state, which is one of its own. O(keys and cells) to
-        number keys as they are numbered here."""
+        """Take over the queries of a backfill with all their state; O(keys and cells), to number keys as here."""
         other = backfill.state
         changes, numbers, generation = self.manager.graft(other.manager)
         self._fit_dictionaries()
@@ -195,7 +194,7 @@ class State:
         for name, each in other.registrations.items():
             self._expect(name, Registration(each.query, backfill.emitted_to, history=backfill.history))
         self.fit(changes)
-        self._take_up(self.movers.begin(backfill.requests, PlanChanges()))
+        self.take_up(self.movers.begin(backfill.requests, PlanChanges()))
 
     def fit(self, changes: PlanChanges) -> None:
         """Bring stores, synopses and dictionaries in line with what changed in the plan; O(what changed)."""
@@ -317,6 +316,7 @@ class State:
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, ascends, late_events, ahead_events)
         self.alarm.note(self.stream.name, self.clock, len(at), late_events, ahead_events)
+        self.movers.note(prepared)
         self.meter.time_insertion(self.stores, prepared)
         if self.adaptation is not None:
             self.adaptation.before_insert()

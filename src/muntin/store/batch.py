@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,11 @@ class Batch:
 
     def column(self, argument: Expression) -> Column:
         return self._columns[argument]
+
+    @property
+    def predicates(self) -> Set[Expression]:
+        """Those of which it is known which events pass."""
+        return self._masks.keys()
 
     def mask(self, predicate: Expression) -> Bools:
         return self._masks[predicate]

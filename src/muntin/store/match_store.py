@@ -10,7 +10,8 @@ of `time + size`: both follow from the times and the sizes, so windows of any si
 and no match is looked for again (Patroumpas & Sellis, section 5; here windows are half-open).
 
     keeps    four integers per match: its events by number and time
-    insert   O(matches) if they come in order; else also those that are as late as the first of them
+    insert   O(matches), and when they are next asked for O(matches) once more if they came in order; else also
+             those that are as late as the first of them
     look-up  O(matches between the window's start and end)
     shared   by all windows over one pair of streams and one equality
 """
@@ -22,15 +23,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.arrays import Arrays, Ints
-from muntin.kernels.match import choose_changing, choose_matches, first_later, merge_runs, sort_matches
+from muntin.arrays import Arrays, Ints, order_of
+from muntin.kernels.match import (
+    are_sorted,
+    choose_changing,
+    choose_matches,
+    first_later,
+    merge_runs,
+    sort_matches,
+)
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
 from muntin.store.saved import COUNTS, Saved
 
 Range = tuple[int, int]
 _NAMES = ("left", "right", "left_at", "right_at")
+_BYTES = 8 * len(_NAMES)  # of a match
 _FEW = 1024  # matches that are not worth looking for dead ones among them
+_MANY = 1 << 16  # matches that are put in order though nobody has asked for them
 
 
 class Matches(NamedTuple):
@@ -53,28 +63,49 @@ class MatchStore:
 
     def __init__(self) -> None:
         self._columns = Columns(dict.fromkeys(_NAMES, np.dtype(np.int64)))
+        self._fresh: list[Matches] = []  # not in order yet: those of several batches are sorted together
+        self._many_fresh = 0
         self.found = 0  # matches ever inserted
         self._living = 0  # how many were left when dead ones were last looked for
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._columns) + self._many_fresh
 
     @property
     def all(self) -> Matches:
         """Views of what is kept, in order."""
+        if self._fresh:
+            self._settle()
+        return self._settled
+
+    @property
+    def _settled(self) -> Matches:
         return Matches(*(self._columns[name] for name in _NAMES))
 
     def insert(self, matches: Matches) -> None:
-        """Add matches in any order."""
+        """Add matches in any order; their arrays become the store's own."""
         count = len(matches.left)
         if not count:
             return
         self.found += count
-        # by time first, which they nearly are: what is left to the kernel then are ties
-        order = np.argsort(np.maximum(matches.left_at, matches.right_at), kind="stable")
-        sort_matches(*matches, order, np.empty_like(order))
+        self._fresh.append(matches)
+        self._many_fresh += count
+        if self._many_fresh >= _MANY:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Put the matches that came since the last time in their places."""
+        matches = Matches(*(np.concatenate(arrays) for arrays in zip(*self._fresh, strict=True)))
+        count = self._many_fresh
+        self._fresh, self._many_fresh = [], 0
+        # by time first, which is mostly enough: those of one event come in their order
+        order = order_of(np.maximum(matches.left_at, matches.right_at))
         new = Matches(*(array[order] for array in matches))
-        all = self.all
+        if not are_sorted(*new):
+            order = np.arange(count)
+            sort_matches(*new, order, np.empty_like(order))
+            new = Matches(*(array[order] for array in new))
+        all = self._settled
         cut = int(first_later(all.left_at, all.right_at, max(new.left_at[0], new.right_at[0])))
         late = len(self) - cut  # of those that are here, which the new ones are mixed with
         if late:
@@ -104,17 +135,21 @@ class MatchStore:
 
     def _between(self, left: Range, right: Range) -> tuple[int, int]:
         """Where matches lie whose later time is in either range."""
+        part = self.between(max(left[0], right[0]), max(left[1], right[1]))
+        return part.start, part.stop
+
+    def between(self, begin: int, end: int) -> slice:
+        """Where matches lie whose later time is in [begin, end)."""
         all = self.all
-        lo = int(first_later(all.left_at, all.right_at, max(left[0], right[0])))
-        hi = int(first_later(all.left_at, all.right_at, max(left[1], right[1])))
-        return lo, max(lo, hi)
+        lo = int(first_later(all.left_at, all.right_at, begin))
+        return slice(lo, max(lo, int(first_later(all.left_at, all.right_at, end))))
 
     def forget(self, left_before: int, right_before: int) -> None:
         """Drop matches with an event before the instant given for its side; O(1) amortised per match.
 
         Some may stay until the store has doubled: windows that reach back no further do not see them.
         """
-        all = self.all
+        all = self._settled
         self._columns.drop_first(int(first_later(all.left_at, all.right_at, max(left_before, right_before))))
         if len(self) > max(_FEW, 2 * self._living):
             all = self.all
@@ -122,7 +157,7 @@ class MatchStore:
             self._living = len(self)
 
     def snapshot(self) -> Arrays:
-        return {name: self._columns[name] for name in _NAMES}
+        return self.all._asdict()
 
     def restore(self, saved: Saved, found: int) -> None:
         left = saved.ints("left", COUNTS)
@@ -146,11 +181,11 @@ class MatchStore:
         return all(np.array_equal(*pair) for pair in zip(times, self.all[2:], strict=True))
 
     def nbytes(self) -> int:
-        return self._columns.nbytes()
+        return self._columns.nbytes() + self._many_fresh * _BYTES
 
     def held_bytes(self) -> int:
         """Of its matches alone: `nbytes` without what is set aside for more."""
-        return self._columns.held_bytes()
+        return len(self) * _BYTES
 
     def check(self) -> None:
         self._columns.check()
