@@ -47,14 +47,12 @@ from muntin.window import Window
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
 # each (benchmarks/filters.py). Slices break even later, and keep no events, which a tree must: there it has to
 # save more, over windows short enough for their events to be kept.
-MANY_BANDS = 8
-MANY_BANDS_ON_SLICES = 64
+MANY_BANDS, MANY_BANDS_ON_SLICES = 8, 64
 LONGEST_BAND_ON_SLICES = 600_000_000  # microseconds
 # From so many constants on, one store with a key more is cheaper than a store for each. Without GROUP BY, a structure
-# without keys answers in fewer steps; per key, a store of few lanes is read for windows that only others need. Half as
-# many are enough where few events pass, since filters look at all events, each for itself (decision 0055).
+# without keys answers in fewer steps; per key, a store of few lanes is read for windows that only others need.
 MANY_LANES, MANY_LANES_PER_KEY = 8, 12
-FEW_PASS = 0.1  # of the events
+FEW_PASS = 0.1  # of the events: then half as many are enough (decision 0055)
 MANY_RANGES_PER_KEY = 8  # a lane: most have their events in common, which a store for each would fold again
 
 
