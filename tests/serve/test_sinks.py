@@ -171,6 +171,7 @@ def test_on_from_where_it_was(tmp_path: Path, hook: Hook) -> None:
     push(service, 3)
     until(lambda: len(hook.answers) >= len(wanted(service)))
     assert hook.answers == wanted(service)
+    until(lambda: service.connections.told()["sinks"]["pager"]["waiting"] == 0)  # it knows, too
     service.checkpoint().result(30)
     place = len(hook.answers)
     push(service, 6)
