@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def _lookups(events: int) -> tuple[float, float, int]:
     history, asked = lookup_at.make_events(events), lookup_at.make_requests(events // REQUESTS)
     features = lookup_at.features(spark_lookup_at.EXTREMES, spark_lookup_at.WINDOWS)
     stream = Stream("p", history.schema, "ts", 0)
-    job = plan_lookups(stream, features, asked.schema, shards=SHARDS, zone=None)
+    job = replace(plan_lookups(stream, features, asked.schema, shards=SHARDS, zone=None), is_table=True)
     history = history.select(job.reading.schema.names)
 
     def pack() -> list[pa.RecordBatch]:

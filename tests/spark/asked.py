@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +68,7 @@ def packed_requests(job: Job, tasks: Tasks) -> list[pa.RecordBatch]:
 
 def answered_table(job: Job, events: Tasks, requests: Tasks) -> pa.Table:
     """What tables of events and requests give, read by tasks: all rows."""
+    job = replace(job, is_table=True)
     packed = [batch for origin, some in enumerate(events) for batch in pack_events(job, some, origin)]
     rows = pa.Table.from_batches([*packed, *packed_requests(job, requests)], PACKED)
     rows = rows.sort_by([(name, "ascending") for name in ("shard", "start", "origin", "turn")])

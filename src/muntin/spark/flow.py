@@ -288,7 +288,7 @@ def emitted_from(packed: DataFrame, job: Job, run: RunTable) -> DataFrame:
         )
     else:
         # a task for each shard: what is sent to Python at once, and sorted, is then the rows of one shard at most
-        tasks = max(_cores(packed), *(route.shards for route in job.routes))
+        tasks = max([_cores(packed), *(route.shards for route in job.routes)])
         together = packed.repartition(tasks, "shard").sortWithinPartitions("shard", "start", "origin", "turn")
         emitted = together.mapInArrow(_running(job, run), EMITTED)
     return emitted.select(*UNPACKED)

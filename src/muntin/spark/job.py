@@ -89,6 +89,7 @@ class Job:
     rewind: int | None = None  # where a run is to start again that went on too far
     tables: tuple[Table, ...] = ()
     asking: Asking | None = None  # what requests are like, if answers are for these
+    is_table: bool = False  # whether no state keeps the rows that travel: they may then be narrow (narrow.py)
     history: tuple[str, ...] = ()  # files that new queries are filled from
     bad_events: str = FAIL  # what becomes of them (bad_events.py)
     name: str | None = None  # that it is observed by
@@ -106,6 +107,7 @@ class Job:
                 self.routes,
                 self.flush,
                 self.asking,
+                self.is_table,
                 self.bad_events,
                 self.roster,
             )

@@ -8,6 +8,7 @@ requests --pack--------> rows per shard --+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -65,6 +66,7 @@ def lookup_at(
         delay=_delay_of(requests, at, requests_delay), shards=shards, fold=fold,
         zone=zones.get(declared.time, "UTC"), zones=zones,
     )  # fmt: skip
+    job = replace(job, is_table=not is_streaming)
     check_session(requests.sparkSession, is_streaming)
     packed = packed_events(df, job).unionByName(requests.mapInArrow(in_tasks(job, pack_requests), PACKED))
     emitted = emitted_from(packed, job, run_requests)

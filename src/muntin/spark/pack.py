@@ -34,6 +34,7 @@ from muntin.spark.answer_table import Refusal
 from muntin.spark.bad_events import BAD, EMIT, FAIL, INSTEAD, has_time, no_time, to_bytes, told_of
 from muntin.spark.fold import CountedSlices, FoldPlan, TaskFold
 from muntin.spark.job import Job, Route, key_query, read_query, source_of
+from muntin.spark.narrow import narrowed, widened
 from muntin.spark.shard_of import shard_of_keys
 from muntin.spark.shared_roster import job_at
 from muntin.spark.shares import dealt_by
@@ -269,7 +270,7 @@ def _make_maker(job: Job, route: Route) -> Callable[[], TaskFold | EventSorter]:
     text = next(iter(route.queries.values()), None) or key_query(job.reading, route.keys)
     query = source_of(read_query(job.reading, text, tables=job.tables))
     keys = dealt_by(query) if route.whole else query.key_expressions
-    return lambda: EventSorter(keys, route.columns, route.shards)
+    return lambda: EventSorter(keys, route.columns, route.shards, job.is_table)
 
 
 _MAKERS: dict[tuple[str, str], Callable[[], TaskFold | EventSorter]] = {}  # by job and route
@@ -282,8 +283,11 @@ _MOST_MAKERS = 64
 class EventSorter:
     """Events that one task has read and not yet sent on, of one route."""
 
-    def __init__(self, keys: tuple[Expression, ...], columns: tuple[str, ...], shards: int):
+    def __init__(
+        self, keys: tuple[Expression, ...], columns: tuple[str, ...], shards: int, is_narrow: bool = False
+    ):
         self._expressions = keys
+        self._is_narrow = is_narrow
         self._columns = list(columns)
         self._shards = shards
         self._keys = KeyDictionary([part.type for part in keys]) if keys else None
@@ -306,6 +310,7 @@ class EventSorter:
     def take(self, greatest: int) -> Iterator[tuple[int, int, bytes]]:
         """Bucket, least time and bytes for each shard that some events belong to; then hold none. O(events)."""
         events, at = pa.concat_batches(self._held), np.concatenate(self._times)
+        events = narrowed(events) if self._is_narrow else events
         self._held, self._times = [], []
         if self._shards == 1:
             yield 0, int(at.min()), stream_bytes(events)
@@ -336,6 +341,11 @@ class EventSorter:
 
 
 def read_batch(packed: bytes) -> pa.RecordBatch:
+    """What `stream_bytes` wrote, of columns as wide as they were."""
+    return widened(read_narrow(packed))
+
+
+def read_narrow(packed: bytes) -> pa.RecordBatch:
     """What `stream_bytes` wrote."""
     with pa.ipc.open_stream(packed) as reader:
         return reader.read_next_batch()

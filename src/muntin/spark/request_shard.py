@@ -19,7 +19,8 @@ from muntin.errors import CheckpointError
 from muntin.shard.read.lookup_at import AtPoints
 from muntin.spark.asking import ASK, ASKED, AT, CHUNK, POSITION, REQUESTS, Asking, tag_of
 from muntin.spark.job import Job, Route
-from muntin.spark.pack import read_batch
+from muntin.spark.narrow import widened
+from muntin.spark.pack import read_batch, read_narrow
 from muntin.spark.shard import SparkShard
 
 _SAVED = {"asked": Maybe(WHOLE), "pieces": WHOLE}
@@ -78,13 +79,13 @@ class RequestShard(SparkShard):
                 asked = int.from_bytes(data, "little", signed=True)
                 self._asked = asked if self._asked is None else max(self._asked, asked)
             elif kind == "events":
-                events.append(self._with_all_columns(read_batch(data)))
+                events.append(self._with_all_columns(read_narrow(data)))
             else:
                 rest.append((kind, data))
         if events:  # at once: pieces of several tasks may lie side by side in time
             names = self._stream.schema.names
             return super().insert(rest) + self._shard.insert(
-                pa.concat_batches([each.select(names) for each in events])
+                widened(*(each.select(names) for each in events))
             )
         return super().insert(rest)
 
