@@ -113,9 +113,9 @@ def test_in_portions_as_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> Non
     portions: list[int] = []
     answer = answers._answer_portion
 
-    def counted(shard, due):  # type: ignore[no-untyped-def]
+    def counted(shard, due, shared):  # type: ignore[no-untyped-def]
         portions.append(len(due))
-        return answer(shard, due)
+        return answer(shard, due, shared)
 
     monkeypatch.setattr(answers, "_answer_portion", counted)
     check_as_alone(WINDOWS | QUERIES, batches(1))

@@ -36,6 +36,7 @@ SHAPES = (  # of keys, items and HAVING: {} is a constant, [] a window in the pl
     ("j, ", "SUM(n) AS v", "j > {} AND ROUND(AVG(y), 1) > {}"),
     ("k, ", "FIRST(w) AS v", "MAX(w) >= 'ask' AND ABS(SUM(n)) > {}"),
     ("k, ", "MIN(y) AS v", "SUM(n) > {}"),
+    ("j, ", "SUM(n) OVER [] AS v, MAX(y) OVER [] + {} AS w", "SUM(n) OVER [] > {}"),
     ("j, ", "COUNT(*) AS v", "AVG(y) < {} - 1.5"),
     ("", "SUM(n) AS v, COUNT(*) - {} AS w", "COUNT(*) > {}"),
     ("", "SUM(n) OVER [] AS v", "SUM(n) OVER [] > {}.5 * SUM(n)"),
@@ -88,8 +89,10 @@ def filled(text: str, dice: Any, slide: int, least: int = 0) -> str:
 def query(shape: tuple[str, str, str | None], dice: Any, slide: int, emits_changes: bool) -> Question:
     keys, items, having = shape
     names = tuple(keys.replace(" ", "").split(",")[:-1])
-    window = Window("time", slide * dice.whole(1, 6), 0, slide)
-    sql = f"SELECT {keys}{filled(items, dice, slide, 1)} FROM s {window}"
+    sql = f"SELECT {keys}{filled(items, dice, slide, 1)} FROM s"
+    text = f"{items} {having}"
+    if text.count("(") > text.count("OVER"):  # not every call has a window of its own
+        sql += f" {Window('time', slide * dice.whole(1, 6), 0, slide)}"
     if names:
         sql += f" GROUP BY {', '.join(names)}"
     if having is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NOBODY = np.zeros(0, np.int64)
 _KEY = 0xFFFFFFFF  # the part of a word that is a key
-FEW_ALIKE = 8  # fewer are as quickly emitted one by one, unless they share lanes
+FEW_ALIKE = 4  # fewer are as quickly emitted one by one, unless they share lanes
 
 
 class Member(NamedTuple):

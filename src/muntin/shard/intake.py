@@ -161,7 +161,7 @@ def to_column(array: pa.Array) -> Column:
         array = array.cast(pa.int8())
     if array.null_count:
         array = array.fill_null(0)
-    if exceeds_storage(array).any():
+    if pa.types.is_uint64(kind) and exceeds_storage(array).any():
         raise SchemaError(
             f"an integer is above {_GREATEST}: aggregates compute in 64 bits with a sign; such a UBIGINT can be a key, "
             "or write CAST(x AS DOUBLE)"

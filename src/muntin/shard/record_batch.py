@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,16 @@ def to_record_batch(stream: Stream | Table, batch: Any) -> pa.RecordBatch:
     The result has exactly the columns and types of the stream or table. Columns beyond them are ignored; values
     that do not fit their type are an error, as is a NULL time.
     """
-    table = to_table(batch)
-    wanted, given = stream.schema.names, table.column_names  # Arrow makes these lists anew each time
+    given: list[str]
+    columns: Mapping[str, Any]
+    if isinstance(batch, dict):
+        columns = _from_dict(batch)
+        given = list(columns)
+    else:
+        table = batch if isinstance(batch, pa.RecordBatch) else to_table(batch)
+        given = table.schema.names
+        columns = {name: table.column(given.index(name)) for name in given}
+    wanted = stream.schema.names  # Arrow makes this list anew each time
     missing = [name for name in wanted if name not in given]
     if missing:
         raise SchemaError(
@@ -35,8 +44,8 @@ def to_record_batch(stream: Stream | Table, batch: Any) -> pa.RecordBatch:
     for name in wanted:
         if given.count(name) > 1:
             raise SchemaError(f"the batch has {given.count(name)} columns called '{name}'")
-    columns = [_cast(table, field, stream) for field in stream.schema]
-    return pa.RecordBatch.from_arrays(columns, schema=stream.schema)
+    made = [_cast(columns[field.name], field, stream) for field in stream.schema]
+    return pa.RecordBatch.from_arrays(made, schema=stream.schema)
 
 
 def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
@@ -67,7 +76,7 @@ def to_table(batch: Any) -> pa.Table:
     if isinstance(batch, pa.RecordBatch):
         return pa.Table.from_batches([batch])
     if isinstance(batch, dict):
-        return _from_dict(batch)
+        return pa.table(_from_dict(batch))
     # by name, so that neither library is imported for those who do not use it
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(batch, pandas.DataFrame):
@@ -88,7 +97,7 @@ def to_table(batch: Any) -> pa.Table:
     )
 
 
-def _from_dict(columns: dict[str, Any]) -> pa.Table:
+def _from_dict(columns: dict[str, Any]) -> dict[str, pa.Array | pa.ChunkedArray]:
     arrays = {}
     for name, values in columns.items():
         if not isinstance(name, str):
@@ -101,7 +110,7 @@ def _from_dict(columns: dict[str, Any]) -> pa.Table:
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise SchemaError(f"the columns of the batch differ in length: {listed}")
-    return pa.table(arrays)
+    return arrays
 
 
 def _to_array(values: Any) -> pa.Array:
@@ -112,22 +121,18 @@ def _to_array(values: Any) -> pa.Array:
         return pa.array(values, pa.uint64(), from_pandas=False)
 
 
-def _cast(table: pa.Table, field: pa.Field, stream: Stream | Table) -> pa.Array:
-    column = table.column(field.name)
-    if isinstance(column.type, pa.DictionaryType):
-        column = column.cast(column.type.value_type)
-    # one chunk is taken as it is: combining would copy it
-    array = (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-    )
+def _cast(array: pa.Array | pa.ChunkedArray, field: pa.Field, stream: Stream | Table) -> pa.Array:
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.cast(array.type.value_type)
+    if isinstance(array, pa.ChunkedArray):  # one chunk is taken as it is: combining would copy it
+        chunks = array.chunks
+        array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], array.type)])
     if array.type == field.type:
         return array
     try:
         if pa.types.is_timestamp(field.type) and pa.types.is_integer(array.type):
             warn_of_unit(stream, field, array)
-            return array.cast(pa.int64()).cast(field.type)
+            return (array if array.type == pa.int64() else array.cast(pa.int64())).view(field.type)
         if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(array.type):
             return _in_unit(array, field.type)
         if _is_text(array.type) and pa.types.is_duration(field.type):

@@ -60,7 +60,7 @@ class Grid:
         return self._step[np.searchsorted(self._from, at, side="right") - 1]
 
     def start_of(self, at: Ints) -> Ints:
-        return at - at % self.step_at(at)
+        return at - at % (self._step if len(self._step) == 1 else self.step_at(at))
 
     def end_of(self, start: Ints) -> Ints:
         ends = start + self.step_at(start)
@@ -137,6 +137,8 @@ def runs_in_order(at: Ints, grid: Grid, last: int | None) -> Runs | None:
     is_behind = last is not None and start < last
     if is_behind or not grid.is_uniform_from(start) or slices > 2 * len(at) + 16:
         return None
+    if slices == 1:  # of small batches, nearly always
+        return Runs(np.array([start]), np.array([0]), np.array([len(at)]), start == last)
     edges = np.searchsorted(at, np.arange(start, start + (slices + 1) * step, step))
     held = np.flatnonzero(edges[1:] > edges[:-1])
     return Runs(start + held * step, edges[held], edges[held + 1], start == last)

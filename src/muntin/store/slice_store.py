@@ -186,22 +186,22 @@ class SliceStore(Sequence):
             self._append(batch, runs)
 
     def _append(self, batch: Batch, runs: Runs) -> None:
-        """One cell per slice, without keys."""
-        first = len(self) - runs.continues
-        self.changed_from = self.dropped + first
-        fresh: Arrays = {"key": np.zeros(len(runs.start), np.int64)}
+        """One cell per slice, without keys; the last one goes on in its place."""
+        old, made = int(runs.continues), len(runs.start) - runs.continues
+        self.changed_from = self.dropped + len(self) - old
+        fresh: Arrays = {"key": np.zeros(made, np.int64)}
         for need, names in self._names.items():
-            partial = COMPONENTS[need.component].start(dtype_of(need), len(runs.start))
-            for name, array in zip(names, partial, strict=True):
-                if runs.continues:
-                    array[0] = self._cells[name][-1]
-                fresh[name] = array
-            fold_runs(batch, runs.lo, runs.hi, need, partial)
-        self._cells.truncate(first)
-        self._cells.extend(fresh)
-        self._slices.truncate(first)
-        numbers = np.arange(len(runs.start)) + first + self._cells.dropped
-        self._slices.extend({"start": runs.start, "cell": numbers})
+            if old:
+                cell = tuple(self._cells[name][-1:] for name in names)
+                fold_runs(batch, runs.lo[:1], runs.hi[:1], need, cell)
+            if made:
+                partial = COMPONENTS[need.component].start(dtype_of(need), made)
+                fold_runs(batch, runs.lo[old:], runs.hi[old:], need, partial)
+                fresh |= zip(names, partial, strict=True)
+        if made:
+            numbers = np.arange(made) + len(self) + self._cells.dropped
+            self._cells.extend(fresh)
+            self._slices.extend({"start": runs.start[old:], "cell": numbers})
 
     def _append_keyed(self, batch: Batch, runs: Runs) -> None:
         """Cells of new slices, or new cells of the last one; the rest stays where it is. O(events)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,8 @@ from muntin.shard.emit.gathering import is_worth_while
 from muntin.shard.read.answers import MOST_SLOTS
 from muntin.shard.read.crowd_rows import rows_of
 from muntin.shard.read.crowd_watch import Few, watch_of
+from muntin.shard.read.question import FEW_KEYS
+from muntin.shard.read.reading import GroupWindow, reading_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 
@@ -77,13 +81,23 @@ class CrowdEmission:
         return SharedTable(crowd.names, member, table)
 
 
-def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission], int]:
-    """What crowds have to say up to an instant, and how many of `rows` are left for others. A crowd of which some
-    member must be answered by itself is dissolved."""
+class ReadAt(NamedTuple):
+    """What has been read at an instant."""
+
+    instant: int
+    shared: SharedReads
+
+
+def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission], int, ReadAt | None]:
+    """What crowds have to say up to an instant, and how many of `rows` are left for others; what they read at the last
+    instant, with the windows of the same groups that others will look at there. A crowd of which some member must be
+    answered by itself is dissolved."""
     emissions = [each for crowd in state.crowds if (each := _due(state, crowd, until)) is not None]
-    given = 0
+    given, read = 0, None
     for instant in np.unique(np.concatenate([each.instants for each in emissions])) if emissions else ():
-        for each in _answer(state, [each for each in emissions if instant in each.instants], int(instant)):
+        due = [each for each in emissions if instant in each.instants]
+        failed, read = _answer(state, due, int(instant))
+        for each in failed:
             emissions.remove(each)
             state.crowds.dissolve(each.crowd)
         given = sum(each.rows for each in emissions)
@@ -91,40 +105,51 @@ def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission
             for each in emissions:
                 each.stop_after(int(instant))
             break
-    return emissions, max(1, rows - given)
+    return emissions, max(1, rows - given), read
 
 
-def _answer(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
-    """Answer crowds that are due at one instant; those that have no answer, or are too large to be read at once."""
+def _answer(
+    state: State, due: list[CrowdEmission], instant: int
+) -> tuple[list[CrowdEmission], ReadAt | None]:
+    """Answer crowds that are due at one instant; those that have no answer, or are too large to be read at once. And
+    what was read, if that is not too much to be kept."""
     failed = [each for each in due if each.slots > MOST_SLOTS and sum(map(len, each.crowd.stacks)) > 1]
-    portion, slots = list[CrowdEmission](), 0
+    portion, slots, is_kept = list[CrowdEmission](), 0, True
     for each in due:
         if each in failed:
             continue
         if portion and slots + each.slots > MOST_SLOTS:
-            failed += _answer_portion(state, portion, instant)
-            portion, slots = [], 0
+            failed += _answer_portion(state, portion, instant, SharedReads(state))
+            portion, slots, is_kept = [], 0, False
         portion.append(each)
         slots += each.slots
-    return failed + _answer_portion(state, portion, instant)
+    shared = SharedReads(state)
+    failed += _answer_portion(state, portion, instant, shared, is_kept)
+    return failed, ReadAt(instant, shared) if is_kept else None
 
 
-def _answer_portion(state: State, due: list[CrowdEmission], instant: int) -> list[CrowdEmission]:
-    """Answer crowds whose windows are looked up together; those that have no answer."""
-    shared, at = SharedReads(state), np.array([instant])
+def _answer_portion(
+    state: State, due: list[CrowdEmission], instant: int, shared: SharedReads, is_kept: bool = False
+) -> list[CrowdEmission]:
+    """Answer crowds whose windows are looked up together, with those of others if what is read `is_kept` for them;
+    those that have no answer."""
+    at = np.array([instant])
     failed, watched = list[CrowdEmission](), list[tuple[CrowdEmission, Few | None]]()
     for each in due:
         try:
             watched.append((each, each.watch(state, at)))
         except MuntinError:
             failed.append(each)
+    asked = [
+        (window, at, each.crowd.reading.width)
+        for each, few in watched
+        if few is None and each.crowd.reading.width and each.crowd.is_prefetched
+        for window in chain.from_iterable(each.crowd.stacks)
+    ]
+    if is_kept and asked:
+        asked += _beside(state, {window.number for window, *_ in asked}, at)
     try:
-        shared.prefetch_windows(
-            (window, at, each.crowd.reading.width)
-            for each, few in watched
-            if few is None and each.crowd.reading.width and each.crowd.is_prefetched
-            for window in chain.from_iterable(each.crowd.stacks)
-        )
+        shared.prefetch_windows(asked)
     except MuntinError:
         return due
     for each, few in watched:
@@ -135,13 +160,24 @@ def _answer_portion(state: State, due: list[CrowdEmission], instant: int) -> lis
     return failed
 
 
+def _beside(state: State, groups: set[int], at: Ints) -> Iterator[tuple[GroupWindow, Ints, int]]:
+    """The windows of some groups that queries in no crowd will look at: those of one group share a scan."""
+    for name, registration in state.crowds.alone.items():
+        if registration.slide and not at[0] % registration.slide and registration.joined is None:
+            reading = reading_of(state, name)
+            if reading.width <= FEW_KEYS:
+                for window in reading.windows:
+                    if window.number in groups and window.laned is None:
+                        yield window, at, reading.slots_of(window)
+
+
 def _due(state: State, crowd: Crowd, until: int) -> CrowdEmission | None:
     """What a crowd owes; None if nothing, or if its members are to be answered one by one."""
     after, slide = crowd.emitted_to, crowd.slide
     if until <= after:
         return None
     first, last = after // slide + 1, until // slide
-    is_too_long = last - first >= _MOST_INSTANTS or not is_worth_while(crowd, last - first + 1)
+    is_too_long = last - first >= _MOST_INSTANTS or not is_worth_while(state, crowd, last - first + 1)
     if is_too_long or (first <= last and after < state.forgotten_to):
         state.crowds.dissolve(crowd)
         return None

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.shard.emit.crowd_emission import emit_crowds
+from muntin.shard.emit.crowd_emission import ReadAt, emit_crowds
 from muntin.shard.emit.emitted import Emitted
 from muntin.shard.emit.gathering import gather
 from muntin.shard.emit.portion import DEFAULT_ROWS, allot
@@ -116,7 +116,7 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
     if first is None:
         return answers
     gather(state, first, until)
-    emissions, rest = emit_crowds(state, until, rows)
+    emissions, rest, read = emit_crowds(state, until, rows)
     silence = Silence(state)
     dues, quiet = [], []
     for name, registration in state.crowds.alone.items():
@@ -130,7 +130,7 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
             dues.append(_due(state, name, registration, after, until, silence))
     _draw(state, dues, rest)
     asked = [due for due in dues if len(due.instants)]
-    _answer_in_stretches(state, [due for due in asked if due.registration.joined is None], rest)
+    _answer_in_stretches(state, [due for due in asked if due.registration.joined is None], rest, read)
     answer_joined(state, [due for due in asked if due.registration.joined is not None], rest)
     for emission in emissions:
         if (given := emission.give_out()) is not None:
@@ -225,14 +225,14 @@ def _draw(state: State, dues: list[_Due], rows: int) -> None:
         due.draw(some, drawn)
 
 
-def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
-    """Answer what is due, stretch by stretch. Once there are more than `rows`, queries that have had their share
-    of them stop."""
+def _answer_in_stretches(state: State, dues: list[_Due], rows: int, read: ReadAt | None) -> None:
+    """Answer what is due, stretch by stretch; crowds have `read` at one instant. Once there are more than `rows`,
+    queries that have had their share of them stop."""
     if not dues:
         return
     everything = _merged({id(due.instants): due.instants for due in dues}.values())
     if len(everything) == 1:  # most of the time
-        _answer_stretch(state, dues, everything[0], everything[0])
+        _answer_stretch(state, dues, everything[0], everything[0], read)
         return
     asked = {  # what is looked up for several queries takes room once
         (each.number, each.window, due.instants.tobytes()): due.instants
@@ -245,7 +245,7 @@ def _answer_in_stretches(state: State, dues: list[_Due], rows: int) -> None:
     while begin < len(everything):
         windows = np.cumsum(how_many[begin : begin + slots])
         end = begin + max(1, int(np.searchsorted(windows * max(width, 1), slots, "right")))
-        _answer_stretch(state, dues, everything[begin], everything[end - 1])
+        _answer_stretch(state, dues, everything[begin], everything[end - 1], read)
         if sum(due.rows for due in dues) > rows:
             for due in dues:
                 if due.rows > rows // len(dues):
@@ -261,7 +261,7 @@ def _merged(ascending: Iterable[Ints]) -> Ints:
     return each_once
 
 
-def _answer_stretch(state: State, dues: list[_Due], first: int, last: int) -> None:
+def _answer_stretch(state: State, dues: list[_Due], first: int, last: int, read: ReadAt | None) -> None:
     """Answer what is due from `first` to `last`."""
     due_now, questions = [], []
     parts: dict[int, Ints] = {}  # most queries are due at the same instants as others
@@ -275,7 +275,9 @@ def _answer_stretch(state: State, dues: list[_Due], first: int, last: int) -> No
         if len(part):
             due_now.append(due)
             questions.append(due.question(part))
-    for due, question, outcome in zip(due_now, questions, answer_all(state, questions), strict=True):
+    shared = None if read is None or not first <= read.instant <= last else read.shared
+    outcomes = answer_all(state, questions, shared=shared)
+    for due, question, outcome in zip(due_now, questions, outcomes, strict=True):
         due.take(state, question, outcome)
 
 

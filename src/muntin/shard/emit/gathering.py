@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from muntin.shard.crowd import Crowd, Member
@@ -28,7 +29,13 @@ def gather(state: State, first: int, until: int) -> None:
             if member is not None:
                 what = member.reading.same_but_lane if member.likeness is None else member.likeness.same
                 alike.setdefault((what, slide), []).append(member)
-    state.crowds.gather({what: some for what, some in alike.items() if _pays(state, what, some, until)})
+    visitors = _visitors(state)
+    for some in alike.values():
+        if some[0].likeness is not None:
+            visitors[some[0].reading.windows[0].number] += len(some)
+    state.crowds.gather(
+        {what: some for what, some in alike.items() if _pays(state, what, some, until, visitors)}
+    )
     for some in alike.values():
         for each in some:
             if each.registration.crowd is not None and each.likeness is None:
@@ -47,7 +54,16 @@ def _member(state: State, name: str, registration: Registration, after: int) -> 
     return None if likeness is None else Member(name, registration, reading, after, likeness)
 
 
-def _pays(state: State, what: Hashable, some: list[Member], until: int) -> bool:
+def _visitors(state: State) -> Counter[int]:
+    """How many members of crowds look at all keys of a group."""
+    visitors = Counter[int]()
+    for crowd in state.crowds:
+        if not crowd.is_laned:
+            visitors[crowd.windows[0].number] += crowd.owing
+    return visitors
+
+
+def _pays(state: State, what: Hashable, some: list[Member], until: int, visitors: Counter[int]) -> bool:
     """Whether queries had better be emitted together: those of lanes always."""
     first = some[0]
     if first.likeness is None:
@@ -57,17 +73,18 @@ def _pays(state: State, what: Hashable, some: list[Member], until: int) -> bool:
     members, many = len(some), len(windows)
     if crowd is not None:
         members, many = members + crowd.owing, many + max(map(len, crowd.stacks))
-    return _pay(first.reading, members, many, until // first.registration.slide - first.tick)
+    instants = until // first.registration.slide - first.tick
+    return _pay(first.reading, members, many, instants, visitors)
 
 
-def is_worth_while(crowd: Crowd, instants: int) -> bool:
+def is_worth_while(state: State, crowd: Crowd, instants: int) -> bool:
     """Whether a crowd that owes some instants is better emitted as one than query by query."""
     if crowd.is_laned or not instants:
         return True
-    return _pay(crowd.reading, crowd.owing, max(map(len, crowd.stacks)), instants)
+    return _pay(crowd.reading, crowd.owing, max(map(len, crowd.stacks)), instants, _visitors(state))
 
 
-def _pay(reading: Reading, members: int, windows: int, instants: int) -> bool:
+def _pay(reading: Reading, members: int, windows: int, instants: int, visitors: Counter[int]) -> bool:
     if members < _PER_INSTANT * instants:
         return False
     if reading.keys is None:
@@ -77,4 +94,6 @@ def _pay(reading: Reading, members: int, windows: int, instants: int) -> bool:
     if reading.range is None:
         return True
     # an index may find the keys of few queries in less time than it takes to visit all
-    return members > MANY * (windows if reading.width > FEW_KEYS else 1)
+    if reading.width > FEW_KEYS:
+        return members > MANY * windows
+    return visitors[reading.windows[0].number] > MANY

@@ -41,11 +41,13 @@ def answer_one(state: State, question: Question, is_narrowed: bool = False) -> A
     return outcome
 
 
-def answer_all(state: State, questions: Sequence[Question], are_narrowed: bool = False) -> list[Outcome]:
+def answer_all(
+    state: State, questions: Sequence[Question], are_narrowed: bool = False, shared: SharedReads | None = None
+) -> list[Outcome]:
     """What becomes of each question, in their order. Questions with the same array of instants share most. Of those
-    that `are_narrowed`, indexes have been asked already."""
-    asked = questions if are_narrowed else narrowed(state, questions)
-    if len(asked) == 1 and _shares_nothing(state, asked[0]):
+    that `are_narrowed`, indexes have been asked already. What others have read at the same instants may be `shared`."""
+    asked = questions if are_narrowed else narrowed(state, questions, shared.visited if shared else ())
+    if shared is None and len(asked) == 1 and _shares_nothing(state, asked[0]):
         return [_outcome(state, asked[0], SharedReads(state, is_alone=True))]
     outcomes: dict[int, Outcome] = {}
     among_all: list[tuple[int, Question]] = []
@@ -55,14 +57,17 @@ def answer_all(state: State, questions: Sequence[Question], are_narrowed: bool =
         else:
             outcomes[number] = _outcome(state, question, SharedReads(state, is_alone=True))
     for portion in _portions(state, among_all) if among_all else ():
-        outcomes.update(_answer_portion(state, portion))
+        is_all = len(portion) == len(among_all)  # otherwise memory could not hold what has been read as well
+        outcomes.update(_answer_portion(state, portion, shared if is_all else None))
     return [outcomes[number] for number in range(len(questions))]
 
 
-def _answer_portion(state: State, asked: list[tuple[int, Question]]) -> dict[int, Outcome]:
+def _answer_portion(
+    state: State, asked: list[tuple[int, Question]], shared: SharedReads | None
+) -> dict[int, Outcome]:
     """Answers about all keys, whose windows are looked up together."""
     questions = [question for _, question in asked]
-    shared = SharedReads(state, is_alone=len(asked) == 1)
+    shared = shared or SharedReads(state, is_alone=len(asked) == 1)
     try:
         shared.prefetch(questions)
     except MuntinError:

@@ -7,6 +7,7 @@ other. HAVING is evaluated for blocks of members and keys, each as large as the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -80,25 +81,22 @@ class WholeSlots(CrowdSlots):
         words = [_NOBODY]
         for block in self._blocks:
             passes = verdicts.of(block)
-            for place, held in present:
-                passes = passes & held[_rows(crowd, place, block)]
+            if present:
+                passes = passes & reduce(
+                    np.logical_or, (held[_rows(crowd, place, block)] for place, held in present.items())
+                )
             words.append(_words(block.member, np.broadcast_to(passes, (len(block.member), self.width))))
         word = np.sort(np.concatenate(words))
         return Passing(word >> 32, word & _KEY, _NOBODY)
 
-    def _present(self, crowd: Crowd, found: list[Found]) -> list[tuple[int, Bools]]:
-        """Which keys have events in the windows of a place; nothing if there are no keys, or all have."""
-        reading = crowd.reading
-        if reading.keys is None:
-            return []
-        held = {part.window: found[part.window].partials[part.need][0] > 0 for part in reading.presence}
-        if len(held) == 1:
-            ((place, some),) = held.items()
-            return [] if some.all() else [(place, some.reshape(-1, self.width))]
-        # a key of any of the windows is there; they are those of one member
-        place = reading.presence[0].window
-        whole = [some.reshape(-1, self.width)[crowd.place[:, each]] for each, some in held.items()]
-        return [(-1, np.logical_or.reduce(whole))]
+    def _present(self, crowd: Crowd, found: list[Found]) -> dict[int, Bools]:
+        """Which keys have events in the windows of a place: those of any place are there. Nothing if there are no keys,
+        or all have events."""
+        presence = crowd.reading.presence if crowd.reading.keys is not None else ()
+        held = {part.window: found[part.window].partials[part.need][0] > 0 for part in presence}
+        if any(some.all() for some in held.values()):
+            return {}
+        return {place: some.reshape(-1, self.width) for place, some in held.items()}
 
     def find(self, crowd: Crowd, member: Ints, key: Ints) -> Ints:
         return _NOBODY
@@ -143,8 +141,6 @@ def _blocks(crowd: Crowd, width: int) -> Iterator[_Block]:
 
 def _rows(crowd: Crowd, place: int, block: _Block) -> Any:
     """The rows of a block in what was found of the windows of a place: one for all, or one for each member."""
-    if place < 0:  # by member already
-        return block.member
     if block.is_mixed:
         return crowd.place[block.member, place]
     window = int(crowd.place[block.member[0], place])

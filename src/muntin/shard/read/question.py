@@ -7,7 +7,7 @@ Which keys may pass HAVING is narrowed here: if HAVING compares one aggregate wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from muntin.arrays import LONG_AGO, Ints
@@ -34,17 +34,18 @@ class Question(NamedTuple):
     moves: Moves | None = None  # of windows that close by count: these, instead of instants
 
 
-def narrowed(state: State, questions: Sequence[Question]) -> list[Question]:
+def narrowed(state: State, questions: Sequence[Question], visited: Collection[int] = ()) -> list[Question]:
     """The same questions; where an index finds the keys that may pass HAVING, of those keys alone.
 
     HAVING is evaluated for each candidate, so the answers are the same. Of HAVING APPROX, candidates pass within its
-    tolerance.
+    tolerance. All keys of the groups that are `visited` have been read, so that no index would spare anything.
     """
     ranges = [_range_of(state, each) for each in questions]
     if not any(ranges):
         return list(questions)
     places = [None if reading is None else _shared(reading) for reading in ranges]
     sharers = Counter(places)
+    sharers.update({place: MANY for place in sharers if place is not None and place[0] in visited})
     return [
         question if reading is None else _narrow(state, question, reading, sharers[place])
         for question, reading, place in zip(questions, ranges, places, strict=True)

@@ -38,6 +38,7 @@ class SharedReads:
         self._state = state
         self.is_alone = is_alone
         self._found: dict[tuple[int, Window, bytes], Found] = {}
+        self.visited: set[int] = set()  # groups of which all keys have been looked up
         self._once: dict[Hashable, Any] = {}
         self._picked: list[Picked] = []
         self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
@@ -63,14 +64,16 @@ class SharedReads:
             windows = asked.setdefault((each.number, width), {})
             # if another query asks for other instants of the window, that one looks for itself
             if each.window not in windows:
-                settled, _ = self._settle(each.window, instants)
-                windows[each.window] = Asked(settled, self._needs(each))
+                settled, token = self._settle(each.window, instants)
+                if (each.number, each.window, token) not in self._found:
+                    windows[each.window] = Asked(settled, self._needs(each))
             elif self.is_alone:  # calls of one query may read different components of different lanes
                 known = windows[each.window]
                 windows[each.window] = known._replace(needs=tuple(dict.fromkeys((*known.needs, *each.needs))))
         for (number, width), windows in asked.items():
-            if width:
+            if width and windows:
                 self._look_up(number, windows, width)
+                self.visited.add(number)
 
     def _look_up(self, number: int, windows: Mapping[Window, Asked], width: int) -> None:
         hosts, rides = hosted(windows)
