@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from muntin.join.group import links_of
 from muntin.kernels.match import (
     FRESH,
     choose_changing,
@@ -46,9 +47,7 @@ def probed(at, key, first, other_at, other_key, forgotten, reaches, room):
             begin,
             cursor,
             last,
-            other_at,
-            0,
-            prior[forgotten:],
+            links_of(prior, other_at)[forgotten:],
             forgotten,
             *reaches,
             DELAY,

@@ -36,11 +36,13 @@ class Standing:
 
     def owe_nothing(self) -> None:
         """Nobody asks for closed windows, so that none are kept for being asked for."""
+        self._shard.crowds.dissolve_all()
         for registration in self._shard.registrations.values():
             registration.emitted_to = _NEVER
 
     def owe_from(self, second: int) -> None:
         """Closed windows are asked for from now on."""
+        self._shard.crowds.dissolve_all()
         for registration in self._shard.registrations.values():
             registration.emitted_to = second * SECOND
 

@@ -132,13 +132,13 @@ class ChainedSide:
     def link(self, key: Ints, at: Ints) -> None:
         """Append events with these keys."""
         self.events.extend(
-            {"key": key, "link": _links(self.chains.link(key, self.events.dropped + len(self.events)), at)}
+            {"key": key, "link": links_of(self.chains.link(key, self.events.dropped + len(self.events)), at)}
         )
 
     def replace(self, key: Ints, first: int) -> None:
         """Have these events, the last of the log, in place of all others; chains are made anew."""
         at = self.log.at[first - self.log.first :]
-        self.events.replace({"key": key, "link": _links(self.chains.rebuild(key, first), at)})
+        self.events.replace({"key": key, "link": links_of(self.chains.rebuild(key, first), at)})
         self.events.dropped = first
 
     def forget(self, before: int) -> None:
@@ -153,7 +153,8 @@ class ChainedSide:
         self.chains.renumber(new_id)
 
 
-def _links(prior: Ints, at: Ints) -> np.ndarray:
+def links_of(prior: Ints, at: Ints) -> np.ndarray:
+    """Times side by side with the events before."""
     links = np.empty(len(at), _LINK)
     links["prior"], links["at"] = prior, at
     return links
