@@ -22,6 +22,7 @@ from muntin.shard.read.ranked import FEW
 from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
+from muntin.store.needs import Need
 from muntin.structure.synopsis import Found
 
 _SLOTS = 1 << 21  # of several windows that are answered in one pass: bounds memory
@@ -121,15 +122,16 @@ def _of_windows(state: State, some: Sequence[_Member], shared: SharedReads) -> d
             begin = begins[which]
             asked.append(Slots(begin, begin + each.slots, each.band))
         rows = Rows(width, np.concatenate(instants), None)
-        tables = answers_by_slots(first, asked, rows, _stack(first, stacked), state.texts)
+        tables = answers_by_slots(
+            first, asked, rows, stacked_found(first.windows[0].needs, stacked), state.texts
+        )
     except (MuntinError, pa.ArrowException):
         return {}
     return dict(zip((each.question.name for each in some), tables, strict=True))
 
 
-def _stack(reading: Reading, some: Sequence[Found]) -> Found:
+def stacked_found(needs: Sequence[Need], some: Sequence[Found]) -> Found:
     """What was found of several windows, one below the other."""
-    needs = reading.windows[0].needs
     partials = {
         need: tuple(joined(arrays) for arrays in zip(*(each.partials[need] for each in some), strict=True))
         for need in needs

@@ -21,7 +21,7 @@ from muntin.errors import NoValue
 from muntin.shard.adapt.meter import GroupLookups
 from muntin.shard.adapt.timed import timed_as
 from muntin.shard.crowd import Crowd
-from muntin.shard.read.alike import joined
+from muntin.shard.read.alike import stacked_found
 from muntin.shard.read.broadcast import Array, Numbers, Unusual, holds, numbers_of
 from muntin.shard.read.crowd_slots import CrowdSlots, Passing
 from muntin.shard.read.evaluate import Once, lower
@@ -63,7 +63,7 @@ class WholeSlots(CrowdSlots):
             return [each.look_up(self._state, int(instants[0])) for each in self._runs]
         question = Question("", instants)
         return [
-            _stacked(some, [shared.find(window, question, self.width) for window in some])
+            stacked_found(some[0].needs, [shared.find(window, question, self.width) for window in some])
             for some in crowd.stacks
         ]
 
@@ -267,20 +267,6 @@ def _lowered(crowd: Crowd, found: list[Found], number: int) -> tuple[Array, Bool
     if valid.all():
         return value.reshape(shape), None
     return np.where(valid, value, value.dtype.type(0)).reshape(shape), valid.reshape(shape)
-
-
-def _stacked(windows: Sequence[GroupWindow], found: Sequence[Found]) -> Found:
-    """What was found of windows at one instant, one below the other."""
-    needs = windows[0].needs
-    partials = {
-        need: tuple(joined(arrays) for arrays in zip(*(each.partials[need] for each in found), strict=True))
-        for need in needs
-    }
-    start, end, complete = (
-        np.concatenate(parts)
-        for parts in zip(*((each.start, each.end, each.complete(needs)) for each in found), strict=True)
-    )
-    return Found(partials, start, end, complete, dict.fromkeys(needs, LONG_AGO), found[0].width)
 
 
 class _Runs:
