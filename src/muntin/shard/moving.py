@@ -36,9 +36,8 @@ class Movers:
         # of each query, the instant that the shard has to have forgotten up to before it can arrive; and the earliest
         self._due: dict[str, int] = {}
         self._next = FOREVER
-        self._watched: dict[
-            Asked, list[int]
-        ] = {}  # of stores with lanes that may be worth it: events, and passing
+        # of stores with lanes that may be worth it: how many events were seen, and how many of them pass
+        self._watched: dict[Asked, list[int]] = {}
 
     def begin(self, came: Mapping[str, Request], changes: PlanChanges) -> PlanChanges:
         """Queries came: those that are apart from lanes which are worth it by now begin to move. Before the stream
@@ -80,15 +79,18 @@ class Movers:
             seen[0] += len(batch)
             seen[1] += sum(int(np.count_nonzero(batch.mask(where))) for where in wheres if where is not None)
 
-    def _decide(self, changes: PlanChanges) -> None:
+    def _decide(self) -> None:
         """Have queries begin to move of which few enough events pass, where enough have been seen to tell."""
-        lanes, now = self._state.manager.lanes, self._state.clock.now
         known = [asked for asked, (events, _) in self._watched.items() if events >= ENOUGH]
+        if not known:
+            return
+        lanes, now, changes = self._state.manager.lanes, self._state.clock.now, PlanChanges()
         for asked in known:
             events, passed = self._watched.pop(asked)
             if passed <= choices.FEW_PASS * events and now is not None:
                 lanes.sparse.add(asked)
                 self._begin([asked], {}, now, changes)
+        self._state.take_up(changes)
 
     def resume(self) -> None:
         """Go on with queries that were on their way when a snapshot was taken."""
@@ -108,10 +110,7 @@ class Movers:
     def follow(self) -> None:
         """Let those arrive that can, and those begin of which it is known by now that they should."""
         state = self._state
-        if self._watched:
-            changes = PlanChanges()
-            self._decide(changes)
-            state.take_up(changes)
+        self._decide()
         if state.forgotten_to < self._next:
             return
         changes, held = PlanChanges(), state.held_bytes()
