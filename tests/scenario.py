@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -190,3 +191,13 @@ def random_times(dice: Dice, delay: int, many: int, now: int) -> list[int]:
             back = delay + dice.pick((1, SECOND, 30 * SECOND))
         times.append(now - back)
     return times
+
+
+def from_the_start(case: Case) -> Case:
+    """The same case without queries that come or go once events have come, and without look-ups of those."""
+    begins = next((i for i, step in enumerate(case.steps) if isinstance(step, Push)), len(case.steps))
+    steps = [step for i, step in enumerate(case.steps) if i < begins or not isinstance(step, Register | Drop)]
+    there = {step.name for step in steps if isinstance(step, Register)}
+    return replace(
+        case, steps=tuple(step for step in steps if not isinstance(step, Lookup) or step.query in there)
+    )

@@ -7,14 +7,12 @@ several slides. They come and go, are restored from checkpoints, and are looked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import muntin
-from casefile import Drop, Lookup, Push, Register
 from effort import some_of
 from muntin.plan import choices
 from muntin.shard.emit import crowd_emission
@@ -22,7 +20,7 @@ from muntin.shard.read import prepared
 from muntin.window import Window
 from queries import Question
 from replay import assert_agreement
-from scenario import SeededDice, random_case
+from scenario import SeededDice, from_the_start, random_case
 
 SECOND, MINUTE = 1_000_000, 60_000_000
 SHAPES = (
@@ -97,13 +95,7 @@ def test_random_crowds_that_emit_changes(first: int, rows_of_crowds: list[int]) 
         dice = SeededDice(seed)
         question = of_one_shape(dice, emits_changes=True)
         case = random_case(dice, f"crowds {seed}", most_queries=8, question=question)
-        begins = next((i for i, step in enumerate(case.steps) if isinstance(step, Push)), len(case.steps))
-        steps = [
-            step for i, step in enumerate(case.steps) if i < begins or not isinstance(step, Register | Drop)
-        ]
-        there = {step.name for step in steps if isinstance(step, Register)}
-        steps = [step for step in steps if not isinstance(step, Lookup) or step.query in there]
-        assert_agreement(replace(case, steps=tuple(steps)))
+        assert_agreement(from_the_start(case))
     assert sum(rows_of_crowds) > 50
 
 
