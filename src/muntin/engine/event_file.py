@@ -20,6 +20,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from muntin.engine.catalog import Asked, Catalog
+from muntin.engine.read_ahead import read_ahead
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.join_query import JoinQuery
 from muntin.shard.backfill import Backfill
@@ -37,6 +38,7 @@ BLOCK_BYTES = 8 << 20  # of a text file, parsed at once
 
 
 S = TypeVar("S", Stream, Table)
+_Read = tuple[pa.RecordBatch, int]  # a batch, and how many bytes of the file have been read with it
 
 
 class EventFile(Generic[S]):
@@ -57,28 +59,32 @@ class EventFile(Generic[S]):
             "parquet": self._read_parquet, "csv": self._read_csv, "jsonl": self._read_jsonl, "arrow": self._read_arrow,
         }  # fmt: skip
         try:
-            yield from even_batches(read[self.format](batch_rows), batch_rows)
+            yield from even_batches(self._followed(read[self.format](batch_rows)), batch_rows)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError) as fault:
             raise SchemaError(f"cannot read '{self.path}': {fault}") from fault
         except (UnicodeDecodeError, OSError) as fault:
             raise MuntinError(f"cannot read '{self.path}': {fault}") from fault
+
+    def _followed(self, read: Iterator[_Read]) -> Iterator[pa.RecordBatch]:
+        """Batches as they are handed out; how far the file has been read is told by these."""
+        for batch, self.bytes_read in read_ahead(read):
+            yield batch
 
     @property
     def fraction(self) -> float:
         """How much of the file has been read, in bytes."""
         return min(1.0, self.bytes_read / self.bytes) if self.bytes else 1.0
 
-    def _read_parquet(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _read_parquet(self, batch_rows: int) -> Iterator[_Read]:
         with pa.parquet.ParquetFile(self.path) as file:
             self._check_names(file.schema_arrow.names)
             rows = max(file.metadata.num_rows, 1)
             seen = 0
             for batch in file.iter_batches(batch_rows, columns=self.stream.schema.names):
                 seen += batch.num_rows
-                self.bytes_read = self.bytes * seen // rows
-                yield batch.select(self.stream.schema.names)
+                yield batch.select(self.stream.schema.names), self.bytes * seen // rows
 
-    def _read_arrow(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _read_arrow(self, batch_rows: int) -> Iterator[_Read]:
         """The random access format (Feather is one) or the streaming one."""
         with pa.memory_map(str(self.path)) as source:
             if bytes(source.read(6)) == b"ARROW1":
@@ -92,10 +98,10 @@ class EventFile(Generic[S]):
             self._check_names(file.schema.names)
             for number, batch in enumerate(batches, 1):
                 # of the random access format, `tell` says nothing
-                self.bytes_read = self.bytes * number // count if count else source.tell()
-                yield batch.select(self.stream.schema.names)
+                place = self.bytes * number // count if count else source.tell()
+                yield batch.select(self.stream.schema.names), place
 
-    def _read_csv(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _read_csv(self, batch_rows: int) -> Iterator[_Read]:
         options = pa.csv.ReadOptions(block_size=BLOCK_BYTES)
         with pa.csv.open_csv(self._decompressed(self._open()), options) as peek:
             inferred = peek.schema
@@ -110,10 +116,9 @@ class EventFile(Generic[S]):
         file = self._open()
         with pa.csv.open_csv(self._decompressed(file), options, convert_options=convert) as reader:
             for batch in reader:
-                self._note_progress(file)
-                yield self._settle_times(batch)
+                yield self._settle_times(batch), self._place(file)
 
-    def _read_jsonl(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _read_jsonl(self, batch_rows: int) -> Iterator[_Read]:
         if not self.bytes:
             return
         options = pa.json.ReadOptions(block_size=BLOCK_BYTES)
@@ -125,8 +130,7 @@ class EventFile(Generic[S]):
         file = self._open()
         with pa.json.open_json(self._decompressed(file), options, parse) as reader:
             for batch in reader:
-                self._note_progress(file)
-                yield batch.select(self.stream.schema.names)
+                yield batch.select(self.stream.schema.names), self._place(file)
 
     def _open(self) -> pa.NativeFile:
         """The file as Arrow's own, which its threads read ahead without Python: one that is still at it when the
@@ -134,11 +138,11 @@ class EventFile(Generic[S]):
         when nobody has it, not before."""
         return pa.OSFile(str(self.path))
 
-    def _note_progress(self, file: pa.NativeFile) -> None:
+    def _place(self, file: pa.NativeFile) -> int:
         try:
-            self.bytes_read = file.tell()
+            return int(file.tell())
         except ValueError:  # Arrow closes some files when it has reached their end
-            self.bytes_read = self.bytes
+            return self.bytes
 
     def _decompressed(self, file: pa.NativeFile) -> pa.NativeFile:
         return pa.CompressedInputStream(file, self.compression) if self.compression else file

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
 from muntin.errors import MuntinError
+from muntin.kernels.times import ascends
 from muntin.plan import Request
 from muntin.shard.intake import prepare
 from muntin.shard.record_batch import to_record_batch, to_times
@@ -95,9 +96,9 @@ class Backfill:
 
     def _insert(self, events: pa.RecordBatch, at: Ints) -> None:
         state = self.state
-        ascends = bool(np.all(at[1:] >= at[:-1]))
-        prepared = prepare(events, at, ascends, state.wanted, state.texts, state.keys)
-        state.clock.observe(at, ascends, 0)
+        in_order = bool(ascends(at))
+        prepared = prepare(events, at, in_order, state.wanted, state.texts, state.keys)
+        state.clock.observe(at, in_order, 0)
         for store in state.stores.values():
             store.insert(prepared)
         for synopsis in state.synopses.values():
