@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pyarrow as pa
 
 from muntin.arrow_bytes import read_sound_schema
@@ -136,7 +135,7 @@ def write_checkpoint(given: Path, body: Any) -> None:
 
 
 def read_checkpoint(given: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Description and arrays; an error if the file is not exactly what was written."""
+    """Description and arrays, which may not be written to; an error if the file is not exactly what was written."""
     path = _place(given)
     try:
         content = path.read_bytes()
@@ -158,10 +157,7 @@ def read_checkpoint(given: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"checkpoint '{path}' is damaged: its checksum does not match ({len(content):,} bytes)"
         )
     with refusing(f"checkpoint '{path}'"):
-        description, arrays = unpack(body)
-    return description, {
-        name: array.copy() if isinstance(array, np.ndarray) else array for name, array in arrays.items()
-    }
+        return unpack(body)
 
 
 def _place(given: Path) -> Path:

@@ -374,7 +374,7 @@ class Engine(Inspected):
             folders=folders, portion_rows=portion_rows, clock=clock,
         )  # fmt: skip
         try:
-            with refusing(f"checkpoint '{path}'"):
+            with refusing(f"checkpoint '{path}'"), bulk(len(description.get("queries", ()))):
                 load(engine._catalog, description, arrays, incomplete_views)
                 engine._note = description.get("note")
         except BaseException:
