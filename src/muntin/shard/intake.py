@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregate.contract import is_text
-from muntin.arrays import Bools, Ints, in_order
+from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
@@ -66,22 +66,13 @@ def prepare(
     texts: Mapping[Expression, Dictionary],
     keys: Mapping[tuple[Expression, ...], KeyDictionary],
 ) -> Batch:
-    """Evaluate what is wanted, then encode and sort by time.
+    """Evaluate what is wanted, then encode.
 
     Everything that can fail comes before the first dictionary changes: what is left to do then are
     compiled loops over arrays that are there.
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     evaluated = {expression: evaluate(expression, given) for expression in wanted.expressions}
-    order = None
-    if not ascends:
-        at, order = in_order(at)
-
-    def sorted_by_time(array: np.ndarray) -> np.ndarray:
-        if order is None or (array.dtype == np.bool_ and array.all()):
-            return array
-        return array[order]
-
     passing = {predicate: _to_mask(evaluated[predicate]) for predicate in wanted.predicates}
     lane_of = {
         asked: lanes.find([evaluated[each] for each in asked.indexed])
@@ -89,14 +80,9 @@ def prepare(
     }
     for asked, lane in lane_of.items():
         passing[asked] = _passing_rest(asked.rest, lane >= 0, evaluated, given)
-    masks = {predicate: sorted_by_time(each) for predicate, each in passing.items()}
-    columns = {
-        argument: Column(*map(sorted_by_time, to_column(evaluated[argument])))
-        for argument in wanted.arguments - texts.keys()
-    }
-    valid = {text: sorted_by_time(_valid(evaluated[text])) for text in wanted.arguments & texts.keys()}
-    for text in valid:
-        columns[text] = Column(sorted_by_time(texts[text].encode(evaluated[text])), valid[text])
+    columns = {argument: to_column(evaluated[argument]) for argument in wanted.arguments - texts.keys()}
+    for text in wanted.arguments & texts.keys():
+        columns[text] = Column(texts[text].encode(evaluated[text]), _valid(evaluated[text]))
     ids = {
         some: keys[some].encode([evaluated[part] for part in some])
         for some in wanted.keys
@@ -111,14 +97,9 @@ def prepare(
             values_of = partial(_taken, [evaluated[each] for each in some if each not in asked.ends], place)
             pairs = wanted.lanes[asked].pair_ids(keys[some], key, lane_of[asked][place], values_of)
             in_lanes[some].of[asked] = place, pairs
-    all_ids: dict[tuple[Expression, ...], Ints | KeysOfSome] = {
-        some: sorted_by_time(each) for some, each in ids.items()
-    }
-    for some, each in in_lanes.items():
-        all_ids[some] = each if order is None else sorted_by_time(each.spread(len(at)))
     for asked, lanes in wanted.lanes.items():
         lanes.note(len(at), int(np.count_nonzero(passing[asked])))
-    return Batch(at, all_ids, columns, masks)
+    return Batch(at, {**ids, **in_lanes}, columns, passing, ascends)
 
 
 def _taken(columns: Iterable[pa.Array], place: Ints, some: Ints) -> list[pa.Array]:

@@ -237,7 +237,7 @@ class AgingSlices(Sequence):
         # what has been absorbed lies behind the watermark, so no event can belong there; nor can a cell, whose slice
         # has not ended at the watermark, though it may begin before
         absorbed = self._absorbed_to()
-        if len(batch) and int(self._youngest.grid.start_of(batch.at[:1])[0]) < absorbed:
+        if len(batch) and int(self._youngest.grid.start_of(np.array([batch.earliest]))[0]) < absorbed:
             assert isinstance(batch, Cells)
             batch = batch.since(absorbed)
         self.version += 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from muntin.arrays import Bools, Ints
+from muntin.arrays import Bools, Ints, in_order, unchanged
 from muntin.expression import Expression
 
 
@@ -34,7 +34,8 @@ class KeysOfSome:
 
 
 class Batch:
-    """Events as synopses see them: in order of time, without late ones, evaluated into columns."""
+    """Events as stores see them: without late ones, evaluated into columns. They stand as they came, which need not be
+    in order of time: few of the stores mind, and those ask for them `in_order`."""
 
     def __init__(
         self,
@@ -42,12 +43,15 @@ class Batch:
         keys: Mapping[tuple[Expression, ...], Ints | KeysOfSome],
         columns: Mapping[Expression, Column],
         masks: Mapping[Expression, Bools],
+        is_in_order: bool = True,
     ):
         self.at = at
+        self.is_in_order = is_in_order
         self._keys = keys  # dense key ids by GROUP BY expressions
         self._columns = columns  # by argument
         self._masks = masks  # by predicate; NULL is False
         self._passing: dict[Expression, Batch] = {}
+        self._sorted: Batch | None = None
 
     def __len__(self) -> int:
         return len(self.at)
@@ -77,6 +81,20 @@ class Batch:
     def mask(self, predicate: Expression) -> Bools:
         return self._masks[predicate]
 
+    @property
+    def earliest(self) -> int:
+        """The least time."""
+        return int(self.at[0] if self.is_in_order else self.at.min())
+
+    def in_order(self) -> Batch:
+        """The same events by time, those of one time as they came; sorted once, whoever asks."""
+        if self.is_in_order:
+            return self
+        if self._sorted is None:
+            at, places = in_order(self.at)
+            self._sorted = _Passing(self, places, at=at)
+        return self._sorted
+
     def since(self, instant: int) -> Batch:
         """The events that are not before an instant."""
         return _Passing(self, np.flatnonzero(self.at >= instant))
@@ -92,10 +110,12 @@ class Batch:
 
 
 class _Passing(Batch):
-    """Some events of a batch; what is not asked for is not copied."""
+    """Some events of a batch, or all of them in another order; what is not asked for is not copied."""
 
-    def __init__(self, whole: Batch, kept: Ints, where: Expression | None = None):
-        super().__init__(whole.at[kept], {}, {}, {})
+    def __init__(self, whole: Batch, kept: Ints, where: Expression | None = None, at: Ints | None = None):
+        super().__init__(
+            whole.at[kept] if at is None else at, {}, {}, {}, whole.is_in_order or at is not None
+        )
         self._whole = whole
         self._kept = kept  # places: a mask takes five times as long, for each column again
         self._where = where
@@ -109,9 +129,15 @@ class _Passing(Batch):
     def column(self, argument: Expression) -> Column:
         def select() -> Column:
             value, valid = self._whole.column(argument)
-            return Column(value[self._kept], valid[self._kept])
+            is_all = bool(valid.all())  # nearly always
+            return Column(value[self._kept], unchanged(len(self), True) if is_all else valid[self._kept])
 
         return self._once(("column", argument), select)  # type: ignore[no-any-return]
+
+    def in_order(self) -> Batch:
+        if self.is_in_order or self._where is None:
+            return super().in_order()
+        return self._whole.in_order().passing(self._where)  # which others may have sorted
 
     def mask(self, predicate: Expression) -> Bools:
         return self._once(("mask", predicate), lambda: self._whole.mask(predicate)[self._kept])  # type: ignore[no-any-return]

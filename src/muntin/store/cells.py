@@ -81,7 +81,7 @@ def arrange(
 
 # Folding: events of a batch into cells, the components of one input together; or cells into cells.
 
-_TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
+TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
 EVERY_EVENT = Input(None)
 _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 
@@ -103,7 +103,7 @@ def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partia
         value, valid = column_of(batch, input)
         _fold_together(cell, origin, value, valid, partials)
         lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
-        for name in partials.keys() - set(_TOGETHER):
+        for name in partials.keys() - set(TOGETHER):
             COMPONENTS[name].fold(lo, hi, 0, cell - origin, batch.at, value, valid, partials[name])
 
 
@@ -137,7 +137,7 @@ def fold_runs(batch: Batch, lo: Ints, hi: Ints, need: Need, into: Partial) -> No
 def _fold_together(
     cell: Ints, origin: int, value: Array, valid: Bools, partials: Mapping[str, Partial]
 ) -> None:
-    wanted = [name in partials for name in _TOGETHER]
+    wanted = [name in partials for name in TOGETHER]
     if not any(wanted):
         return
     is_float = value.dtype == np.float64

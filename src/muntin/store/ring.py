@@ -156,7 +156,7 @@ class EventRing(Sequence):
 
     def insert(self, batch: Batch) -> None:
         """Append a batch, merging what is out of order; O(batch + events later than its first)."""
-        batch = self.placeable(batch.passing(self.where))
+        batch = self.placeable(batch.passing(self.where).in_order())
         self.changed_from = self.dropped + len(self)
         if not len(batch):
             return

@@ -190,7 +190,7 @@ class Sequence(ABC):
 
     def placeable(self, batch: Batch) -> Batch:
         """The events of a batch that are not older than what has been forgotten."""
-        if not len(batch) or batch.at[0] >= self.forgotten_before:
+        if not len(batch) or batch.earliest >= self.forgotten_before:
             return batch
         return batch.since(self.forgotten_before)
 

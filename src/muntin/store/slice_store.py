@@ -24,6 +24,7 @@ from muntin.aggregate.component import COMPONENTS, cells_of
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
+from muntin.store.any_order import in_slices
 from muntin.store.batch import Batch
 from muntin.store.cells import Cells, append_each, arrange, fold_cells, fold_runs, saved_cells, saved_slices
 from muntin.store.chains import Chains
@@ -177,6 +178,7 @@ class SliceStore(Sequence):
         if not len(batch):
             return
         self.version += 1
+        batch = batch.in_order() if self.keys else in_slices(batch, self.grid, self.needs)
         runs = runs_in_order(batch.at, self.grid, int(self.slice_start[-1]) if len(self) else None)
         if runs is None:
             self._rewrite(batch)
@@ -302,9 +304,8 @@ class SliceStore(Sequence):
     def hand_over(self, slices: int) -> None:
         """Give up the oldest slices, which another store has taken over."""
         self.version += 1
-        cells = self.first_cell(slices)
+        self._cells.drop_first(self.first_cell(slices))
         self._slices.drop_first(slices)
-        self._cells.drop_first(cells)
 
     def runs(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Slices that lie wholly within [start, end)."""
@@ -352,8 +353,9 @@ class SliceStore(Sequence):
         meta = [self.began_at, self.forgotten_before, self._slices.dropped, self._cells.dropped]
         arrays: Arrays = {"meta": np.array(meta, np.int64)} | self.grid.snapshot()
         arrays |= {f"slice {name}": self._slices[name].copy() for name in self._slices.names()}
-        kept = [name for name in self._cells.names() if name != "prior"]
-        arrays |= {f"cell {name}": self._cells[name].copy() for name in kept}
+        arrays |= {
+            f"cell {name}": self._cells[name].copy() for name in self._cells.names() if name != "prior"
+        }
         for need, names in self._names.items():
             arrays[f"known {names[0]}"] = np.array([self._known_from[need]], np.int64)
         return arrays
@@ -379,7 +381,6 @@ class SliceStore(Sequence):
         self._slices.check()
         self._cells.check()
         start, first_cells = self._slices["start"], self.first_cells(0)
-        # slices ascend
         assert bool(np.all(np.diff(start) > 0))
         self._check_bounds()
         # every slice has a cell, and together they own all cells
@@ -396,5 +397,4 @@ class SliceStore(Sequence):
 
     def _check_bounds(self) -> None:
         # slices lie on the grid that was in force at their start
-        start = self._slices["start"]
-        assert bool(np.all(self.grid.start_of(start) == start))
+        assert bool(np.all(self.grid.start_of(self.slice_start) == self.slice_start))
