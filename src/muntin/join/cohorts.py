@@ -119,8 +119,9 @@ def _deal_out(group: JoinGroup) -> None:
     made = {}
     for key, _ in Counter(place.key for place in places.values()).most_common(_MOST_KEYS):
         old = before.get(key)
-        serves = old is not None and old.longest >= longest[key] and old.lanes.keys() >= lanes[key]
-        made[key] = old if old is not None and serves else Cohorts(key, longest[key], lanes[key])
+        if old is None or old.longest < longest[key] or not old.lanes.keys() >= lanes[key]:
+            old = Cohorts(key, longest[key], lanes[key])
+        made[key] = old
     for name, registration in group.registrations.items():
         place = places.get(name)
         registration.cohorts = made.get(place.key) if place is not None else None
