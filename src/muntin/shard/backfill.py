@@ -36,7 +36,7 @@ class Backfill:
         stream = replace(of.stream, delay=_ANY_DELAY, ahead=None)
         self.state = State(
             stream, 0, adaptive=False, sketch_bytes=of.sketch_bytes, has_lanes=False,
-            is_planned_by_demand=of.manager.is_by_demand,
+            is_planned_by_demand=of.manager.is_by_demand, crew=of.crew,
         )  # fmt: skip
         self.state.register(queries)
         self.requests = queries
@@ -96,7 +96,7 @@ class Backfill:
     def _insert(self, events: pa.RecordBatch, at: Ints) -> None:
         state = self.state
         ascends = bool(np.all(at[1:] >= at[:-1]))
-        prepared = prepare(events, at, ascends, state.wanted, state.texts, state.keys)
+        prepared = prepare(events, at, ascends, state.wanted, state.texts, state.keys, state.crew)
         state.clock.observe(at, ascends, 0)
         for store in state.stores.values():
             store.insert(prepared)

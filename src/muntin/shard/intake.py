@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregate.contract import is_text
 from muntin.arrays import Bools, Ints, in_order
+from muntin.crew import ALONE, Crew
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
@@ -65,6 +66,7 @@ def prepare(
     wanted: WantedColumns,
     texts: Mapping[Expression, Dictionary],
     keys: Mapping[tuple[Expression, ...], KeyDictionary],
+    crew: Crew = ALONE,
 ) -> Batch:
     """Evaluate what is wanted, then encode and sort by time.
 
@@ -72,7 +74,9 @@ def prepare(
     compiled loops over arrays that are there.
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
-    evaluated = {expression: evaluate(expression, given) for expression in wanted.expressions}
+    crew = crew.fit_for(len(at))
+    evaluating = [partial(evaluate, expression, given) for expression in wanted.expressions]
+    evaluated = dict(zip(wanted.expressions, crew.share(evaluating), strict=True))
     order = None
     if not ascends:
         at, order = in_order(at)
@@ -98,7 +102,7 @@ def prepare(
     for text in valid:
         columns[text] = Column(sorted_by_time(texts[text].encode(evaluated[text])), valid[text])
     ids = {
-        some: keys[some].encode([evaluated[part] for part in some])
+        some: keys[some].encode([evaluated[part] for part in some], crew)
         for some in wanted.keys
         if some not in wanted.laned_keys
     }
