@@ -146,18 +146,20 @@ class _Gaps(NamedTuple):
         return _Gaps(place.begin, starts, list(accumulate(made[:-1], initial=place.following)), made)
 
     def moves(self) -> list[tuple[slice, slice, int]]:
-        """From where to where, and the number of the first cell then; in order, so that none is overwritten before it
-        is moved."""
+        """From where to where, of all threads but the first, and the number of the first cell then; in order, so that
+        none is overwritten before it is moved."""
         origin = self.origin
+        every = list(zip(self.starts, self.targets, self.counts, strict=True))
         return [
             (slice(start - origin, start - origin + count), slice(end - origin, end - origin + count), end)
-            for start, end, count in zip(self.starts, self.targets, self.counts, strict=True)
-            if count and start != end
+            for start, end, count in every[1:]
+            if count
         ]
 
     def close(self, array: np.ndarray) -> None:
         for old, new, _ in self.moves():
-            array[new] = array[old]  # NumPy sees that they overlap
+            if old != new:
+                array[new] = array[old]  # NumPy sees that they overlap
 
 
 def _close(crew: Crew, gaps: _Gaps, cells: Arrays, linked: tuple[str, ...], link: Callable[[], None]) -> None:
