@@ -67,11 +67,11 @@ class Dictionary:
             return self._table.encode(_plain(column))
         return self._table.encode(*to_words(column))
 
-    def find(self, values: pa.Array) -> Ints:
-        """Ids of known values, -1 for unknown ones."""
+    def find(self, values: pa.Array, into: Ints | None = None) -> Ints:
+        """Ids of known values, -1 for unknown ones; in an array of their own or in one that is given."""
         if isinstance(self._table, TextTable):
-            return self._table.find(_plain(values))
-        return self._table.find(*to_words(values))
+            return self._table.find(_plain(values), into)
+        return self._table.find(*to_words(values), into)
 
     def find_one(self, value: Any) -> int:
         """The id of one value, -1 if it is unknown, -2 if its type is not plain: `find` knows what to do."""
@@ -247,10 +247,15 @@ class KeyDictionary:
 
     def _encode_found(self, columns: Sequence[pa.Array], crew: Crew) -> Ints:
         """The same where most keys are known: these are found side by side."""
-        pieces = pieces_of(len(columns[0]), crew.threads)
-        found = crew.share([partial(self.find, [column[some] for column in columns]) for some in pieces])
-        ids = np.concatenate(found)
-        unknown = np.flatnonzero(ids < 0)
+        ids = np.empty(len(columns[0]), np.int64)
+
+        def find(some: slice) -> bool:
+            """Whether all keys are known."""
+            found = self.find([column[some] for column in columns], ids[some])
+            return int(found.min(initial=0)) >= 0
+
+        are_known = crew.share([partial(find, some) for some in pieces_of(len(ids), crew.threads)])
+        unknown = np.zeros(0, np.int64) if all(are_known) else np.flatnonzero(ids < 0)
         if len(unknown):
             places = pa.array(unknown)
             ids[unknown] = self._encode([column.take(places) for column in columns])
@@ -263,13 +268,17 @@ class KeyDictionary:
             ids = pair.encode(_paired(ids, part.encode(column)), ALL_VALID)
         return ids
 
-    def find(self, columns: Sequence[pa.Array]) -> Ints:
-        """Ids of known keys, -1 for unknown ones."""
-        ids = self._parts[0].find(columns[0])
+    def find(self, columns: Sequence[pa.Array], into: Ints | None = None) -> Ints:
+        """Ids of known keys, -1 for unknown ones; in an array of their own or in one that is given."""
+        ids = self._parts[0].find(columns[0], into)
         for part, pair, column in zip(self._parts[1:], self._pairs, columns[1:], strict=True):
             code = part.find(column)
             known = (ids >= 0) & (code >= 0)
-            ids = np.where(known, pair.find(_paired(ids, code), ALL_VALID), -1)
+            found = np.where(known, pair.find(_paired(ids, code), ALL_VALID), -1)
+            if into is None:
+                ids = found
+            else:
+                into[:] = found
         return ids
 
     def find_one(self, key: tuple[Any, ...]) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregate.contract import is_text
 from muntin.arrays import Bools, Ints, in_order
-from muntin.crew import ALONE, Crew
+from muntin.crew import ALONE, QUICK, Crew
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
@@ -74,9 +74,11 @@ def prepare(
     compiled loops over arrays that are there.
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
-    crew = crew.fit_for(len(at))
+    crew = crew.fit_for(len(at) // QUICK)
     evaluating = [partial(evaluate, expression, given) for expression in wanted.expressions]
-    evaluated = dict(zip(wanted.expressions, crew.share(evaluating), strict=True))
+    computed = sum(not expression.is_column for expression in wanted.expressions)
+    arrays = (crew if computed > 1 else ALONE).share(evaluating)
+    evaluated = dict(zip(wanted.expressions, arrays, strict=True))
     order = None
     if not ascends:
         at, order = in_order(at)
