@@ -125,7 +125,8 @@ class Slices(Synopsis[SliceStore]):
         located = self.locate(instants - size, instants - to, instants)
         lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
         partials: list[dict[Need, Partial]] = [{} for _ in windows]
-        needs = list({need for each in asked.values() for need in each.needs})
+        needs = list(dict.fromkeys(need for each in asked.values() for need in each.needs))
+        needs.sort(key=lambda need: -len(self._rows[need].start(0)))  # sums, which take longest, first
         wanted = [np.array([need in asked[window].needs for window in windows]) for need in needs]
         places = [np.flatnonzero(wants[which]) for wants in wanted]
         # each component has rows of its own
