@@ -69,9 +69,7 @@ def run(quick: bool) -> Result:
 
 def measure_count(count: int, batches: list[pa.Table], fill: int, seconds: int) -> dict[str, Any]:
     """One row: all three over the same seconds, in turns."""
-    random = np.random.default_rng(count)
-    slides, factors = random.integers(1, 11, count), random.integers(6, 61, count)
-    specs = [Spec(int(s * f), int(s)) for s, f in zip(slides, factors, strict=True)]
+    specs = specs_of(count)
     runners = [Muntin(specs), Polars(specs), DuckDB(specs)]
     for runner in runners:
         runner.fill(batches[:fill])
@@ -92,6 +90,13 @@ def measure_count(count: int, batches: list[pa.Table], fill: int, seconds: int) 
     }
 
 
+def specs_of(count: int) -> list[Spec]:
+    """So many queries, drawn at random."""
+    random = np.random.default_rng(count)
+    slides, factors = random.integers(1, 11, count), random.integers(6, 61, count)
+    return [Spec(int(s * f), int(s)) for s, f in zip(slides, factors, strict=True)]
+
+
 def play(runner: Any, batches: list[pa.Table], first: int, seconds: int) -> None:
     for second in range(first, first + seconds):
         runner.take(second, batches[second])
@@ -107,9 +112,9 @@ def make_batch(second: int) -> pa.Table:
 class Muntin:
     """All queries in one engine."""
 
-    def __init__(self, specs: list[Spec]):
+    def __init__(self, specs: list[Spec], threads: int = 1):
         self.specs = specs
-        self.engine = muntin.Engine()
+        self.engine = muntin.Engine(threads=threads)
         self.engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, n BIGINT) TIMESTAMP BY ts")
         self.rows, self.answers = 0, {}
 

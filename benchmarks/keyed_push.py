@@ -89,9 +89,9 @@ def make_batch(number: int, kind: str, keys: int) -> pa.Table:
     )
 
 
-def engine_of(kind: str, count: int) -> muntin.Engine:
+def engine_of(kind: str, count: int, threads: int = 1) -> muntin.Engine:
     """An engine with so many different windows."""
-    engine = muntin.Engine(backlog_bytes=0)
+    engine = muntin.Engine(backlog_bytes=0, threads=threads)
     engine.execute(f"CREATE STREAM s (ts TIMESTAMP, k {kind}, n BIGINT) TIMESTAMP BY ts")
     pairs = [(size, to) for size in range(1, LONGEST + 1) for to in range(size)]
     chosen = [(LONGEST, 0), *Random(1).sample(pairs[:-LONGEST], count - 1)]

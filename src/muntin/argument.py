@@ -57,10 +57,12 @@ def texts_of(argument: str, given: Any) -> list[str]:
     return found
 
 
-def count_of(argument: str, given: Any, least: int = 0) -> int:
+def count_of(argument: str, given: Any, least: int = 0, most: int | None = None) -> int:
     """The whole number that an argument is."""
     if not isinstance(given, int) or isinstance(given, bool) or given < least:
         raise MuntinError(f"{argument} is a whole number of at least {least}, not {shown(given)}")
+    if most is not None and given > most:
+        raise MuntinError(f"{argument} is a whole number of at most {most:,}, not {shown(given)}")
     return given
 
 

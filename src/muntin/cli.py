@@ -55,6 +55,10 @@ SqlFile = Annotated[
     Path, typer.Argument(metavar="FILE.sql", help="CREATE STREAM and REGISTER QUERY statements.")
 ]
 
+Threads = Annotated[
+    int, typer.Option(min=1, max=1_024, help="That share the work of large batches and answers.")
+]
+
 
 def main() -> None:
     """The `muntin` command."""
@@ -125,6 +129,7 @@ def run(
             "--table", metavar="TABLE=PATH", help="Rows of a table of the script, loaded before the events."
         ),
     ] = None,
+    threads: Threads = 1,
 ) -> None:
     """Answer the queries of FILE.sql over a file of events.
 
@@ -145,7 +150,7 @@ def run(
         else:
             report = run_file(
                 script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
-                progress=progress, archive=archive, tables=table or (),
+                progress=progress, archive=archive, tables=table or (), threads=threads,
             )  # fmt: skip
     typer.echo(str(report), err=True)
 
@@ -230,6 +235,7 @@ def serve(
         typer.Option("--cors", metavar="ORIGIN", help="Whose pages may call from a browser."),
     ] = None,
     log_format: Annotated[str, typer.Option(help="text or json, on stderr.")] = "text",
+    threads: Threads = 1,
     check: Annotated[bool, typer.Option("--check", help="Only say what the script declares.")] = False,
 ) -> None:
     """Serve the streams, tables and queries of FILE.sql over HTTP, until SIGTERM or Ctrl-C.
@@ -252,6 +258,7 @@ def serve(
             checkpoint_seconds=checkpoint_seconds,
             answers_seconds=answers_seconds,
             folders=tuple(folder or ()),
+            threads=threads,
             skips_lost=skip_lost,
         )
         limits, origins = Limits.read(limit or ()), tuple(cors or ())

@@ -16,6 +16,7 @@ import pyarrow.json
 import pyarrow.parquet
 import pytest
 
+from muntin import crew
 from muntin.engine import event_file
 from muntin.run.pipeline import BarProgress, PlainProgress
 from muntin.run.script import parse_script
@@ -53,6 +54,13 @@ def test_same_answers_from_every_format(muntin, script, inputs, tmp_path, expect
         assert pa.parquet.read_table(out / f"{name}.parquet").equals(table), name
     assert f"{EVENTS:,} events (" in done.output
     assert " late" in done.output
+
+
+def test_threads_change_no_answer(muntin, script, inputs, tmp_path, expected, monkeypatch):
+    monkeypatch.setattr(crew, "FEW", 0)  # however small the work
+    run(muntin, script, inputs["parquet"], f"{tmp_path}/answers/", "--no-flush", "--threads", 3)
+    for name, table in expected.items():
+        assert pa.parquet.read_table(tmp_path / "answers" / f"{name}.parquet").equals(table), name
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])

@@ -118,7 +118,8 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     **{
         f"Engine.{call} {option}": (option, lambda engine, value, make=make, option=option: make(**{option: value}))
         for call, make in (("__init__", Engine), ("restore", lambda **options: Engine.restore("state", **options)))
-        for option in ("backlog_bytes", "adaptive", "archive", "sketch_bytes", "folders", "portion_rows", "clock")
+        for option in ("backlog_bytes", "adaptive", "archive", "sketch_bytes", "folders", "portion_rows", "clock",
+                       "threads")
     },
 }  # fmt: skip
 EXEMPT = {"Engine.close", "Engine.check", "Engine.queries", "Engine.streams"}  # take nothing

@@ -8,7 +8,7 @@ import pytest
 from casefile import Register
 from effort import some_of
 from muntin import Engine
-from muntin.keys import key_dictionary
+from muntin.keys import sweeper
 from replay import disagreement
 from scenario import SeededDice, random_case
 
@@ -86,8 +86,8 @@ def test_answers_after_a_sweep_are_those_of_the_keys() -> None:
 @pytest.mark.parametrize("start", range(0, some_of(300, 60), 60))
 def test_random_cases_agree_when_every_batch_sweeps(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference, which forgets nothing, agrees with an engine that sweeps after every batch."""
-    monkeypatch.setattr(key_dictionary, "_FEW", 0)
-    monkeypatch.setattr(key_dictionary, "_GROWTH", 0)
+    monkeypatch.setattr(sweeper, "_FEW", 0)
+    monkeypatch.setattr(sweeper, "_GROWTH", 0)
     for seed in range(start, start + 60):
         case = random_case(SeededDice(seed), f"seed {seed}")
         if not any(isinstance(step, Register) and "GROUP BY" in step.sql for step in case.steps):

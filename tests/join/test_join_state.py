@@ -14,7 +14,7 @@ import pytest
 from muntin import Engine
 from muntin.errors import MuntinError, WindowTooLarge
 from muntin.join import group
-from muntin.keys import key_dictionary
+from muntin.keys import sweeper
 
 SECOND = 1_000_000
 STREAMS = (
@@ -236,7 +236,7 @@ def test_keys_that_no_window_holds_are_forgotten(seed: int, monkeypatch: pytest.
         for turn in range(40)
     ]
     for few in (2**62, 0):
-        monkeypatch.setattr(key_dictionary, "_FEW", few)
+        monkeypatch.setattr(sweeper, "_FEW", few)
         engine, known = an_engine(q=text), []
         emitted = []
         for batch in batches:

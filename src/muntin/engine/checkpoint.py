@@ -26,7 +26,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from muntin.arrow_bytes import read_sound_schema
-from muntin.described import COUNT, WHOLE, Absent, Each, Maybe, check_shape
+from muntin.crew import MOST_THREADS
+from muntin.described import COUNT, WHOLE, Absent, Between, Each, Maybe, check_shape
 from muntin.engine.catalog import Catalog
 from muntin.errors import CheckpointError, NotFound
 from muntin.join.group import JoinRegistration
@@ -185,6 +186,7 @@ _SHAPE = {
     "streams": [{"name": str, "time": str, "delay": COUNT, "ahead": Absent(Maybe(COUNT)), "state": dict}],
     "tables": Absent([{"name": str, "key": [str]}]),
     "queries": [str],
+    "threads": Absent(Between(1, MOST_THREADS)),
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
     "views": Absent(
@@ -193,13 +195,17 @@ _SHAPE = {
 }
 
 
-def save(catalog: Catalog, note: Any = None) -> tuple[Description, Iterator[tuple[str, str, pa.Buffer]]]:
+def save(
+    catalog: Catalog, note: Any = None, threads: int = 1
+) -> tuple[Description, Iterator[tuple[str, str, pa.Buffer]]]:
     """Streams, tables, queries and state, and what the caller notes down: a description and encoded arrays, which are
     copies. The catalog may change while these are packed, which takes several times as long."""
     catalog.views.refuse_pending()
     description: Description = {"streams": [], "queries": list(catalog.stream_of)}
     if note is not None:
         description["note"] = note
+    if threads > 1:
+        description["threads"] = threads
     arrays: Named = {}
     for number, shard in enumerate(catalog.shards.values()):
         stream, (state, named) = shard.stream, shard.snapshot()
@@ -226,6 +232,14 @@ def save(catalog: Catalog, note: Any = None) -> tuple[Description, Iterator[tupl
     description["view_operators"], held = catalog.views.snapshot()
     description["views"] = catalog.views.promises()
     return description, take_rows(arrays | _below("joins/", joined) | held)
+
+
+def threads_of(path: str | Path, description: Description) -> int:
+    """How many threads the engine had that was saved."""
+    with refusing(f"checkpoint '{path}'"):
+        check_shape(description, _SHAPE, "the description")
+    threads: int = description.get("threads", 1)
+    return threads
 
 
 def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:

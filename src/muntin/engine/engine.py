@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import pyarrow as pa
 
 from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
+from muntin.crew import MOST_THREADS, Crew
 from muntin.engine.catalog import (
     Catalog,
     asked_of,
@@ -19,7 +20,7 @@ from muntin.engine.catalog import (
     lookup_many,
     reads_view,
 )
-from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
+from muntin.engine.checkpoint import load, read_checkpoint, save, threads_of, write_checkpoint
 from muntin.engine.event_file import filling
 from muntin.engine.inspected import Inspected
 from muntin.engine.requests import answer_requests, requests_of
@@ -63,6 +64,8 @@ class Engine(Inspected):
     approximate aggregates per key may keep, for each window group: beyond it their errors grow, and
     answers say by how much. `folders` are those that the archive and files named after BACKFILL must lie in,
     links resolved; None allows all that the process may read.
+    `threads` is how many share the work of large batches and answers, the caller's among them; answers and their order
+    are the same, and the state too, so that a checkpoint may go on with any number.
     `portion_rows` is about how many rows one `advance` gives of the queries over a stream, and of joins: what exceeds
     it is left for the next call.
     `clock` gives the time on the wall, by which events of streams with AHEAD are judged; tests set it
@@ -79,11 +82,13 @@ class Engine(Inspected):
         folders: Sequence[str | Path] | None = None,
         portion_rows: int = DEFAULT_ROWS,
         clock: Callable[[], Any] = wall_clock,
+        threads: int = 1,
     ):
         count_of("backlog_bytes", backlog_bytes)
         count_of("sketch_bytes", sketch_bytes)
         count_of("portion_rows", portion_rows, 1)
         switch_of("adaptive", adaptive)
+        crew = Crew(count_of("threads", threads, 1, MOST_THREADS))
         folder = None if archive is None else path_of("archive", archive)
         if not callable(clock):
             raise MuntinError(f"clock is a function without arguments that gives an instant, not {clock!r}")
@@ -92,13 +97,14 @@ class Engine(Inspected):
         def make_shard(stream: Stream) -> Shard:
             return Shard(
                 stream, backlog_bytes, adaptive, sketch_bytes, portion_rows, lambda: to_microseconds(clock()),
-                tables=self._catalog.tables,
+                tables=self._catalog.tables, crew=crew,
             )  # fmt: skip
 
         self._catalog = Catalog(make_shard, backlog_bytes, folder, Folders(folders), portion_rows)
         self._shards, self._joins = self._catalog.shards, self._catalog.joins
         self._views = self._catalog.views
         self._note: Any = None
+        self._threads = threads
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -339,7 +345,7 @@ class Engine(Inspected):
         noted = note_of("note", note)
         with self._writing:  # one at a time, so that the last call is what is there in the end
             with self._lock:
-                saved = save(self._catalog, noted)
+                saved = save(self._catalog, noted, self._threads)
             write_checkpoint(path_of("path", path), pack_rows(*saved))
 
     @property
@@ -360,8 +366,9 @@ class Engine(Inspected):
         incomplete_views: bool = False,
         portion_rows: int = DEFAULT_ROWS,
         clock: Callable[[], Any] = wall_clock,
+        threads: int | None = None,
     ) -> Engine:
-        """An engine that goes on where a checkpoint was taken.
+        """An engine that goes on where a checkpoint was taken, with as many `threads` unless others are given.
 
         The archives of its views must hold what they held then, or more: an archive that is lost or older is
         refused. With `incomplete_views` the engine goes on all the same, and these views say that they are incomplete
@@ -372,6 +379,7 @@ class Engine(Inspected):
         engine = cls(
             backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes,
             folders=folders, portion_rows=portion_rows, clock=clock,
+            threads=threads_of(path, description) if threads is None else threads,
         )  # fmt: skip
         try:
             with refusing(f"checkpoint '{path}'"), bulk(len(description.get("queries", ()))):

@@ -20,7 +20,8 @@ from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSignature
 from muntin.kernels.match import FRESH, first_kept, probe
-from muntin.keys.key_dictionary import KeyDictionary, Sweeper
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.keys.sweeper import Sweeper
 from muntin.shard.clock import Clock
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns

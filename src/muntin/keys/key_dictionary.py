@@ -1,15 +1,10 @@
-"""Keys: the values of GROUP BY, of one column or several, to dense ids and back; and when ids are forgotten.
-
-A key that was silent for longer than the longest window has no event left in any store, but its id and its value are
-still in the dictionary. When a dictionary has doubled since it was last looked at, a `Sweeper` has the ids in use
-marked, the others forgotten, and those left numbered anew, in their order: O(1) amortised per key that comes. It is
-looked at once more when the longest window went.
-"""
+"""Keys: the values of GROUP BY, of one column or several, to dense ids and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.arrays import Bools, Ints
+from muntin.crew import ALONE, Crew, pieces_of
 from muntin.kernels.word_table import is_run
 from muntin.keys.table_room import ALL_VALID, read_only, renumbered
 from muntin.keys.text_table import TextTable
@@ -71,11 +67,11 @@ class Dictionary:
             return self._table.encode(_plain(column))
         return self._table.encode(*to_words(column))
 
-    def find(self, values: pa.Array) -> Ints:
-        """Ids of known values, -1 for unknown ones."""
+    def find(self, values: pa.Array, into: Ints | None = None) -> Ints:
+        """Ids of known values, -1 for unknown ones; in an array of their own or in one that is given."""
         if isinstance(self._table, TextTable):
-            return self._table.find(_plain(values))
-        return self._table.find(*to_words(values))
+            return self._table.find(_plain(values), into)
+        return self._table.find(*to_words(values), into)
 
     def find_one(self, value: Any) -> int:
         """The id of one value, -1 if it is unknown, -2 if its type is not plain: `find` knows what to do."""
@@ -91,9 +87,14 @@ class Dictionary:
 
         Texts of more than 2 GB in all come as Arrow's large kind.
         """
-        if self._values is None or len(self._values) != len(self):
-            self._values = self._make_values()
+        self.make_values()
+        assert self._values is not None
         return self._values
+
+    def make_values(self) -> None:
+        """Have all values, so that several threads may take some of them."""
+        if self._values is None or len(self._values) != len(self):
+            self._values = self._made()
 
     def take(self, ids: Ints) -> pa.Array:
         """The values of some ids; nothing is copied when the ids follow one another and are many."""
@@ -153,7 +154,7 @@ class Dictionary:
         self._narrow, self._narrow_count = np.zeros(0, self._dtype), 0
         self._validity = np.zeros(0, np.uint8)
 
-    def _make_values(self) -> pa.Array:
+    def _made(self) -> pa.Array:
         table, length = self._table, len(self)
         if isinstance(table, TextTable):
             kind = _with_offsets(self.kind, table.starts.dtype)
@@ -210,6 +211,9 @@ def _with_offsets(kind: pa.DataType, offsets: np.dtype[Any]) -> pa.DataType:
     return pa.string() if is_text else pa.binary()
 
 
+_MANY_KNOWN = 16  # rows for each that brings a new key: to look for all of them first is no loss
+
+
 class KeyDictionary:
     """Ids of keys in order of first appearance.
 
@@ -227,24 +231,54 @@ class KeyDictionary:
         self._parts = [Dictionary(kind) for kind in kinds]
         self._pairs = [WordTable() for _ in kinds[1:]]
         self._all: list[pa.Array] = []  # the columns of all keys, as they were last asked for
+        self._are_few_new = False  # of the keys that were last encoded
 
     def __len__(self) -> int:
         return len(self._pairs[-1] if self._pairs else self._parts[0])
 
-    def encode(self, columns: Sequence[pa.Array]) -> Ints:
+    def encode(self, columns: Sequence[pa.Array], crew: Crew = ALONE) -> Ints:
         """The id of each row; new keys get the next ids. O(rows) for each column."""
+        if crew.threads > 1 and self._are_few_new:
+            return self._encode_found(columns, crew)
+        before = len(self)
+        ids = self._encode(columns)
+        self._are_few_new = _MANY_KNOWN * (len(self) - before) <= len(ids)
+        return ids
+
+    def _encode_found(self, columns: Sequence[pa.Array], crew: Crew) -> Ints:
+        """The same where most keys are known: these are found side by side."""
+        ids = np.empty(len(columns[0]), np.int64)
+
+        def find(some: slice) -> bool:
+            """Whether all keys are known."""
+            found = self.find([column[some] for column in columns], ids[some])
+            return int(found.min(initial=0)) >= 0
+
+        are_known = crew.share([partial(find, some) for some in pieces_of(len(ids), crew.threads)])
+        unknown = np.zeros(0, np.int64) if all(are_known) else np.flatnonzero(ids < 0)
+        if len(unknown):
+            places = pa.array(unknown)
+            ids[unknown] = self._encode([column.take(places) for column in columns])
+        self._are_few_new = _MANY_KNOWN * len(unknown) <= len(ids)
+        return ids
+
+    def _encode(self, columns: Sequence[pa.Array]) -> Ints:
         ids = self._parts[0].encode(columns[0])
         for part, pair, column in zip(self._parts[1:], self._pairs, columns[1:], strict=True):
             ids = pair.encode(_paired(ids, part.encode(column)), ALL_VALID)
         return ids
 
-    def find(self, columns: Sequence[pa.Array]) -> Ints:
-        """Ids of known keys, -1 for unknown ones."""
-        ids = self._parts[0].find(columns[0])
+    def find(self, columns: Sequence[pa.Array], into: Ints | None = None) -> Ints:
+        """Ids of known keys, -1 for unknown ones; in an array of their own or in one that is given."""
+        ids = self._parts[0].find(columns[0], into)
         for part, pair, column in zip(self._parts[1:], self._pairs, columns[1:], strict=True):
             code = part.find(column)
             known = (ids >= 0) & (code >= 0)
-            ids = np.where(known, pair.find(_paired(ids, code), ALL_VALID), -1)
+            found = np.where(known, pair.find(_paired(ids, code), ALL_VALID), -1)
+            if into is None:
+                ids = found
+            else:
+                into[:] = found
         return ids
 
     def find_one(self, key: tuple[Any, ...]) -> int:
@@ -258,6 +292,11 @@ class KeyDictionary:
                 return min(id, other)
             id = int(pair.find(np.array([(id << 32) | other]), ALL_VALID)[0])
         return id
+
+    def make_values(self) -> None:
+        """Have all values, so that several threads may take some of them."""
+        for part in self._parts:
+            part.make_values()
 
     def take(self, ids: Ints) -> list[pa.Array]:
         """The key columns of some ids; of all ids in order, what was made before is given again."""
@@ -350,39 +389,3 @@ def _used(ids: Ints, count: int) -> Bools:
     used = np.zeros(count, np.bool_)
     used[ids] = True
     return used
-
-
-_FEW = 4096  # ids that are not worth a sweep
-_GROWTH = 2  # a dictionary is looked at again when it has grown by this factor
-
-
-class Forgetful(Protocol):
-    """A dictionary that can forget."""
-
-    def __len__(self) -> int: ...
-
-    def retain(self, kept: Bools) -> Ints:
-        """Forget what is not kept; the new id of each, -1 for those gone."""
-
-
-class Sweeper:
-    """When to sweep one dictionary."""
-
-    def __init__(self) -> None:
-        self._due_at = 0  # ids
-
-    def look_again(self) -> None:
-        """Ids that were in use may be so no longer, though none have come."""
-        self._due_at = 0
-
-    def sweep(
-        self, dictionary: Forgetful, mark: Callable[[Bools], None], renumber: Callable[[Ints], None]
-    ) -> None:
-        """Sweep if it is due; `mark` sets which ids are in use, `renumber` tells what they are called now."""
-        if len(dictionary) < max(self._due_at, _FEW, 1):
-            return
-        used = np.zeros(len(dictionary), np.bool_)
-        mark(used)
-        if 4 * int(used.sum()) <= 3 * len(used):
-            renumber(dictionary.retain(used))
-        self._due_at = max(_FEW, _GROWTH * len(dictionary))

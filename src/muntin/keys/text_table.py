@@ -83,9 +83,9 @@ class TextTable:
                 self._make_room(room, int(offsets[done + 1] - offsets[done]))
         return ids
 
-    def find(self, texts: pa.Array) -> Ints:
-        """Ids of known texts, -1 for unknown ones."""
-        ids = np.empty(len(texts), np.int64)
+    def find(self, texts: pa.Array, into: Ints | None = None) -> Ints:
+        """Ids of known texts, -1 for unknown ones; in an array of their own or in one that is given."""
+        ids = np.empty(len(texts), np.int64) if into is None else into
         find_texts(*buffers_of(texts), self._table, self._mix, self._starts, self._arena, self.null_id, ids)
         return ids
 

@@ -139,10 +139,10 @@ class WordTable:
                 self._make_room(room, word[done:], valid[done:])
         return ids
 
-    def find(self, word: Ints, valid: Bools) -> Ints:
-        """Ids of known words, -1 for unknown ones."""
+    def find(self, word: Ints, valid: Bools, into: Ints | None = None) -> Ints:
+        """Ids of known words, -1 for unknown ones; in an array of their own or in one that is given."""
         word, valid = read_only(word), read_only(valid)
-        ids = np.empty(len(word), np.int64)
+        ids = np.empty(len(word), np.int64) if into is None else into
         if self._direct is not None:
             find_direct(word, valid, self._direct, self._base, self.null_id, ids)
         else:

@@ -126,7 +126,7 @@ class Report:
 
 def run_file(
     script: Path, inputs: Sequence[str], out: Path, *, stream: str | None, batch_rows: int, flush: bool, format: str,
-    progress: RunProgress, archive: Path | None = None, tables: Sequence[str] = (),
+    progress: RunProgress, archive: Path | None = None, tables: Sequence[str] = (), threads: int = 1,
 ) -> Report:  # fmt: skip
     """Answer the queries of a script over a file of events, or one for each of several streams.
 
@@ -146,7 +146,7 @@ def run_file(
         if skipped := len(read.answered) + len(read.views) - len(chosen.answered) - len(chosen.views):
             names = ", ".join(f"'{file.stream.name}'" for file in files)
             progress.note(f"note: {skipped:,} queries read other streams than {names} and are left out")
-        engine = chosen.start_engine(archive=archive, tables=rows)
+        engine = chosen.start_engine(archive=archive, tables=rows, threads=threads)
         try:
             with open_outputs(out, chosen.answered, format) as outputs:
                 report = Report(len(chosen.answered), out)

@@ -78,6 +78,7 @@ class Script:
         is_filled: bool = True,
         archive: Path | None = None,
         tables: Mapping[str, Path] = MappingProxyType({}),
+        threads: int = 1,
     ) -> Engine:
         """An engine with the streams, tables, views and queries of the script; histories are read if it is to be
         `filled`. `tables` are files with rows of some tables."""
@@ -85,7 +86,7 @@ class Script:
             raise MuntinError(
                 f"view '{next(iter(self.views))}' needs a place on disk: choose one with --archive FOLDER"
             )
-        engine = Engine(archive=archive)
+        engine = Engine(archive=archive, threads=threads)
         for create in (*self.creates, *(view.text for view in self.views.values())):
             engine.execute(create)
         for name, file in tables.items():

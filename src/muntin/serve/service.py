@@ -387,7 +387,7 @@ class Service:
     def _restored(self) -> tuple[Engine, Roster, int]:
         options: dict[str, Any] = {
             "archive": self._archive, "folders": [self._archive, *self.settings.folders],
-            "clock": lambda: self._now, "portion_rows": 100_000,
+            "clock": lambda: self._now, "portion_rows": 100_000, "threads": self.settings.threads,
         }  # fmt: skip
         engine = self._checkpoints.restored(self._log.first, options)
         if engine is None:

@@ -18,6 +18,7 @@ class Settings:
     waiting: int = 1_000  # changes that may wait for the writer; more are refused
     waiting_bytes: int = 256 * 2**20  # of them
     folders: tuple[Path, ...] = ()  # that files of BACKFILL, sources and sinks must lie in
+    threads: int = 1  # that share the work of large batches and answers
     skips_lost: bool = False  # go on without messages that a source has no more
 
 

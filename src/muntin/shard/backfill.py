@@ -37,7 +37,7 @@ class Backfill:
         stream = replace(of.stream, delay=_ANY_DELAY, ahead=None)
         self.state = State(
             stream, 0, adaptive=False, sketch_bytes=of.sketch_bytes, has_lanes=False,
-            is_planned_by_demand=of.manager.is_by_demand,
+            is_planned_by_demand=of.manager.is_by_demand, crew=of.crew,
         )  # fmt: skip
         self.state.register(queries)
         self.requests = queries
@@ -97,7 +97,7 @@ class Backfill:
     def _insert(self, events: pa.RecordBatch, at: Ints) -> None:
         state = self.state
         in_order = bool(ascends(at))
-        prepared = prepare(events, at, in_order, state.wanted, state.texts, state.keys)
+        prepared = prepare(events, at, in_order, state.wanted, state.texts, state.keys, state.crew)
         state.clock.observe(at, in_order, 0)
         for store in state.stores.values():
             store.insert(prepared)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.aggregate.contract import is_text
 from muntin.arrays import Bools, Ints
+from muntin.crew import ALONE, QUICK, Crew
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
@@ -65,6 +66,7 @@ def prepare(
     wanted: WantedColumns,
     texts: Mapping[Expression, Dictionary],
     keys: Mapping[tuple[Expression, ...], KeyDictionary],
+    crew: Crew = ALONE,
 ) -> Batch:
     """Evaluate what is wanted, then encode.
 
@@ -72,7 +74,11 @@ def prepare(
     compiled loops over arrays that are there.
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
-    evaluated = {expression: evaluate(expression, given) for expression in wanted.expressions}
+    crew = crew.fit_for(len(at) // QUICK)
+    evaluating = [partial(evaluate, expression, given) for expression in wanted.expressions]
+    computed = sum(not expression.is_column for expression in wanted.expressions)
+    arrays = (crew if computed > 1 else ALONE).share(evaluating)
+    evaluated = dict(zip(wanted.expressions, arrays, strict=True))
     passing = {predicate: _to_mask(evaluated[predicate]) for predicate in wanted.predicates}
     lane_of = {
         asked: lanes.find([evaluated[each] for each in asked.indexed])
@@ -84,7 +90,7 @@ def prepare(
     for text in wanted.arguments & texts.keys():
         columns[text] = Column(texts[text].encode(evaluated[text]), _valid(evaluated[text]))
     ids = {
-        some: keys[some].encode([evaluated[part] for part in some])
+        some: keys[some].encode([evaluated[part] for part in some], crew)
         for some in wanted.keys
         if some not in wanted.laned_keys
     }

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from muntin.answer import Coverage
 from muntin.arrays import Arrays, Ints
+from muntin.crew import ALONE, Crew
 from muntin.errors import MuntinError
 from muntin.plan import Request
 from muntin.plan.sharing import SharedGroup, SharedStore
@@ -60,6 +61,7 @@ class Shard:
         is_planned_by_demand: bool = False,
         tables: Mapping[str, TableRows] = MappingProxyType({}),
         owns: Owns | None = None,
+        crew: Crew = ALONE,
     ):
         self._portion_rows = portion_rows
         self._make_state = partial(
@@ -72,6 +74,7 @@ class Shard:
             is_planned_by_demand,
             tables=tables,
             owns=owns,
+            crew=crew,
         )
         self.state = self._make_state()
 

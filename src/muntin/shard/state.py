@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
+from muntin.crew import ALONE, Crew
 from muntin.expression import Expression
 from muntin.instant import LAST
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
@@ -66,12 +67,12 @@ class State:
         has_lanes: bool = True,
         tables: Mapping[str, TableRows] = MappingProxyType({}),
         owns: Owns | None = None,
+        crew: Crew = ALONE,
     ):
-        self.stream = stream
+        self.stream, self.crew = stream, crew
         self.tables = tables  # by name; they change from outside
         self.owns = owns  # which keys belong here, of a stream that has several shards
-        self.clock = Clock(stream.delay, stream.ahead, wall)
-        self.alarm = Alarm()
+        self.clock, self.alarm = Clock(stream.delay, stream.ahead, wall), Alarm()
         self.manager = WindowManager(is_planned_by_demand, has_lanes)
         self._is_provisional = False  # the plan: queries came or went one after the other, and no event yet
         self.registrations: dict[str, Registration] = {}
@@ -83,8 +84,7 @@ class State:
         self.lanes: dict[Asked, Lanes] = {}
         self.sweepers = Sweepers(self)
         self.wanted = WantedColumns(frozenset(), frozenset(), frozenset())
-        self._backlog_bytes = backlog_bytes
-        self.sketch_bytes = sketch_bytes
+        self._backlog_bytes, self.sketch_bytes = backlog_bytes, sketch_bytes
         self.needed_bytes = 0  # held when there was no backlog the last time
         self._fitted_to = 0  # the version of the plan's columns that the dictionaries are for
         self.crowds = Crowds()
@@ -261,6 +261,7 @@ class State:
 
     def _keep_store(self, store_id: StoreId, store: Sequence) -> None:
         self.stores[store_id] = store
+        store.crew = self.crew
         self.meter.stores[store_id] = Observed()
 
     def _make_store(self, store_id: StoreId) -> Sequence:
@@ -310,14 +311,14 @@ class State:
         if self._is_provisional:
             self.settle_plan()
         self.movers.follow()
-        prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys)
+        prepared = prepare(events, at, ascends, self.wanted, self.texts, self.keys, self.crew)
         for backfill in self.backfills:
             backfill.held.append(events)
         self.forget()  # only now, so that what the last batch closed could still be asked for
         self.clock.observe(at, ascends, late_events, ahead_events)
         self.alarm.note(self.stream.name, self.clock, len(at), late_events, ahead_events)
         self.movers.note(prepared)
-        self.meter.time_insertion(self.stores, prepared)
+        self.meter.time_insertion(self.stores, prepared, self.crew)
         if self.adaptation is not None:
             self.adaptation.before_insert()
         self.meter.time_following(self.synopses, len(at))
@@ -377,8 +378,7 @@ class State:
         return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
 
     def held_bytes(self) -> int:
-        """Of `nbytes`, without what stores have set aside for more: how long a backlog grows must not
-        depend on when arrays do."""
+        """Of `nbytes`, without room that is set aside: how long a backlog grows must not depend on when arrays do."""
         stores = sum(store.held_bytes() for store in self.stores.values())
         return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.keys.key_dictionary import Sweeper
+from muntin.keys.sweeper import Sweeper
 from muntin.plan.demand import Demand
 from muntin.shard.crowd import Crowd
 from muntin.shard.registration import Registration

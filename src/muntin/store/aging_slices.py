@@ -240,7 +240,7 @@ class AgingSlices(Sequence):
         if len(batch) and int(self._youngest.grid.start_of(np.array([batch.earliest]))[0]) < absorbed:
             assert isinstance(batch, Cells)
             batch = batch.since(absorbed)
-        self.version += 1
+        self.version, self._youngest.crew = self.version + 1, self.crew
         self._youngest.insert(batch)
         self.changed_from = self._youngest.changed_from + len(self) - len(self._youngest)
         for (level, _), rows in self._rows.items():

@@ -7,6 +7,7 @@ an event at the start of the cell's slice, and merges what it would have folded.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from muntin.aggregate.component import COMPONENTS, read_only
 from muntin.aggregate.contract import Array, Partial
 from muntin.arrays import Arrays, Bools, Ints, scratch
+from muntin.crew import ALONE, Crew
 from muntin.expression import Expression
 from muntin.kernels.fold import count_cells, fold_floats, fold_ints
 from muntin.kernels.slices import append_cells, assign_cells
@@ -86,30 +88,36 @@ EVERY_EVENT = Input(None)
 _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 
 
-def fold_cells(batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partial]) -> None:
+def fold_cells(
+    batch: Batch, cell: Ints, origin: int, into: Mapping[Need, Partial], crew: Crew = ALONE
+) -> None:
     """Fold each event into cell `cell - origin` of every need's partials; O(events) per input."""
     if isinstance(batch, Cells):
         lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
-        for need, partial in into.items():
-            COMPONENTS[need.component].merge(lo, hi, 0, cell - origin, batch.partials[need], partial)
+        for need, state in into.items():
+            COMPONENTS[need.component].merge(lo, hi, 0, cell - origin, batch.partials[need], state)
         return
     by_input: dict[Input, dict[str, Partial]] = {}
-    for need, partial in into.items():
-        by_input.setdefault(need.input, {})[need.component] = partial
-    for input, partials in by_input.items():
-        if partials.keys() == {"count"} and input == EVERY_EVENT:
-            count_cells(cell, origin, *partials["count"])
-            continue
-        value, valid = column_of(batch, input)
-        _fold_together(cell, origin, value, valid, partials)
-        lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
-        for name in partials.keys() - set(TOGETHER):
-            COMPONENTS[name].fold(lo, hi, 0, cell - origin, batch.at, value, valid, partials[name])
+    for need, state in into.items():
+        by_input.setdefault(need.input, {})[need.component] = state
+    crew.share([partial(_fold_input, batch, cell, origin, *each) for each in by_input.items()])
+
+
+def _fold_input(batch: Batch, cell: Ints, origin: int, input: Input, partials: Mapping[str, Partial]) -> None:
+    """All components of one input."""
+    if partials.keys() == {"count"} and input == EVERY_EVENT:
+        count_cells(cell, origin, *partials["count"])
+        return
+    value, valid = column_of(batch, input)
+    _fold_together(cell, origin, value, valid, partials)
+    lo, hi = np.zeros(1, np.int64), np.full(1, len(batch))
+    for name in partials.keys() - set(TOGETHER):
+        COMPONENTS[name].fold(lo, hi, 0, cell - origin, batch.at, value, valid, partials[name])
 
 
 def append_each(
-    cells: Columns, chains: Chains, names: Mapping[Need, tuple[str, ...]], batch: Batch, lo: Ints, hi: Ints, key: Ints,
-    begin: int,
+    crew: Crew, cells: Columns, chains: Chains, names: Mapping[Need, tuple[str, ...]], batch: Batch, lo: Ints, hi: Ints,
+    key: Ints, begin: int,
 ) -> Ints:  # fmt: skip
     """Make the cells of runs, the first of which goes on with those from number `begin` on, then fold each input into
     them; the first cell of each run. O(events) per input."""
@@ -120,7 +128,7 @@ def append_each(
     cells.extend_with({"key": new_key[:made], "prior": prior[:made]}, identities_of(names))
     first = begin - cells.dropped
     into = {need: tuple(cells[name][first:] for name in some) for need, some in names.items()}
-    fold_cells(batch, cell, begin, into)
+    fold_cells(batch, cell, begin, into, crew.fit_for(len(batch)))
     return first_cell
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
+from muntin.crew import ALONE, Crew
 from muntin.expression import Expression
 from muntin.store.batch import Batch
 from muntin.store.needs import Need
@@ -86,6 +87,7 @@ class Sequence(ABC):
     knows_count: bool = True  # whether elements are numbered from the first event of the stream
     changed_from: int = 0  # number of the first element that the last insertion touched
     holds_events: bool = False  # whether elements are single events, with their columns
+    crew: Crew = ALONE  # the threads that may share its work
 
     @property
     def youngest(self) -> SliceStore | None:

@@ -29,11 +29,12 @@ from muntin.store.batch import Batch
 from muntin.store.cells import Cells, append_each, arrange, fold_cells, fold_runs, saved_cells, saved_slices
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
+from muntin.store.dealt import Into, append_together
 from muntin.store.grid import Grid, Runs, runs_in_order
 from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import COUNTS, INSTANTS, Saved
 from muntin.store.sequence import Reader, Sequence, Wanted
-from muntin.store.together import Appended, Together, together
+from muntin.store.together import Together, together
 from muntin.window import Window, span
 
 _INT = np.dtype(np.int64)
@@ -210,13 +211,12 @@ class SliceStore(Sequence):
         first = len(self) - runs.continues
         begin = self.first_cell(first) + self._cells.dropped
         self.changed_from = self.dropped + first
-        where, key = (self._cells, self.chains), batch.key(self.keys)
+        where, key, lo, hi = (self._cells, self.chains), batch.key(self.keys), runs.lo, runs.hi
         if self._together is None or isinstance(batch, Cells):
-            first_cell = append_each(*where, self._names, batch, runs.lo, runs.hi, key, begin)
+            first_cell = append_each(self.crew, *where, self._names, batch, lo, hi, key, begin)
         else:
-            place = Appended.to(*where, runs.lo, runs.hi, key, begin)
-            self._cells.count_in(self._together.fold(batch, place))
-            first_cell = place.first_cell
+            into = Into(*where, self._together)
+            first_cell = append_together(self.crew, into, self._together.read(batch), lo, hi, key, begin)
         self._slices.truncate(first)
         self._slices.extend({"start": runs.start, "cell": first_cell})
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS, read_only
-from muntin.arrays import Arrays, Ints
+from muntin.aggregate.contract import Array
+from muntin.arrays import Arrays, Bools, Ints
 from muntin.kernels.append import FOLD, MERGE
 from muntin.query import Input
 from muntin.store.batch import Batch
@@ -40,12 +41,30 @@ class Appended(NamedTuple):
     first_cell: Ints  # will be that of each run
 
     @staticmethod
-    def to(cells: Columns, chains: Chains, lo: Ints, hi: Ints, key: Ints, begin: int) -> Appended:
-        """With room for as many cells as there may be."""
+    def to(
+        cells: Columns, chains: Chains, lo: Ints, hi: Ints, key: Ints, begin: int, room: int | None = None
+    ) -> Appended:
+        """With room for as many cells as there may be, if nobody says how many."""
         chains.reserve(int(key.max()) + 1)
         following, first_cell = cells.dropped + len(cells), np.empty(len(lo), np.int64)
-        room = cells.with_room(begin - cells.dropped, min(len(key), len(lo) * len(chains.last)))
-        return Appended(lo, hi, key, chains.last, begin, following, room, first_cell)
+        most = min(len(key), len(lo) * len(chains.last)) if room is None else room
+        arrays = cells.with_room(begin - cells.dropped, most)
+        return Appended(lo, hi, key, chains.last, begin, following, arrays, first_cell)
+
+
+class Events(NamedTuple):
+    """The values of one input, and which of them count."""
+
+    value: Array
+    valid: Bools
+    is_all_valid: bool
+
+    def among(self, some: slice) -> Events:
+        return self._replace(value=self.value[some], valid=self.valid[some])
+
+    def at(self, places: Ints) -> Events:
+        valid = self.valid if self.is_all_valid else self.valid[places]
+        return self._replace(value=self.value[places], valid=valid)
 
 
 class Together(NamedTuple):
@@ -57,13 +76,16 @@ class Together(NamedTuple):
     names: tuple[str, ...]
     nothing: Any  # the least and the greatest of no event
 
-    def fold(self, batch: Batch, place: Appended) -> int:
-        """Fold events into cells; how many are new. O(events)."""
+    def read(self, batch: Batch) -> Events:
+        """What of events is folded."""
         if self.input is None:
-            value, valid, is_all_valid = batch.at, _ALL_VALID, True
-        else:
-            value, valid = column_of(batch, self.input)
-            is_all_valid = bool(valid.all())
+            return Events(batch.at, _ALL_VALID, True)
+        value, valid = column_of(batch, self.input)
+        return Events(value, valid, bool(valid.all()))
+
+    def fold(self, events: Events, place: Appended) -> int:
+        """Fold events into cells; how many are new. O(events)."""
+        value, valid, is_all_valid = events
         lo, hi, key, *where, cells, first_cell = place
         made: int = FOLD[self.kind](
             lo, hi, key, read_only(value), valid, is_all_valid, *where, cells["key"], cells["prior"], first_cell,

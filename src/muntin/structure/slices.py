@@ -19,6 +19,7 @@ as much as the rows will.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -103,8 +104,8 @@ class Slices(Synopsis[SliceStore]):
             located = self.store.locate(instants - window.size, instants - window.to)
             lo, hi = self._cells_of(located)
             partials = {need: self._rows[need].start(len(ids)) for need in needs}
-            for need, partial in partials.items():
-                self._rows[need].merge_points(ids, lo, hi, partial)
+            for need, into in partials.items():
+                self._rows[need].merge_points(ids, lo, hi, into)
             found[window] = self.found(window, located, partials, 1)
         return found
 
@@ -124,10 +125,19 @@ class Slices(Synopsis[SliceStore]):
         located = self.locate(instants - size, instants - to, instants)
         lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
         partials: list[dict[Need, Partial]] = [{} for _ in windows]
-        for need in {need for each in asked.values() for need in each.needs}:
-            wants = np.array([need in asked[window].needs for window in windows])
-            places = np.flatnonzero(wants[which])
-            read = self._read(need, lo[places], hi[places], width)
+        needs = list(dict.fromkeys(need for each in asked.values() for need in each.needs))
+        needs.sort(key=lambda need: -len(self._rows[need].start(0)))  # sums, which take longest, first
+        wanted = [np.array([need in asked[window].needs for window in windows]) for need in needs]
+        places = [np.flatnonzero(wants[which]) for wants in wanted]
+        # each component has rows of its own
+        reading = [
+            partial(self._read, need, lo[some], hi[some], width)
+            for need, some in zip(needs, places, strict=True)
+        ]
+        slots = width * sum(map(len, places))
+        for need, wants, read in zip(
+            needs, wanted, self.store.crew.fit_for(slots).share(reading), strict=True
+        ):
             edges = np.cumsum(
                 [0, *(count * width for count, is_in in zip(counts, wants, strict=True) if is_in)]
             )

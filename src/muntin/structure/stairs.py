@@ -19,6 +19,7 @@ lose their edges; here the step at each age is that of all windows which reach i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -97,13 +98,21 @@ class Stairs(Synopsis[AgingSlices]):
         """Windows of all keys, together: those that end together share one scan through the levels."""
         located = {window: self._locate(window, each.instants) for window, each in asked.items()}
         partials: dict[Window, dict[Need, Partial]] = {window: {} for window in asked}
-        for need in dict.fromkeys(need for each in asked.values() for need in each.needs):
-            windows = [window for window, each in asked.items() if need in each.needs]
+        needs = list(dict.fromkeys(need for each in asked.values() for need in each.needs))
+        wanting = [[window for window, each in asked.items() if need in each.needs] for need in needs]
+
+        def read_windows(need: Need, windows: Sequence[Window]) -> Partial:
             start, end = (
                 np.concatenate([getattr(located[window], side) for window in windows])
                 for side in ("start", "end")
             )
-            read = self._read(need, start, end, width)
+            return self._read(need, start, end, width)
+
+        # each component has rows of its own
+        reading = [functools.partial(read_windows, *each) for each in zip(needs, wanting, strict=True)]
+        slots = width * len(needs) * sum(len(each.instants) for each in asked.values())
+        found = self.store.crew.fit_for(slots).share(reading)
+        for need, windows, read in zip(needs, wanting, found, strict=True):
             edges = np.cumsum([0, *(len(located[window].start) * width for window in windows)])
             for window, begin, stop in zip(windows, edges[:-1], edges[1:], strict=True):
                 partials[window][need] = tuple(array[begin:stop] for array in read)

@@ -31,7 +31,8 @@ import pyarrow.compute as pc
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import SchemaError
 from muntin.expression import Expression
-from muntin.keys.key_dictionary import KeyDictionary, Sweeper
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.keys.sweeper import Sweeper
 from muntin.keys.table_room import enlarged
 from muntin.store.saved import Saved
 from muntin.table import Table

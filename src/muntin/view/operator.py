@@ -16,7 +16,8 @@ import pyarrow as pa
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.kernels.match import count_chained, list_chained
-from muntin.keys.key_dictionary import KeyDictionary, Sweeper
+from muntin.keys.key_dictionary import KeyDictionary
+from muntin.keys.sweeper import Sweeper
 from muntin.shard.clock import Clock
 from muntin.shard.intake import Admitted
 from muntin.store.chains import Chains

@@ -9,9 +9,11 @@ stands for those since the last.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from muntin.crew import QUICK, Crew
 from muntin.plan.cost import Observed
 from muntin.plan.group import StoreId
 
@@ -73,14 +75,17 @@ class Meter:
         self.next_timed = 1  # the single look-up, counted so, that will be
         self._soon = _SOON  # it will be after an insertion, at the latest
 
-    def time_insertion(self, stores: Mapping[StoreId, Any], batch: Any) -> None:
-        """Have every store insert a batch, and note how long each takes."""
-        before = perf_counter_ns()
-        for name, store in stores.items():
+    def time_insertion(self, stores: Mapping[StoreId, Any], batch: Any, crew: Crew) -> None:
+        """Have every store insert a batch, side by side if it is large, and note how long each takes."""
+
+        def insert(store: Any) -> int:
+            before = perf_counter_ns()
             store.insert(batch)
-            now = perf_counter_ns()
-            self.stores[name].updates.observe(len(batch), now - before)
-            before = now
+            return perf_counter_ns() - before
+
+        took = crew.fit_for(len(batch) // QUICK).share([partial(insert, store) for store in stores.values()])
+        for name, nanoseconds in zip(stores, took, strict=True):
+            self.stores[name].updates.observe(len(batch), nanoseconds)
 
     def time_following(self, synopses: Mapping[int, Any], events: int) -> None:
         """Have every synopsis follow its store, and note how long each takes."""
