@@ -65,7 +65,7 @@ class Engine(Inspected):
     answers say by how much. `folders` are those that the archive and files named after BACKFILL must lie in,
     links resolved; None allows all that the process may read.
     `threads` is how many share the work of large batches and answers, the caller's among them; answers and their order
-    are the same, and the state too, so that a checkpoint may go on with any number.
+    are the same for any number, and a checkpoint can be restored with any.
     `portion_rows` is about how many rows one `advance` gives of the queries over a stream, and of joins: what exceeds
     it is left for the next call.
     `clock` gives the time on the wall, by which events of streams with AHEAD are judged; tests set it
