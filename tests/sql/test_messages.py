@@ -7,7 +7,7 @@ import pytest
 from muntin import Engine, MuntinError
 from muntin.aggregate import AGGREGATES
 from muntin.plan.synopses import INDEXES, SYNOPSES
-from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
+from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, FUNCTIONS, SYNONYMS
 
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 HOUR, SLIDE = "FROM s [RANGE 1 HOUR]", "FROM s [RANGE 1 HOUR SLIDE 1 MINUTE]"
@@ -72,7 +72,7 @@ def test_functions_of_other_dialects(engine: Engine, name: str) -> None:
     with pytest.raises(MuntinError) as caught:
         engine.register(f"SELECT {name}(n) AS v FROM s [ROWS 5]", "q")
     assert "did you mean" not in str(caught.value)
-    known = {each.upper() for each in (*AGGREGATES, *SYNONYMS)} | {*PLAIN_FUNCTIONS, *SPECIAL_FUNCTIONS}
+    known = {each.upper() for each in (*AGGREGATES, *SYNONYMS)} | {*FUNCTIONS}
     if name in _ELSEWHERE:
         first = _ELSEWHERE[name].split("(")[0]
         assert not first.isupper() or " " in first or first in known, first

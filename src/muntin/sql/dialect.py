@@ -29,6 +29,7 @@ class MuntinTokenizer(Tokenizer):
             for word, kind in Tokenizer.KEYWORDS.items()
             if kind not in (TokenType.COMMAND, TokenType.BLOCK_START, TokenType.BLOCK_END)
         },
+        "//": TokenType.DIV,
         "UTINYINT": TokenType.UTINYINT,
         "USMALLINT": TokenType.USMALLINT,
         "UINTEGER": TokenType.UINT,

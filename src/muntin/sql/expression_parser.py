@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 from sqlglot import Token, TokenType, exp
 from sqlglot.parser import IsPredicatePrecedence, Parser
 
+from muntin.sql.function_nodes import OWN_FUNCTIONS
 from muntin.sql.place import Misfit, mark, misfit
 from muntin.sql.syntax import JoinSyntax, Name, SourceSyntax
 from muntin.sql.type_name import unknown_type
-from muntin.sql.vocabulary import JOIN_REFUSALS, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
+from muntin.sql.vocabulary import FUNCTIONS, JOIN_REFUSALS, SPECIAL_FUNCTIONS
 from muntin.sql.window_clause import WindowParser
 
 _DEEPEST = 200  # operations; each takes a few of the interpreter's 1,000 frames, to compile and to evaluate
@@ -56,11 +57,17 @@ def _closed(parse: Callable[[Any], exp.Expr]) -> Callable[[Any], exp.Expr]:
 class ExpressionParser(WindowParser):
     """Expressions of the base language; every operand is marked with its place."""
 
-    FUNCTIONS: ClassVar[dict[str, Any]] = {name: Parser.FUNCTIONS[name] for name in PLAIN_FUNCTIONS}
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: Parser.FUNCTIONS[name] for name in FUNCTIONS if name in Parser.FUNCTIONS
+    } | {function.sql_name(): function.from_arg_list for function in OWN_FUNCTIONS}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: _closed(Parser.FUNCTION_PARSERS[name]) for name in SPECIAL_FUNCTIONS
     } | {"CEILING": _closed(Parser.FUNCTION_PARSERS["CEIL"])}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **Parser.UNARY_PARSERS,
+        TokenType.TILDE: lambda self: exp.BitwiseNot(this=self._parse_term()),  # ~a + b is ~(a + b)
+    }
     IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW  # x > 0 IS TRUE is (x > 0) IS TRUE
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     BRACKETS: ClassVar[frozenset[TokenType]] = frozenset(

@@ -22,10 +22,11 @@ from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
-from muntin.sql.functions import CASTS, TEXT, TIMES
+from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
 from muntin.sql.term import Build, Builder, Datum, Term, column, common, literal, reason
+from muntin.sql.text import TEXT
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
