@@ -110,8 +110,9 @@ CONDITION_FAULTS = [
     ("TIME_BUCKET(INTERVAL '1 day', »price) = ts", "price is DOUBLE; a TIMESTAMP or DATE is needed"),
     ("TIME_BUCKET(INTERVAL '1 day', ts, »ts) = ts", "TIME_BUCKET takes a constant TIMESTAMP to begin at"),
     ("»price IS 5", "IS takes NULL, TRUE or FALSE"),
-    ("price = »?", "parameters are not supported; put the value into the text"),
-    ("price = »:limit", "parameters are not supported"),
+    ("price = »?", "a parameter is written $name"),
+    ("price = »:limit", "a parameter is written $name"),
+    ("price = »$limit", "parameter 'limit' has no value; give it: {'limit': 5}"),
     ("shares > »99999999999999999999", "does not fit 64 bits; write 99999999999999999999.0"),
     ("»9223372036854775807 + 1 > 0", "an integer exceeds 64 bits"),
     ("»CASE WHEN TRUE THEN 'a' ELSE 1 END = 'a'", "'a' (VARCHAR) and 1 (BIGINT) cannot be compared or mixed"),
@@ -143,7 +144,10 @@ CLAUSE_FAULTS = [
         "GROUP BY symbol »WHERE TRUE",
         "WHERE is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING",
     ),
-    ("GROUP BY »1", "GROUP BY takes columns or expressions of them, not a constant or position"),
+    ("GROUP BY »1", "an aggregate cannot stand in GROUP BY"),
+    ("GROUP BY »2", "there is no item 2 in SELECT; it has 1"),
+    ("GROUP BY »0", "there is no item 0 in SELECT"),
+    ("GROUP BY »1.5", "GROUP BY takes columns or expressions of them, not a constant"),
     ("GROUP BY »MAX(price)", "an aggregate cannot stand in GROUP BY"),
     ("GROUP BY symbol, »symbol", "symbol stands twice in GROUP BY"),
     ("GROUP BY »simbol", "has no column 'simbol'; did you mean 'symbol'?"),
@@ -153,7 +157,7 @@ CLAUSE_FAULTS = [
     ),
     ("HAVING »MAX(shares)", "HAVING needs a condition, and MAX(shares) OVER [ROWS 5] is BIGINT"),
     ("HAVING »MAX(symbol) > 3", "MAX(symbol) OVER [ROWS 5] (VARCHAR) and 3 (BIGINT) cannot be compared"),
-    ("HAVING »$0 > 3", "has no column '$0'"),
+    ("HAVING »$0 > 3", "parameter '0' has no value"),
 ]
 
 # Between SELECT and `FROM trades [ROWS 5]`.

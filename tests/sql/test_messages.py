@@ -81,13 +81,14 @@ def test_functions_of_other_dialects(engine: Engine, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("CREATE STREAM IF NOT EXISTS t (ts TIMESTAMP) TIMESTAMP BY ts", "IF NOT EXISTS are not supported"),
+        ("CREATE STREAM IF EXISTS t (ts TIMESTAMP) TIMESTAMP BY ts", "IF EXISTS belongs to DROP"),
+        ("DROP QUERY IF NOT EXISTS q", "DROP takes IF EXISTS"),
         (
-            "REGISTER QUERY IF NOT EXISTS q AS SELECT SUM(n) FROM s [ROWS 5]",
-            "IF NOT EXISTS are not supported",
+            "CREATE OR REPLACE QUERY IF NOT EXISTS q AS SELECT SUM(n) FROM s [ROWS 5]",
+            "takes no IF NOT EXISTS",
         ),
-        ("DROP QUERY IF EXISTS q", "IF NOT EXISTS are not supported"),
-        ("DROP MATERIALIZED VIEW IF EXISTS q", "IF NOT EXISTS are not supported"),
+        ("SHOW SINKS", "expected STREAMS, TABLES, QUERIES or VIEWS after SHOW, found 'SINKS'"),
+        ("DESCRIBE trade", "there is no stream, table, view or query 'trade'"),
         (
             "SELECT k, SUM(n) FROM s [ROWS 5] GROUP BY ROLLUP(k)",
             "ROLLUP is not supported; register a query for each",

@@ -201,7 +201,8 @@ def unknown_function(node: exp.Anonymous) -> Misfit:
 
 STATEMENTS = (
     "CREATE STREAM, CREATE TABLE, CREATE MATERIALIZED VIEW, SELECT, REGISTER QUERY, CREATE OR REPLACE QUERY, EXPLAIN, "
-    "INSERT INTO, DELETE FROM, CREATE SINK, DROP QUERY, DROP STREAM, DROP TABLE, DROP SINK or REWIND STREAM"
+    "INSERT INTO, DELETE FROM, CREATE SINK, DROP QUERY, DROP STREAM, DROP TABLE, DROP SINK, REWIND STREAM, SHOW or "
+    "DESCRIBE"
 )
 
 # By the first word of a statement.
@@ -211,8 +212,6 @@ STATEMENT_REFUSALS = {
     "MERGE": "write INSERT INTO, which replaces the row with the same key",
     "TRUNCATE": "write DELETE FROM name, which removes all rows of a table",
     "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
-    "SHOW": "SHOW is not supported; EXPLAIN lists queries, and engine.streams and engine.queries are what is there",
-    "DESCRIBE": "DESCRIBE is not supported; engine.streams has the columns of each stream",
     "UNREGISTER": "write DROP QUERY name",
     "DEREGISTER": "write DROP QUERY name",
     "(": "parentheses around a statement are not supported; begin with SELECT",
@@ -273,8 +272,8 @@ EXPRESSION_REFUSALS = {
     "Subquery": "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "Exists": "NOT EXISTS (SELECT …) is for CREATE MATERIALIZED VIEW, joined to WHERE by AND",
     "Tuple": "rows of values are not supported; compare the columns one by one",
-    "Placeholder": "parameters are not supported; put the value into the text",
-    "Parameter": "parameters are not supported; put the value into the text",
+    "Placeholder": "a parameter is written $name",
+    "Parameter": "a parameter is written $name",
     "RegexpLike": "write REGEXP_MATCHES(text, 'pattern')",
     "SimilarTo": "SIMILAR TO is not supported; write REGEXP_MATCHES(text, 'pattern')",
     "IgnoreNulls": "IGNORE NULLS is not needed: aggregates skip NULL",
