@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine
-from muntin.aggregate import AGGREGATES
 from muntin.sql import parse_expression
-from muntin.sql.vocabulary import FUNCTIONS, SYNONYMS
+from muntin.sql.vocabulary import FUNCTIONS, aggregate_names
 from tests.docs.markdown import ROOT
 
 PAGE = (ROOT / "docs/reference/query-language.md").read_text()
@@ -173,7 +172,7 @@ def test_every_documented_function_is_there() -> None:
     written = {name for line in tables for name in re.findall(r"`[^`]*`", line)}
     called = {name for code in written for name in re.findall(r"\b([A-Z_]{2,})\(", code)}
     listed = {name for code in written for name in re.findall(r"\b[A-Z_]{2,}\b", code) if name in EXAMPLES}
-    known = {name.upper() for name in (*AGGREGATES, *SYNONYMS)} | EXAMPLES.keys()
+    known = {*aggregate_names(), *EXAMPLES}
     assert called - known - {"IN"} == set()
     assert listed == EXAMPLES.keys()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muntin import Engine, MuntinError
-from muntin.aggregate import AGGREGATES
 from muntin.plan.synopses import INDEXES, SYNOPSES
-from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, FUNCTIONS, SYNONYMS
+from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, FUNCTIONS, aggregate_names
 
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 HOUR, SLIDE = "FROM s [RANGE 1 HOUR]", "FROM s [RANGE 1 HOUR SLIDE 1 MINUTE]"
@@ -72,7 +71,7 @@ def test_functions_of_other_dialects(engine: Engine, name: str) -> None:
     with pytest.raises(MuntinError) as caught:
         engine.register(f"SELECT {name}(n) AS v FROM s [ROWS 5]", "q")
     assert "did you mean" not in str(caught.value)
-    known = {each.upper() for each in (*AGGREGATES, *SYNONYMS)} | {*FUNCTIONS}
+    known = {*aggregate_names(), *FUNCTIONS}
     if name in _ELSEWHERE:
         first = _ELSEWHERE[name].split("(")[0]
         assert not first.isupper() or " " in first or first in known, first

@@ -18,6 +18,7 @@ from muntin.aggregate.approximate import ERROR
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
+from muntin.sql.composed import expanded
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
@@ -242,6 +243,8 @@ class SelectBinder:
     def _over_answers(self, node: exp.Expr, aliases_too: bool = False) -> exp.Expr:
         """The tree with calls, keys and aliases replaced by columns of the answer; in SELECT, aliases of items before
         it that no column has as a name."""
+        if (composed := expanded(node)) is not None:
+            return self._over_answers(composed, aliases_too)
         if is_call(node):
             call = self._call(node)
             if call not in self.calls:

@@ -20,6 +20,7 @@ from sqlglot import exp
 from muntin.errors import NoValue, nearest
 from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
+from muntin.sql.comoment import COMOMENT
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
 from muntin.sql.functions import CASTS, TIMES
@@ -294,6 +295,7 @@ _BUILDERS: dict[type[exp.Expr], Builder] = {
     exp.Null: _null,
     exp.Paren: _paren,
     **ARITHMETIC,
+    **COMOMENT,
     **COMPARISON,
     **LOGIC,
     **TEXT,

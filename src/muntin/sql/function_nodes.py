@@ -63,6 +63,31 @@ class TimeBucket(exp.Expression, exp.Func):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "origin": False}
 
 
+# What composed aggregates are made of (`comoment.py`); a name that begins with $ is in no text.
+
+
+class Paired(exp.Expression, exp.Func):
+    """A value where another one is not NULL."""
+
+    _sql_names: ClassVar[list[str]] = ["$PAIRED"]
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class ProductRest(exp.Expression, exp.Func):
+    """What the rounding of a product has lost."""
+
+    _sql_names: ClassVar[list[str]] = ["$PRODUCT_REST"]
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class Comoment(exp.Expression, exp.Func):
+    """Of a count, and sums in two parts each: x, y, their products, what these have lost."""
+
+    _sql_names: ClassVar[list[str]] = ["$COMOMENT"]
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True}
+    is_var_len_args = True
+
+
 OWN_FUNCTIONS: tuple[type[exp.Func], ...] = (
-    RegexpMatches, RegexpExtract, SplitPart, Replace, Left, Right, Log, Xor, TimeBucket,
+    RegexpMatches, RegexpExtract, SplitPart, Replace, Left, Right, Log, Xor, TimeBucket, Paired, ProductRest, Comoment,
 )  # fmt: skip

@@ -70,12 +70,17 @@ SYNONYMS: dict[str, tuple[str, tuple[float, ...]]] = {
     "variance": ("var_samp", ()),
     "stddev": ("stddev_samp", ()),
 }
+# Aggregates that are written out in others (`composed.py`).
+COMPOSED: dict[str, tuple[str, ...]] = {  # with the names of their arguments
+    "count_if": ("condition",), "bool_and": ("condition",), "bool_or": ("condition",), "covar_pop": ("y", "x"),
+    "covar_samp": ("y", "x"), "corr": ("y", "x"), "regr_slope": ("y", "x"), "regr_intercept": ("y", "x"),
+}  # fmt: skip
 _DISTINCT = "count_distinct"  # is written COUNT(DISTINCT x)
 
 
 def aggregate_names() -> list[str]:
     """The names by which aggregates are called."""
-    return sorted(name.upper() for name in {*AGGREGATES, *SYNONYMS} - {_DISTINCT})
+    return sorted(name.upper() for name in {*AGGREGATES, *SYNONYMS, *COMPOSED} - {_DISTINCT})
 
 
 def is_aggregate(written: str) -> bool:
@@ -85,6 +90,8 @@ def is_aggregate(written: str) -> bool:
     (True, False)
     """
     name = written.lower()
+    if name in COMPOSED or ":" in name:  # parts of aggregates, which no text can name
+        return True
     return (name in AGGREGATES or name in SYNONYMS) and name != _DISTINCT
 
 
@@ -119,8 +126,7 @@ _ELSEWHERE = {
     "COUNT_DISTINCT": "COUNT(DISTINCT x)",
     "DISTINCT_COUNT": "COUNT(DISTINCT x)",
     "UNIQ": "COUNT(DISTINCT x)",
-    "COUNT_IF": "COUNT(*) FILTER (WHERE condition)",
-    "COUNTIF": "COUNT(*) FILTER (WHERE condition)",
+    "COUNTIF": "COUNT_IF(condition)",
     "SUM_IF": "SUM(x) FILTER (WHERE condition)",
     "SUMIF": "SUM(x) FILTER (WHERE condition)",
     "AVG_IF": "AVG(x) FILTER (WHERE condition)",
@@ -132,9 +138,9 @@ _ELSEWHERE = {
     "APPROX_TOP_COUNT": "APPROX_FREQUENT(x, 0.05, 0.01)",
     "EMA": "AVG(x) OVER [RANGE …]: averages are of windows, none is exponential",
     "EWMA": "AVG(x) OVER [RANGE …]: averages are of windows, none is exponential",
-    "BOOL_AND": "MIN(condition)",
-    "BOOL_OR": "MAX(condition)",
-    "EVERY": "MIN(condition)",
+    "EVERY": "BOOL_AND(condition)",
+    "LOGICAL_AND": "BOOL_AND(condition)",
+    "LOGICAL_OR": "BOOL_OR(condition)",
     "MEAN": "AVG(x)",
     "AVERAGE": "AVG(x)",
     "STDEV": "STDDEV(x)",
@@ -180,7 +186,7 @@ _NOWHERE = {
     "ROW_NUMBER": "a query does not see single events", "RANK": "a query does not see single events",
     "RAND": "answers depend on events alone", "RANDOM": "answers depend on events alone",
     "REGEXP_REPLACE": "REPLACE takes no pattern",
-    "CORR": "aggregates take one value of an event", "COVAR_POP": "aggregates take one value of an event",
+    "REGR_R2": "write POWER(CORR(y, x), 2)",
     "ROLLUP": "GROUP BY takes columns; register a query for each level",
     "CUBE": "GROUP BY takes columns; register a query for each level",
 }  # fmt: skip
