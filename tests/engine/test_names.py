@@ -134,6 +134,11 @@ SAME = [
      f"SELECT SUM(n) AS v, MAX(n) - SUM(n) AS w {S} HAVING MAX(n) - SUM(n) < 0"),
     (f"SELECT t.k, SUM(s.n) AS v, v / t.n AS share {T} GROUP BY 1",
      f"SELECT t.k, SUM(s.n) AS v, SUM(s.n) / t.n AS share {T} GROUP BY t.k"),
+    (f"SELECT SUM(n) OVER w AS v, MAX(n) OVER W AS w, MIN(n) OVER few AS z {S} WINDOW w AS [ROWS 2], few AS [ROWS 1]",
+     f"SELECT SUM(n) OVER [ROWS 2] AS v, MAX(n) OVER [ROWS 2] AS w, MIN(n) OVER [ROWS 1] AS z {S}"),
+    ("SELECT k, SUM(n) FILTER (WHERE n > 3) OVER w AS v FROM s GROUP BY k HAVING COUNT(*) OVER w > 0 "
+     "WINDOW w AS [ROWS 2]",
+     "SELECT k, SUM(n) FILTER (WHERE n > 3) OVER [ROWS 2] AS v FROM s GROUP BY k HAVING COUNT(*) OVER [ROWS 2] > 0"),
     (f"SELECT a.k, COUNT(*) AS v, v * 2 AS w {B} GROUP BY ALL",
      f"SELECT a.k, COUNT(*) AS v, COUNT(*) * 2 AS w {B} GROUP BY a.k"),
 ]  # fmt: skip

@@ -137,7 +137,11 @@ CLAUSE_FAULTS = [
     ("»LIMIT 3", "LIMIT is only for SELECTs from views and tables; keep fewer keys with HAVING"),
     ("»UNION SELECT 1", "UNION is not supported"),
     ("»QUALIFY 1", "QUALIFY is not supported; write the condition in HAVING"),
-    ("»WINDOW w AS (x)", "named windows are not supported"),
+    ("WINDOW w AS »(x)", "WINDOW reads WINDOW w AS [RANGE 5 MINUTES], found '('"),
+    ("WINDOW w AS [ROWS 5], »W AS [ROWS 6]", "two windows are called 'W'"),
+    ("HAVING MAX(price) OVER »w > 3", "there is no window 'w'; write WINDOW w AS [RANGE 5 MINUTES]"),
+    ("HAVING MAX(price) OVER »vv > 3 WINDOW v AS [ROWS 5]", "there is no window 'vv'; did you mean 'v'?"),
+    ("WINDOW w AS [ROWS 5] »HAVING TRUE", "HAVING is out of order"),
     ("»[ROWS 5]", "the window stands directly after the stream"),
     ("»GRUOP BY symbol", "unexpected 'GRUOP'; did you mean 'GROUP'?"),
     (
@@ -200,7 +204,8 @@ ITEM_FAULTS = [
     ("»FOO(price) OVER [ROWS 5]", "unknown function 'FOO'"),
     ("»ABS(price) OVER [ROWS 5]", "FILTER and OVER follow an aggregate"),
     ("SUM(price) OVER »(PARTITION BY symbol)", "OVER takes a window in brackets: OVER [RANGE 5 MINUTES]"),
-    ("SUM(price) OVER »w", "OVER takes a window in brackets"),
+    ("SUM(price) OVER »w", "there is no window 'w'"),
+    ("SUM(price) OVER »ROWS 5", "OVER takes a window in brackets"),
     ("SUM(price) OVER [»RANG 5 MINUTES]", "expected RANGE or ROWS, found 'RANG'"),
     (
         "QUANTILE(0.5) »WITHIN GROUP (ORDER BY price)",

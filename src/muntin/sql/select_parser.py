@@ -7,7 +7,7 @@ every dialect: so whatever is left out can be refused at its first word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from sqlglot import Token, TokenType, exp
@@ -19,9 +19,10 @@ from muntin.sql.parameters import Written, as_written
 from muntin.sql.place import Span, mark, misfit, place
 from muntin.sql.syntax import Item, OrderSyntax, SelectSyntax, WindowedSelect
 from muntin.sql.vocabulary import CLAUSE_REFUSALS
+from muntin.window import Window
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
-_CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING")
+_CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING", "WINDOW")
 
 
 class SelectParser(SourceParser):
@@ -45,6 +46,7 @@ class SelectParser(SourceParser):
         start = self._curr
         if not self._match(TokenType.SELECT):
             self.fault(f"expected SELECT, found {self.found()}")
+        around, self.windows = self.windows, self._windows_ahead()
         hint = self._hint()
         distinct = self._distinct()
         if is_inner and self._match(TokenType.STAR):
@@ -65,6 +67,9 @@ class SelectParser(SourceParser):
             keys = self._keys(items)
         if self._match(TokenType.HAVING):
             having = self.condition()
+        if self._at_word("WINDOW"):
+            self._named_windows()  # which are known already
+        self.windows = around
         changes = self._changes()
         order = self._order()
         is_closed = is_inner and self._curr and self._curr.token_type == TokenType.R_PAREN
@@ -74,6 +79,34 @@ class SelectParser(SourceParser):
         return SelectSyntax(text, (start.start, start.end + 1), tuple(items), source.stream,
                             source.alias, source.window, where, tuple(keys or ()), having, hint, changes,
                             distinct, join, order, source.span)  # fmt: skip
+
+    def _windows_ahead(self) -> Mapping[str, Window]:
+        """The windows that this SELECT names, where they stand: after their names are used."""
+        start, depth = self._index, 0
+        for ahead, token in enumerate(self._tokens[start:]):
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            if depth < 0 or (ahead and token.token_type == TokenType.SELECT and not depth):
+                return {}
+            if token.token_type == TokenType.WINDOW and not depth:
+                self._advance(ahead)
+                named = self._named_windows()
+                self._retreat(start)
+                return named
+        return {}
+
+    def _named_windows(self) -> Mapping[str, Window]:
+        """`WINDOW w AS [RANGE 5 MINUTES], v AS [ROWS 100]`."""
+        named: dict[str, Window] = {}
+        self._advance()
+        while True:
+            name = self.name("a name for a window")
+            if name.text.casefold() in named:
+                raise name.misfit(f"two windows are called '{name.text}'")
+            if not self._match(TokenType.ALIAS) or self._curr.token_type != TokenType.L_BRACKET:
+                self.fault(f"WINDOW reads WINDOW w AS [RANGE 5 MINUTES], found {self.found()}")
+            named[name.text.casefold()] = self.window_clause()
+            if not self._match(TokenType.COMMA):
+                return named
 
     def _keys(self, items: list[Item]) -> list[exp.Expr]:
         """What stands after GROUP BY: expressions, positions of items, or ALL."""
@@ -178,7 +211,7 @@ class SelectParser(SourceParser):
             self.fault("the window stands directly after the stream: FROM stream [RANGE …]")
         if word in _CLAUSES:
             self.fault(
-                f"{word} is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING, EMIT CHANGES"
+                f"{word} is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING, WINDOW, EMIT CHANGES"
             )
         self._refuse_misspelling("WHERE", "GROUP", "HAVING", "EMIT")
         self.fault(f"unexpected {self.found()}")

@@ -247,7 +247,6 @@ CLAUSE_REFUSALS = {
     "OFFSET": "OFFSET is not supported; slice the answer table",
     "FETCH": "FETCH is not supported; keep fewer keys with HAVING, or slice the answer table",
     "QUALIFY": "QUALIFY is not supported; write the condition in HAVING",
-    "WINDOW": "named windows are not supported; write OVER [RANGE …] after each aggregate",
     "UNION": "UNION is not supported; register the two queries under names of their own",
     "INTERSECT": "INTERSECT is not supported; register the two queries under names of their own",
     "EXCEPT": "EXCEPT is for CREATE MATERIALIZED VIEW; register the two queries under names of their own",
