@@ -68,6 +68,14 @@ def index_variants() -> str:
     return "\n".join(rows)
 
 
+def functions() -> str:
+    """The functions of one row."""
+    from muntin.sql.vocabulary import FUNCTIONS
+
+    rows = ["| function | gives |", "|---|---|"]
+    return "\n".join(rows + [f"| `{written}` | {gives} |" for written, gives in FUNCTIONS.values()])
+
+
 def queries_by_runtime() -> str:
     """What a query may have, and where it runs."""
     return matrix.table_of(matrix.QUERIES, ("embedded", "table", "stream"))
@@ -105,8 +113,8 @@ def command_output(command: str) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (algorithm_table, fact_sheets, choices, index_variants, queries_by_runtime,
-                              statements_by_runtime)
+    part.__name__: part for part in (algorithm_table, fact_sheets, choices, functions, index_variants,
+                                     queries_by_runtime, statements_by_runtime)
 }  # fmt: skip
 
 

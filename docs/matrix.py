@@ -59,6 +59,10 @@ QUERIES = (
     Entry("COUNT(DISTINCT …)", f"SELECT COUNT(DISTINCT k) AS n FROM t {_W}"),
     Entry("MIN and MAX of texts", f"SELECT MAX(k) AS m FROM t {_W}"),
     Entry("APPROX_QUANTILE, APPROX_FREQUENT, …", f"SELECT APPROX_QUANTILE(v, 0.5, 0.1) AS p FROM t {_W}"),
+    Entry(
+        "COUNT_IF, BOOL_AND, COVAR_POP, CORR, …",
+        f"SELECT CORR(v, v * v) AS c, COUNT_IF(v > 1) AS n FROM t {_W}",
+    ),
     Entry("expressions of aggregates", f"SELECT SUM(v) / COUNT(*) AS mean FROM t {_W}"),
     Entry("`/*+ SYNOPSIS(…) */`", f"SELECT /*+ SYNOPSIS(rescan) */ SUM(v) AS s FROM t {_W}"),
     Entry(

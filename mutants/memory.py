@@ -17,7 +17,7 @@ _CACHE = type(lru_cache(int))
 _KEPT = {
     "muntin.plan.choices": ("_BY_TRAITS",),
     "muntin.spark.pack": ("_MAKERS",),
-    "muntin.sql.statement": ("_SHARED",),
+    "muntin.sql.parse": ("_SHARED",),
 }
 
 

@@ -68,6 +68,14 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         return _sum(values) if pa.types.is_floating(kind) else _sum_of_integers(values)
     if function == "avg":
         return _avg(values)
+    if function in (
+        "sum:0",
+        "sum:1",
+    ):  # what COVAR_POP and its like are made of: a sum, and what its rounding lost
+        return _part_of_sum(values, function == "sum:1")
+    if function == "m2:2":
+        spread = _spread("var_pop", values)
+        return Measured(spread.value * len(values), spread.slack * len(values))
     return _spread(function, values)
 
 
@@ -99,6 +107,13 @@ def _sum(values: list[float]) -> Measured:
     if wild:
         return Measured(wild[0] if len(set(wild)) == 1 and not math.isnan(wild[0]) else math.nan)
     return Measured(_rounded(sum(map(Fraction, values), Fraction())), 1e-20 * math.fsum(map(abs, values)))
+
+
+def _part_of_sum(values: list[float], is_rest: bool) -> Measured:
+    if not all(map(math.isfinite, values)):
+        return Measured(0.0 if is_rest else _sum(values).value)
+    exact = sum(map(Fraction, values), Fraction())
+    return Measured(_rounded(exact - Fraction(_rounded(exact))) if is_rest else _rounded(exact))
 
 
 def _avg(values: list[Any]) -> Measured:

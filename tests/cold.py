@@ -10,9 +10,9 @@ import pyarrow as pa
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.query import Query
+from muntin.sql.parse import _query, _read_select
 from muntin.sql.place import pointing_into
 from muntin.sql.sources import Sources
-from muntin.sql.statement import _query, _read_select
 from muntin.stream import Stream
 
 

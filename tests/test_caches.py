@@ -15,7 +15,7 @@ import pytest
 
 import muntin
 from muntin.engine.catalog import bulk
-from muntin.sql import statement, template
+from muntin.sql import parse, template
 
 ROUNDS = 100  # of three queries each
 CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
@@ -135,7 +135,7 @@ def test_no_cache_grows_with_queries_that_come_and_go() -> None:
 
 def test_templates_go_with_the_last_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of texts is bounded and shared by the engines that are there; nothing of it outlives them."""
-    monkeypatch.setattr(statement, "_SHARED", weakref.WeakSet())  # engines of other tests may be there still
+    monkeypatch.setattr(parse, "_SHARED", weakref.WeakSet())  # engines of other tests may be there still
     engines = [muntin.Engine(), muntin.Engine()]
     for engine in engines:
         engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts")

@@ -23,7 +23,6 @@ STARTED = time.perf_counter()
 app = typer.Typer(
     help="Thousands of sliding-window queries over one stream, sharing their state and work.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -107,18 +106,23 @@ def run(
         typer.Option(
             "--input",
             metavar="[STREAM=]PATH",
-            help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), or a folder; once for each stream.",
+            help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), a folder, or - for standard input; once "
+            "for each stream.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="A .parquet, .csv or .jsonl file, or a directory.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="A .parquet, .csv or .jsonl file, a directory, or - for standard output."),
+    ],
     stream: Annotated[str | None, typer.Option(help="The stream of the input, if there are several.")] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Events pushed at once.")] = 65_536,
     flush: Annotated[
         bool, typer.Option("--flush/--no-flush", help="At the end of the file, emit the windows still open.")
     ] = True,
     format: Annotated[
-        FileFormat, typer.Option(help="Format of the files in a directory.")
-    ] = FileFormat.parquet,
+        FileFormat | None,
+        typer.Option(help="Format of the files in a directory (parquet), or of standard output (jsonl)."),
+    ] = None,
     engine: Annotated[Runtime, typer.Option(help="What drives the queries.")] = Runtime.embedded,
     archive: Annotated[
         Path | None, typer.Option(help="The folder of the script's materialized views.")
@@ -138,20 +142,24 @@ def run(
     """
     with _errors_reported():
         from muntin.run import open_progress, run_file
+        from muntin.run.standard import STANDARD, standard_streams
 
+        wanted = format or (FileFormat.jsonl if str(out) == STANDARD else FileFormat.parquet)
         progress = open_progress(sys.stderr)
-        if engine is Runtime.spark:
-            from muntin.run.on_spark import run_on_spark
+        with standard_streams(input, out, wanted.value) as (inputs, answers):
+            if engine is Runtime.spark:
+                from muntin.run.on_spark import run_on_spark
 
-            report = run_on_spark(
-                script, input, out, stream=stream, flush=flush, format=format.value, progress=progress,
-                tables=table or (),
-            )  # fmt: skip
-        else:
-            report = run_file(
-                script, input, out, stream=stream, batch_rows=batch_rows, flush=flush, format=format.value,
-                progress=progress, archive=archive, tables=table or (), threads=threads,
-            )  # fmt: skip
+                report = run_on_spark(
+                    script, inputs, answers, stream=stream, flush=flush, format=wanted.value, progress=progress,
+                    tables=table or (),
+                )  # fmt: skip
+            else:
+                report = run_file(
+                    script, inputs, answers, stream=stream, batch_rows=batch_rows, flush=flush, format=wanted.value,
+                    progress=progress, archive=archive, tables=table or (), threads=threads,
+                )  # fmt: skip
+        report.out = out
     typer.echo(str(report), err=True)
 
 

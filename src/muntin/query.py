@@ -18,6 +18,7 @@ from muntin.stream import Stream
 from muntin.window import Window
 
 CHANGE = "change"  # the column that says whether a row of EMIT CHANGES enters or leaves
+UNNAMED = "\0"  # in the place of a query's name: no query's own
 
 
 class Input(NamedTuple):

@@ -15,11 +15,14 @@ import pyarrow.feather
 import pyarrow.json
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
 from muntin import crew
+from muntin.cli import app
 from muntin.engine import event_file
 from muntin.run.pipeline import BarProgress, PlainProgress
 from muntin.run.script import parse_script
+from muntin.run.standard import standard_streams
 from muntin.stream import Stream
 from tests.cli.conftest import EVENTS, SCRIPT
 
@@ -61,6 +64,36 @@ def test_threads_change_no_answer(muntin, script, inputs, tmp_path, expected, mo
     run(muntin, script, inputs["parquet"], f"{tmp_path}/answers/", "--no-flush", "--threads", 3)
     for name, table in expected.items():
         assert pa.parquet.read_table(tmp_path / "answers" / f"{name}.parquet").equals(table), name
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+def test_standard_input_and_output(inputs, tmp_path, monkeypatch, capfdbinary, format):
+    """Both in files with the suffixes of their formats; the latter is written out at the end."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(inputs[format]).read_bytes())))
+    with standard_streams(["other=x.csv", "trades=-"], Path("-"), "jsonl") as ((other, given), out):
+        path = Path(given.removeprefix("trades="))
+        assert (other, path.suffix) == ("other=x.csv", f".{format}")
+        assert path.read_bytes() == Path(inputs[format]).read_bytes()
+        out.write_bytes(b'{"n": 1}\n')
+    assert capfdbinary.readouterr().out == b'{"n": 1}\n'
+    assert not path.exists()
+
+
+def test_a_run_from_standard_input_to_standard_output(tmp_path):
+    (tmp_path / "one.sql").write_text(
+        "CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts; "
+        "SELECT SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 5 SECONDS]"
+    )
+    command = ["run", str(tmp_path / "one.sql"), "--input", "-", "--out", "-"]
+    done = CliRunner().invoke(app, command, input=b"ts,n\n1,2\n2,3\n")
+    assert json.loads(done.stdout)["n"] == 5
+    assert "2 events, 1 answers of 1 query -> - in" in done.stderr
+
+
+def test_standard_input_is_read_once(muntin, script, tmp_path):
+    done = muntin("run", script, "--input", "a=-", "--input", "b=-", "--out", tmp_path / "x.csv")
+    assert done.exit_code != 0
+    assert "standard input can be read once" in done.output
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])

@@ -12,7 +12,7 @@ import pytest
 import muntin
 from muntin import errors
 from muntin.aggregate import AGGREGATES
-from muntin.sql.vocabulary import PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, aggregate_names
+from muntin.sql.vocabulary import FUNCTIONS, aggregate_names
 from tests.docs.markdown import ROOT, pages
 
 PUBLIC = sorted(muntin.__all__)
@@ -79,7 +79,7 @@ def test_lock_names_no_index_and_no_path():
     assert not re.search(r" @ |(^|\s)[./]", lock), "a requirement by path"
 
 
-@pytest.mark.parametrize("name", sorted({*aggregate_names(), *PLAIN_FUNCTIONS, *SPECIAL_FUNCTIONS}))
+@pytest.mark.parametrize("name", sorted({*aggregate_names(), *FUNCTIONS}))
 def test_function_is_in_the_reference(name):
     assert re.search(rf"\b{name}\b", reference("query-language.md"))
 

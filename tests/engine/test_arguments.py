@@ -47,6 +47,13 @@ CALLS: dict[str, tuple[str, Callable[[Engine, Any], object]]] = {
     "Engine.execute sql": ("sql|statement|text", lambda engine, value: engine.execute(value)),
     "Engine.select_many texts": ("texts|statement|text", lambda engine, value: engine.select_many(value)),
     "Engine.register sql": ("sql|statement|text", lambda engine, value: engine.register(value, "new")),
+    "Engine.execute parameters": ("parameter", lambda engine, value: engine.execute("SHOW STREAMS", value)),
+    "Engine.register parameters": (
+        "parameter", lambda engine, value: engine.register(QUERY, f"new {value!r:.99}", parameters=value)
+    ),
+    "Engine.register_many parameters": (
+        "parameter", lambda engine, value: engine.register_many({f"new {value!r:.99}": QUERY}, parameters=value)
+    ),
     "Engine.register name": ("name", lambda engine, value: engine.register(QUERY, value)),
     "Engine.register backfill": (
         "batch|file|history|column|path|folder|'", lambda engine, value: engine.register(QUERY, "new", backfill=value)

@@ -142,6 +142,25 @@ def test_a_replacement_goes_on_with_its_numbers(tmp_path: Path) -> None:
     service.stop()
 
 
+def test_what_is_there_keeps_its_number(tmp_path: Path) -> None:
+    """IF NOT EXISTS makes no incarnation, also of a script that is read again; sinks and sources likewise."""
+    text = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND SLIDE 1 SECOND]"
+    script = f"{SCRIPT}; REGISTER QUERY IF NOT EXISTS q AS {text}"
+    service = Service(tmp_path, script, QUIET)
+    first = service.incarnation("q")
+    service.execute(
+        f"REGISTER QUERY IF NOT EXISTS q AS {text} HAVING 1 > 2; DROP QUERY IF EXISTS nobody"
+    ).result()
+    sink = "CREATE SINK IF NOT EXISTS out FROM q WITH (sink = 'http', url = 'http://127.0.0.1:9/')"
+    service.execute(f"{sink}; {sink}; DROP SINK IF EXISTS nothing; DROP SINK IF EXISTS out").result()
+    assert service.execute("SHOW QUERIES").result()["name"].to_pylist().count("q") == 1
+    assert (service.incarnation("q"), service.engine.query("q").text) == (first, text)
+    service.stop()
+    again = Service(tmp_path, script.replace("1 SECOND SLIDE", "2 SECONDS SLIDE"), QUIET)
+    assert (again.incarnation("q"), again.engine.query("q").text) == (first, text)
+    again.stop()
+
+
 def test_a_damaged_checkpoint_falls_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """To the one before, with the log behind that; without any that is good it says so."""
     service = Service(tmp_path, SCRIPT, QUIET)

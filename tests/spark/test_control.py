@@ -177,6 +177,30 @@ def test_a_replaced_query_may_have_other_keys() -> None:
     ]  # fmt: skip
 
 
+def test_a_replacement_keeps_the_state_that_still_fits() -> None:
+    """The window that closes next has the events before the statement, also of a shard that is built again."""
+    shards, engine = controlled(new=NEW), muntin.Engine()
+    engine.execute(CREATE)
+    engine.register(NEW, "new")
+    other = NEW.replace("AS a", "+ 0 AS a")
+    for turn, begin in enumerate(range(0, 40, 10)):
+        if turn == 2:
+            skipped = "REGISTER QUERY IF NOT EXISTS new AS SELECT COUNT(*) FROM no [ROWS 1]"
+            shards.tell(f"{skipped}; CREATE OR REPLACE QUERY new AS {other}", "DROP QUERY IF EXISTS nobody")
+            shards.restart()
+        part = _steady(begin, begin + 10)
+        engine.push("s", part)
+        wanted = engine.advance()["new"].to_pylist()
+        shards.send([part.to_batches()])
+        found = [row for row in shards.last.to_pylist() if row["query"] == "new"]
+        assert len(found) == len(wanted) > 0
+        assert [row["complete"] for row in found] == [row["complete"] for row in wanted]
+        values = [row["a"] if row["a"] is not None else json.loads(row["rest"])["a"] for row in found]
+        assert sorted(values) == sorted(row["a"] for row in wanted)
+    assert shards.refused == []
+    assert all(list(shard.queries) == ["new"] for shard in shards.of_route("k"))
+
+
 def test_every_shard_has_the_same_roster() -> None:
     shards = controlled(sums=FOLDED["sums"])
     shards.send([_steady(0, 10).to_batches()])

@@ -259,6 +259,85 @@ ts - t2 > INTERVAL '1 day'
 ts BETWEEN t2 - INTERVAL '30 days' AND t2
 d + INTERVAL '1 hour'
 d - INTERVAL 36 HOUR
+i // j
+-7 // i
+n // 3
+i // 0
+i // 2 * 2 + i % 2
+i & j
+i | j
+XOR(i, j)
+~i
+~i + 1
+(~i) + 1
+~(i & j) | n & 3
+n & 255
+i & j + 1
+ABS(i) << 3
+ABS(i) << ABS(j) % 50
+i >> j
+i >> 2
+-8 >> 70
+1 << 2 + 1 > i
+XOR(i, NULL)
+LOG(NULLIF(ABS(x), 0))
+LOG(2, NULLIF(ABS(i), 0))
+LOG(NULLIF(ABS(x), 0), 1 + ABS(i))
+LEFT(s, 2)
+LEFT(s, 0)
+LEFT(s, -1)
+LEFT(s, -20)
+RIGHT(s, 2)
+RIGHT(s, 20)
+RIGHT(s, 0)
+RIGHT(s, -1)
+RIGHT(s, -20)
+LEFT(s, 1) || RIGHT(u, 1)
+REPLACE(s, 'a', 'été')
+REPLACE(s, 'a', '')
+REPLACE(s, '', 'x')
+REPLACE(s, 'été', '.')
+STARTS_WITH(s, 'a')
+STARTS_WITH(s, '')
+STARTS_WITH(s, 'é')
+NOT STARTS_WITH(s, 'A')
+SPLIT_PART(s, 'b', 1)
+SPLIT_PART(s, 'b', 2)
+SPLIT_PART(s, 'A', -1)
+SPLIT_PART(s, 'A', -3)
+SPLIT_PART(s, 'é', 2)
+SPLIT_PART(s, ' ', 0)
+SPLIT_PART(s, 'pp', 9)
+SPLIT_PART(s, '', 2)
+SPLIT_PART(s, '', -1)
+SPLIT_PART(s, '', -2)
+SPLIT_PART(s, '', 0)
+REGEXP_MATCHES(s, '^a.')
+REGEXP_MATCHES(s, 'A', 'i')
+REGEXP_MATCHES(s, 'A', 'c')
+REGEXP_MATCHES(s, 'line.break')
+REGEXP_MATCHES(s, 'LINE.break$', 'is')
+REGEXP_MATCHES(s, '')
+REGEXP_MATCHES(s, '[[:upper:]]|%')
+REGEXP_EXTRACT(s, '[a-z]+')
+REGEXP_EXTRACT(s, '(.)(.)', 2)
+REGEXP_EXTRACT(s, 'p(l)?', 1)
+REGEXP_EXTRACT(s, 'a*?(b|p)+', 1)
+REGEXP_EXTRACT(s, '(A)|(p)', 2)
+REGEXP_EXTRACT(s, 'E(.)|A', 0, 'i')
+REGEXP_EXTRACT(s, '')
+REGEXP_EXTRACT(s, 'break$')
+REGEXP_EXTRACT('k=v', '(.)=(.)', 2) = s
+TIME_BUCKET(INTERVAL '7 minutes', ts)
+TIME_BUCKET(INTERVAL '1 day', ts)
+TIME_BUCKET(INTERVAL '1 week', ts)
+TIME_BUCKET(INTERVAL '3 microseconds', ts)
+TIME_BUCKET(INTERVAL '2 hours', ts, INTERVAL '30 minutes')
+TIME_BUCKET(INTERVAL '2 hours', ts, INTERVAL '-30 minutes')
+TIME_BUCKET(INTERVAL '90 minutes', ts, TIMESTAMP '2031-01-01 01:05:00')
+TIME_BUCKET(INTERVAL '5 days', d)
+TIME_BUCKET(INTERVAL '7 hours', d)
+TIME_BUCKET(INTERVAL '1 hour', TIMESTAMP '2020-01-01 00:05:00') < ts
 TRUE
 1
 'text'
@@ -336,6 +415,37 @@ def test_what_has_no_value_is_null():
     assert values("i % -1", i=[-(2**63), 5]) == [0, 0]
     assert values("SQRT(x)", x=[-1.0, 4.0, None]) == [None, 2.0, None]
     assert values("LN(x)", x=[-1.0, 0.0, 1.0]) == [None, None, 0.0]
+
+
+def test_operations_on_bits_take_64_of_them():
+    assert values("i << 62", i=[1, 0, None]) == [2**62, 0, None]
+    assert values("i << 64", i=[0, None]) == [0, None]
+    assert values("i >> j", i=[-(2**63), -1, 8, 8], j=[63, 64, -1, 3]) == [-1, 0, 0, 1]
+    assert values("~i", i=[2**63 - 1]) == [-(2**63)]
+    assert values("XOR(u, 1)", u=pa.array([255], pa.uint8())) == [254]
+    for text in ("i << 63", "i << 64", "i << 1000", "(i + 1) << 62", "i // -1 - 1 + i * 9223372036854775807"):
+        with pytest.raises(MuntinError, match="exceeds 64 bits"):
+            values(text, i=[1, None] if "<<" in text else [-2])
+    for text in ("-i << 1", "i << -1", "-i << 0"):
+        with pytest.raises(MuntinError, match="<< takes no negative numbers"):
+            values(text, i=[1])
+    with pytest.raises(MuntinError, match="exceeds 64 bits"):
+        values("i // -1", i=[-(2**63)])
+
+
+def test_what_duckdb_refuses_is_null():
+    assert values("LOG(x)", x=[0.0, -1.0, 1000.0]) == [None, None, pytest.approx(3)]
+    assert values("LOG(b, x)", b=[1.0, 0.0, -2.0, 2.0], x=[8.0, 8.0, 8.0, 8.0]) == [None, None, None, 3.0]
+
+
+def test_time_buckets_of_other_units_are_in_microseconds():
+    assert values("TIME_BUCKET(INTERVAL '1 hour', t)", t=pa.array([3_599, None], pa.timestamp("s"))) == [
+        datetime(1970, 1, 1),
+        None,
+    ]
+    zoned = pa.array([3_600_000_001], pa.timestamp("us", tz="UTC"))
+    kind = parse_expression("TIME_BUCKET(INTERVAL '1 hour', t)", {"t": zoned.type}).type
+    assert kind == zoned.type
 
 
 def test_nan_is_above_all_numbers_and_equal_to_itself():
@@ -503,6 +613,16 @@ SIGN({})
 UPPER({})
 LENGTH({})
 SUBSTRING({}, 2)
+LEFT({}, 2)
+SPLIT_PART({}, 'a', -1)
+REGEXP_EXTRACT({}, 'a(.)', 1)
+{} // {}
+{} & {}
+~{}
+{} << {}
+XOR({}, {})
+LOG({}, {})
+TIME_BUCKET(INTERVAL '5 days', {})
 {} || {}
 CONCAT({}, {})
 EXTRACT(hour FROM {})
@@ -543,7 +663,8 @@ def test_random_expressions_fail_only_as_they_should():
         try:
             result = expression.evaluate(COLUMNS)
         except MuntinError as error:
-            assert "exceeds 64 bits" in str(error) or "CAST" in str(error), f"{text}: {error}"
+            fits = ("exceeds 64 bits", "CAST", "<< takes no negative")
+            assert any(each in str(error) for each in fits), f"{text}: {error}"
             continue
         assert result.type == expression.type, text
         assert len(result) == ROWS, text

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muntin import Engine, MuntinError
-from muntin.aggregate import AGGREGATES
 from muntin.plan.synopses import INDEXES, SYNOPSES
-from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS, SYNONYMS
+from muntin.sql.vocabulary import _ELSEWHERE, _NOWHERE, FUNCTIONS, aggregate_names
 
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts"
 HOUR, SLIDE = "FROM s [RANGE 1 HOUR]", "FROM s [RANGE 1 HOUR SLIDE 1 MINUTE]"
@@ -72,7 +71,7 @@ def test_functions_of_other_dialects(engine: Engine, name: str) -> None:
     with pytest.raises(MuntinError) as caught:
         engine.register(f"SELECT {name}(n) AS v FROM s [ROWS 5]", "q")
     assert "did you mean" not in str(caught.value)
-    known = {each.upper() for each in (*AGGREGATES, *SYNONYMS)} | {*PLAIN_FUNCTIONS, *SPECIAL_FUNCTIONS}
+    known = {*aggregate_names(), *FUNCTIONS}
     if name in _ELSEWHERE:
         first = _ELSEWHERE[name].split("(")[0]
         assert not first.isupper() or " " in first or first in known, first
@@ -81,13 +80,14 @@ def test_functions_of_other_dialects(engine: Engine, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("CREATE STREAM IF NOT EXISTS t (ts TIMESTAMP) TIMESTAMP BY ts", "IF NOT EXISTS are not supported"),
+        ("CREATE STREAM IF EXISTS t (ts TIMESTAMP) TIMESTAMP BY ts", "IF EXISTS belongs to DROP"),
+        ("DROP QUERY IF NOT EXISTS q", "DROP takes IF EXISTS"),
         (
-            "REGISTER QUERY IF NOT EXISTS q AS SELECT SUM(n) FROM s [ROWS 5]",
-            "IF NOT EXISTS are not supported",
+            "CREATE OR REPLACE QUERY IF NOT EXISTS q AS SELECT SUM(n) FROM s [ROWS 5]",
+            "takes no IF NOT EXISTS",
         ),
-        ("DROP QUERY IF EXISTS q", "IF NOT EXISTS are not supported"),
-        ("DROP MATERIALIZED VIEW IF EXISTS q", "IF NOT EXISTS are not supported"),
+        ("SHOW SINKS", "expected STREAMS, TABLES, QUERIES or VIEWS after SHOW, found 'SINKS'"),
+        ("DESCRIBE trade", "there is no stream, table, view or query 'trade'"),
         (
             "SELECT k, SUM(n) FROM s [ROWS 5] GROUP BY ROLLUP(k)",
             "ROLLUP is not supported; register a query for each",

@@ -59,7 +59,7 @@ FAULTS = [
     ("CREATE TABLE t (x BIGINT »NOT NULL, PRIMARY KEY (x))", "expected ',' or ')' after a column's type"),
     ("CREATE TABLE t »x BIGINT", "expected '(' and the columns, found 'x'"),
     ("CREATE TABLE t (x BIGINT, PRIMARY KEY »x)", "expected '(' and the columns of the primary key, found 'x'"),
-    ("CREATE TABLE »IF NOT EXISTS t (x BIGINT PRIMARY KEY)", "IF EXISTS and IF NOT EXISTS are not supported"),
+    ("CREATE TABLE »IF EXISTS t (x BIGINT PRIMARY KEY)", "IF EXISTS belongs to DROP"),
     ("CREATE STREAM s (ts TIMESTAMP, d »INTERVAL) TIMESTAMP BY ts", "INTERVAL is for columns of a table"),
     ("INSERT »t VALUES (1)", "expected INTO and a table after INSERT, found 't'"),
     ("CREATE TABLE t (x INT PRIMARY KEY); INSERT INTO t »SELECT 1", "expected VALUES and rows in parentheses"),

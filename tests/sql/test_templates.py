@@ -13,8 +13,8 @@ from muntin.errors import SqlError
 from muntin.expression import Expression
 from muntin.query import Query
 from muntin.sql.bind import bind_select
+from muntin.sql.parse import _read_select
 from muntin.sql.place import pointing_into
-from muntin.sql.statement import _read_select
 from muntin.sql.template import Templates
 from muntin.stream import Stream
 

@@ -17,6 +17,7 @@ from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join.operator import JoinOperator, explain_joins, join_stats
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.request import Request, request_of
+from muntin.query import UNNAMED
 from muntin.shard.backfill import Backfill
 from muntin.shard.emit.portion import DEFAULT_ROWS
 from muntin.shard.shard import Shard
@@ -64,6 +65,11 @@ class Catalog:
     def sources(self) -> Sources:
         """Streams and tables by name."""
         return {**self.streams, **{name: each.table for name, each in self.tables.items()}}
+
+    @property
+    def query_names(self) -> set[str]:
+        """Those in use: of queries, and of views that are kept up to date."""
+        return {*self.stream_of, *self.views.at_work}
 
     def table(self, name: str) -> TableRows:
         require(name, self.tables, "table")
@@ -138,6 +144,15 @@ class Catalog:
         self.serving(query).drop(query)
         del self.stream_of[query]
 
+    def replace(self, query: str, asked: Asked) -> None:
+        """Have another query under a name. It is there before the old one goes: what both need stays."""
+        self.add({UNNAMED: asked})
+        try:
+            self.drop(query)
+            self.add({query: asked})
+        finally:
+            self.drop(UNNAMED)
+
     def rewind(self, stream: str, to: int) -> None:
         """Have a stream start again at an instant, and with it the joins and views that read it."""
         shard = self.shard(stream)
@@ -155,12 +170,11 @@ class Catalog:
 
     def use_once(self, query: AnyQuery, use: Callable[[str], Any]) -> Any:
         """Register a query only for as long as it takes to use it."""
-        name = "\0"  # no query's own
-        self.add({name: asked_of(query)})
+        self.add({UNNAMED: asked_of(query)})
         try:
-            return use(name)
+            return use(UNNAMED)
         finally:
-            self.drop(name)
+            self.drop(UNNAMED)
 
     def create_view(self, view: ViewQuery) -> None:
         made = self.views.create(view)

@@ -13,13 +13,7 @@ import pyarrow as pa
 
 from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
 from muntin.crew import MOST_THREADS, Crew
-from muntin.engine.catalog import (
-    Catalog,
-    asked_of,
-    bulk,
-    lookup_many,
-    reads_view,
-)
+from muntin.engine.catalog import Asked, Catalog, asked_of, bulk, lookup_many, reads_view
 from muntin.engine.checkpoint import load, read_checkpoint, save, threads_of, write_checkpoint
 from muntin.engine.event_file import filling
 from muntin.engine.inspected import Inspected
@@ -35,6 +29,7 @@ from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import parse_query
+from muntin.sql.parameters import Parameters
 from muntin.sql.sources import Sources
 from muntin.store.saved import pack_rows, refusing
 from muntin.stream import Stream
@@ -108,13 +103,13 @@ class Engine(Inspected):
 
     # -- statements --------------------------------------------------------------------------------
 
-    def execute(self, sql: str) -> Any:
+    def execute(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """Run statements; returns what the last one gives: answers of a SELECT, text of an EXPLAIN.
 
-        A script is checked as a whole before its first statement runs.
+        A script is checked as a whole before its first statement runs. `parameters` are values of `$name` in it.
         """
         text_of("sql", sql)
-        return run_script(self._catalog, self._lock, sql, self.lookup)
+        return run_script(self._catalog, self._lock, sql, self.lookup, parameters)
 
     def select_many(self, texts: Sequence[str]) -> list[pa.Table]:
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
@@ -122,12 +117,22 @@ class Engine(Inspected):
         with self._lock:
             return self._views.select_texts(texts_of("texts", texts), self._sources())
 
-    def register(self, sql: str, name: str, *, backfill: Any = None) -> None:
-        """Add a standing query; it answers at once from the state that is there, or from its `backfill`."""
-        self.register_many({text_of("name", name): sql}, backfill=backfill)
+    def register(
+        self, sql: str, name: str, *, parameters: Mapping[str, Any] | None = None, backfill: Any = None
+    ) -> None:
+        """Add a standing query; it answers at once from the state that is there, or from its `backfill`. `parameters`
+        are values of `$name` in its text."""
+        self.register_many({text_of("name", name): sql}, parameters=parameters, backfill=backfill)
 
-    def register_many(self, queries: Mapping[str, str], *, backfill: Any = None) -> None:
+    def register_many(
+        self,
+        queries: Mapping[str, str],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        backfill: Any = None,
+    ) -> None:
         """Add queries by name, all or none. Others get their turn while it lasts, so events may come in between.
+        `parameters` are values of `$name` in their texts.
 
         `backfill` is the history of their stream: a path of a Parquet, Arrow, CSV or JSON lines file or a folder
         of them, a pyarrow RecordBatchReader, or anything that `push` takes. It counts as far as it lies before
@@ -139,13 +144,17 @@ class Engine(Inspected):
         for name, sql in queries.items():
             query_name_of(name)
             text_of("sql", sql)
+        values = Parameters(parameters)
         with bulk(len(queries) if backfill is None else 0):
-            self._register_many(queries, sources, backfill)
+            # what takes longest is done while others go on: all that can be told of a text by itself
+            templates = self._catalog.templates
+            asked = {
+                name: asked_of(parse_query(sql, sources, templates, values)) for name, sql in queries.items()
+            }
+            values.check()
+            self._register_many(asked, backfill)
 
-    def _register_many(self, queries: Mapping[str, str], sources: Sources, backfill: Any) -> None:
-        # what takes longest is done while others go on: all that can be told of a text by itself
-        templates = self._catalog.templates
-        asked = {name: asked_of(parse_query(sql, sources, templates)) for name, sql in queries.items()}
+    def _register_many(self, asked: Mapping[str, Asked], backfill: Any) -> None:
         added: list[str] = []
         with self._lock:
             self._catalog.reserve(asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from muntin import sql
 from muntin.engine.catalog import Catalog, asked_of, explain, refuse_taken, require
 from muntin.engine.event_file import filling
+from muntin.engine.listing import described, listed
 from muntin.engine.tables import find_rows, select_rows
 from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
@@ -28,12 +29,16 @@ _FOR_SERVERS = (
 
 
 def run_script(
-    catalog: Catalog, lock: AbstractContextManager[Any], text: str, lookup: Callable[[str], pa.Table]
+    catalog: Catalog,
+    lock: AbstractContextManager[Any],
+    text: str,
+    lookup: Callable[[str], pa.Table],
+    parameters: Mapping[str, Any] | None = None,
 ) -> Any:
     """What the last statement gives. Texts are parsed and histories are read while others go on."""
     with lock:
-        sources = catalog.sources
-    statements = sql.parse_statements(text, sources, catalog.views.known())
+        sources, queries = catalog.sources, catalog.query_names
+    statements = sql.parse_statements(text, sources, catalog.views.known(), queries, parameters)
     with lock:
         check_names(catalog, statements)  # before any history is read
     with ExitStack() as histories:
@@ -44,10 +49,13 @@ def run_script(
             for each in statements
         ]
         with lock:
-            if catalog.sources != sources:
-                if any(filled):
+            if any(filled):
+                if catalog.sources != sources:
                     raise MuntinError("streams came or went while the history was read; run the script again")
-                statements = sql.parse_statements(text, catalog.sources, catalog.views.known())
+            elif (catalog.sources, catalog.query_names) != (sources, queries):
+                statements = sql.parse_statements(
+                    text, catalog.sources, catalog.views.known(), catalog.query_names, parameters
+                )
             check_names(catalog, statements)
             return [run(catalog, *each, lookup) for each in zip(statements, filled, strict=True)][-1]
 
@@ -125,6 +133,8 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 del queries[name]
             case sql.Explain(str(name), None):
                 require(name, queries)
+            case sql.Describe(name):
+                require(name, {*streams, *tables, *views, *queries}, "stream, table, view or query")
 
 
 def tables_of(query: AnyQuery) -> set[str]:
@@ -161,8 +171,9 @@ def run(
         case sql.RegisterQuery(name, query):
             asked = asked_of(query)
             if statement.is_replacement and name in catalog.stream_of:
-                catalog.drop(name)
-            catalog.add({name: asked})
+                catalog.replace(name, asked)
+            else:
+                catalog.add({name: asked})
         case sql.DropQuery(name):
             catalog.drop(name)
         case sql.Explain(name, query):
@@ -173,6 +184,10 @@ def run(
             return explain(catalog, name) if query is None else explain_query(query)
         case sql.Select(query):
             return catalog.use_once(query, lookup)
+        case sql.Show(kind):
+            return listed(catalog, kind)
+        case sql.Describe(name):
+            return described(catalog, name)
         case sql.CreateView(view):
             catalog.create_view(view)
         case sql.DropView(name):

@@ -20,6 +20,7 @@ from muntin.sql import (
     RegisterQuery,
     Select,
     SelectView,
+    Skipped,
     parse_statements,
     statement_texts,
 )
@@ -153,8 +154,8 @@ def parse_script(text: str) -> Script:
                 views[view.name] = view
             case SelectView(select):
                 reads.append(select)
-            case Explain():
-                pass  # `muntin explain` is the command for it
+            case Explain() | Skipped():
+                pass  # `muntin explain` is the command for the plan
             case _:
                 raise MuntinError(
                     f"a script only declares streams, tables, views and queries; it cannot {words.splitlines()[0]}"

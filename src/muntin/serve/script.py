@@ -107,24 +107,29 @@ class Roster:
     def _execute(self, engine: Engine, text: str, statements: list[StatementSyntax], number: int) -> Any:
         """The same for a text whose statements have been read: a script of thousands takes seconds to read."""
         self._check_sinks(statements)
+        streams = set(engine.streams)
         found = _executed(engine, blanked(text, connection_spans(statements)))
         for statement in statements:
             match statement:
                 case CreateStreamSyntax(name=name, source=source):
-                    if (options := _source_of(source)) is not None:
+                    options = _source_of(source)
+                    if (
+                        options is not None and name.text not in streams
+                    ):  # else IF NOT EXISTS left it as it was
                         self.feeds[name.text] = Feed(options)
+                    streams.add(name.text)
                 case CreateSinkSyntax(name, query, options=given):
                     since = (number, LONGEST)
-                    self.sinks[name.text] = Drain(query.text, read_options(given, "sink"), since)
+                    if name.text not in self.sinks:
+                        self.sinks[name.text] = Drain(query.text, read_options(given, "sink"), since)
                 case DropSyntax("SINK", name):
-                    del self.sinks[name.text]
+                    self.sinks.pop(name.text, None)
                 case DropSyntax("STREAM", name):
                     self.feeds.pop(name.text, None)
-                case RegisterSyntax(name, _, _, is_replacement):
-                    if not (is_replacement and name.text in self.incarnations):
+                    streams.discard(name.text)
+                case RegisterSyntax(name=name) | CreateViewSyntax(name=name):
+                    if name.text not in self.incarnations:  # else replaced, or left as it was
                         self._register(name.text)
-                case CreateViewSyntax(name=name):
-                    self._register(name.text)
                 case DropSyntax("QUERY" | "VIEW", name):
                     self.incarnations.pop(name.text, None)
         return found
@@ -137,6 +142,8 @@ class Roster:
                 case RegisterSyntax(name=name) | CreateViewSyntax(name=name):
                     queries.add(name.text)
                 case CreateSinkSyntax(name, query):
+                    if name.text in sinks and statement.is_lenient:
+                        continue
                     if name.text in sinks:
                         raise NameTaken(f"there is already a sink '{name.text}'")
                     if query.text not in queries:
@@ -145,7 +152,7 @@ class Roster:
                         )
                     sinks[name.text] = query.text
                 case DropSyntax("SINK", name):
-                    if sinks.pop(name.text, None) is None:
+                    if sinks.pop(name.text, None) is None and not statement.is_lenient:
                         raise NotFound(f"there is no sink '{name.text}'{nearest(name.text, list(sinks))}")
                 case DropSyntax("QUERY" | "VIEW", name):
                     for sink, query_name in sinks.items():
@@ -221,13 +228,13 @@ class Roster:
                 case RegisterSyntax(name):
                     if name.text not in self.incarnations:
                         yield told
-                    elif self.scripted.get(name.text) != told:
+                    elif self.scripted.get(name.text) != told and not syntax.is_lenient:
                         yield f"CREATE OR REPLACE QUERY {told[told.upper().index('QUERY') + 5 :]}"
                 case CreateStreamSyntax(name=name) | CreateTableSyntax(name=name):
                     there = engine.streams.get(name.text) or engine.tables.get(name.text)
                     if there is None:
                         yield told
-                    else:
+                    elif not syntax.is_lenient:
                         _check_declared(told, there)
                 case CreateViewSyntax(name=name):
                     if name.text not in self.incarnations:

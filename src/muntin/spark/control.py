@@ -23,6 +23,7 @@ from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.instant import to_microseconds
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan import request_of
+from muntin.query import UNNAMED
 from muntin.spark.history import files_told, looked_up
 from muntin.spark.job import Job, Route, is_together, over_one_stream, route_name
 from muntin.spark.join_job import JoinJob
@@ -33,6 +34,7 @@ from muntin.sql import (
     InsertRows,
     RegisterQuery,
     RewindStream,
+    Skipped,
     parse_statements,
     statement_texts,
 )
@@ -65,7 +67,8 @@ class Roster:
         and then nothing has changed."""
         came, went, steps = dict(self.came), list(self.went), []
         trial = Roster(came, went)
-        for statement, words in zip(parse_statements(text, job.sources), statement_texts(text), strict=True):
+        statements = parse_statements(text, job.sources, queries=self.routes(job))
+        for statement, words in zip(statements, statement_texts(text), strict=True):
             in_use = trial.routes(job)
             match statement:
                 case RegisterQuery(name, query, path):
@@ -80,11 +83,15 @@ class Roster:
                         raise MuntinError(f"query '{name}' {what}, and takes no BACKFILL; leave it out")
                     filled = [] if path is None else [files_told(histories, path)]
                     keys = job.route_for(name, query) if isinstance(job, JoinJob) else _home(job, name, query)
+                    step = ["fill" if filled else "register", name, query.text, *filled]
+                    is_shared = name in in_use and in_use[name] == keys == route.name
+                    if is_shared:  # it is there before the old one goes: what both need stays
+                        steps.append(["register", UNNAMED, query.text])
                     if name in in_use:
                         steps += trial._drop(name, in_use[name], route.name)
                     came[name] = keys
                     if keys == route.name:
-                        steps.append(["fill" if filled else "register", name, query.text, *filled])
+                        steps += [step, ["drop", UNNAMED]] if is_shared else [step]
                 case DropQuery(name):
                     if name not in in_use:
                         raise NotFound(f"there is no query '{name}'{nearest(name, in_use)}")
@@ -101,6 +108,8 @@ class Roster:
                     if watermark is None or instant > watermark:
                         raise MuntinError(f"stream '{name}' has not come as far as {to} yet")
                     steps.append(["rewind", str(instant), name])
+                case Skipped():
+                    pass
                 case _:
                     raise MuntinError(
                         "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY, REWIND STREAM, "

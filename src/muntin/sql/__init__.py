@@ -2,6 +2,14 @@
 
 from muntin.sql.dialect import statement_texts
 from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.parse import (
+    parse_expression,
+    parse_query,
+    parse_statements,
+    parse_view,
+    shared_templates,
+    tables_joined,
+)
 from muntin.sql.statement import (
     AlterView,
     CreateSink,
@@ -9,6 +17,7 @@ from muntin.sql.statement import (
     CreateTable,
     CreateView,
     DeleteRows,
+    Describe,
     DropQuery,
     DropSink,
     DropStream,
@@ -22,22 +31,18 @@ from muntin.sql.statement import (
     Select,
     SelectTable,
     SelectView,
+    Show,
+    Skipped,
     Statement,
     TableStatement,
     ViewStatement,
-    parse_expression,
-    parse_query,
-    parse_statements,
-    parse_view,
-    shared_templates,
-    tables_joined,
 )
 from muntin.sql.template import Templates
 
 __all__ = [
-    "AlterView", "CreateSink", "CreateStream", "CreateTable", "CreateView", "DeleteRows", "DropQuery", "DropSink",
-    "DropStream", "DropTable", "DropView", "Explain", "ExplainView", "InsertRows", "RegisterQuery", "RewindStream",
-    "Scope", "Select", "SelectTable", "SelectView", "Statement", "TableStatement", "Templates", "ViewStatement",
-    "compile_expression", "parse_expression", "parse_query", "parse_statements", "parse_view", "shared_templates",
-    "statement_texts", "tables_joined",
+    "AlterView", "CreateSink", "CreateStream", "CreateTable", "CreateView", "DeleteRows", "Describe", "DropQuery",
+    "DropSink", "DropStream", "DropTable", "DropView", "Explain", "ExplainView", "InsertRows", "RegisterQuery",
+    "RewindStream", "Scope", "Select", "SelectTable", "SelectView", "Show", "Skipped", "Statement", "TableStatement",
+    "Templates", "ViewStatement", "compile_expression", "parse_expression", "parse_query", "parse_statements",
+    "parse_view", "shared_templates", "statement_texts", "tables_joined",
 ]  # fmt: skip

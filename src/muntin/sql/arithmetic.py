@@ -1,7 +1,8 @@
-"""Numbers: + - * / % and the numeric functions.
+"""Numbers: + - * / // %, operations on bits, and the numeric functions.
 
 Integers compute in 64 bits and an overflow is an error; everything else computes in DOUBLE. What
 has no value is NULL: x / 0, x % 0, the root of a negative number, the logarithm of zero or less.
+`//` and operations on bits are for integers alone.
 Times and intervals add and subtract too.
 """
 
@@ -15,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from muntin.sql.function_nodes import Log, Xor
 from muntin.sql.place import misfit
 from muntin.sql.term import (
     ADD,
     ATOM,
+    BITS,
     MULTIPLY,
     SIGN,
     Build,
@@ -36,6 +39,7 @@ from muntin.sql.type_name import type_name
 _INSTANT, _SPAN = pa.timestamp("us"), pa.duration("us")
 _MOST_DIGITS = 18
 _LARGEST = 2**63 - 1
+_WIDEST_SHIFT = 62  # of Arrow's kernels, which leave a number as it is that is to be shifted further
 
 
 def is_real(term: Term) -> bool:
@@ -58,6 +62,10 @@ def _or_null(condition: Datum, value: Datum) -> Datum:
 
 def _divide(left: Datum, right: Datum) -> Datum:
     return pc.divide(left, _or_null(pc.not_equal(right, 0), right))
+
+
+def _whole_quotient(left: Datum, right: Datum) -> Datum:
+    return pc.divide_checked(left, _or_null(pc.not_equal(right, 0), right))
 
 
 def _remainder(left: Datum, right: Datum) -> Datum:
@@ -95,6 +103,60 @@ def _binary(symbol: str, strength: int, operation: Operation, real: bool = False
     return build
 
 
+def _of_integers(symbol: str, strength: int, operation: Operation) -> Builder:
+    def build(node: exp.Binary, build: Build) -> Term:
+        left, right = build(node.left), build(node.right)
+        sql = f"{left.within(strength)} {symbol} {right.within(strength + 1)}"
+        return apply(node, sql, strength, operation, _integers(node, (left, right), symbol))
+
+    return build
+
+
+def _integers(node: exp.Expr, terms: Sequence[Term], symbol: str) -> list[Term]:
+    for term in terms:
+        if is_real(term):
+            hint = "; write FLOOR(a / b)" if symbol == "//" else ""
+            raise misfit(node, f"{symbol} is for integers; {term.sql} is {type_name(term.type)}{hint}")
+    return numbers(node, terms)
+
+
+def _shifted_left(value: Datum, by: Datum) -> Datum:
+    """A bit that is lost is an error, as in DuckDB, and so is the sign."""
+    if pc.any(pc.or_(pc.less(value, 0), pc.less(by, 0))).as_py():
+        raise pa.ArrowInvalid("<< takes no negative numbers")
+    is_wide = pc.greater(by, _WIDEST_SHIFT)
+    shift = pc.if_else(is_wide, pa.scalar(0, by.type), by)
+    shifted = pc.shift_left(value, shift)
+    is_lost = pc.or_(
+        pc.and_(is_wide, pc.not_equal(value, 0)), pc.not_equal(pc.shift_right(shifted, shift), value)
+    )
+    if pc.any(is_lost).as_py():
+        raise pa.ArrowInvalid("overflow")
+    return shifted
+
+
+def _shifted_right(value: Datum, by: Datum) -> Datum:
+    """By all 64 bits or more, and by less than none, 0."""
+    is_wide = pc.greater(by, _WIDEST_SHIFT)
+    shifted = pc.shift_right(
+        value,
+        pc.if_else(is_wide, pa.scalar(_WIDEST_SHIFT, by.type), pc.max_element_wise(by, 0, skip_nulls=False)),
+    )
+    shifted = pc.if_else(is_wide, pc.shift_right(shifted, 1), shifted)
+    is_inside = pc.and_(pc.greater_equal(by, 0), pc.less_equal(by, _WIDEST_SHIFT + 1))
+    return pc.if_else(is_inside, shifted, pc.bit_wise_and(value, 0))  # NULL where the value is
+
+
+def _xor(node: Xor, build: Build) -> Term:
+    terms = [build(node.this), build(node.expression)]
+    return apply(node, call_text("XOR", terms), ATOM, pc.bit_wise_xor, _integers(node, terms, "XOR"))
+
+
+def _bits_inverted(node: exp.BitwiseNot, build: Build) -> Term:
+    term = build(node.this)
+    return apply(node, f"~{term.within(ATOM)}", BITS, pc.bit_wise_not, _integers(node, [term], "~"))
+
+
 def _with_time(node: exp.Expr, sql: str, symbol: str, left: Term, right: Term) -> Term:
     """Times move by intervals; the difference of two times is an interval."""
     kinds = (left.kind, symbol, right.kind)
@@ -106,18 +168,18 @@ def _with_time(node: exp.Expr, sql: str, symbol: str, left: Term, right: Term) -
     elif kinds in (("span", "+", "span"), ("span", "-", "span"), ("time", "-", "time")):
         operation = pc.add_checked if symbol == "+" else pc.subtract_checked
         return apply(
-            node, sql, ADD, operation, [_in_microseconds(term) for term in common(node, (left, right))]
+            node, sql, ADD, operation, [in_microseconds(term) for term in common(node, (left, right))]
         )
     elif kinds in (("time", "+", "span"), ("time", "-", "span"), ("span", "+", "time")):
         operation = pc.add_checked if symbol == "+" else pc.subtract_checked
-        return apply(node, sql, ADD, operation, [_in_microseconds(left), _in_microseconds(right)])
+        return apply(node, sql, ADD, operation, [in_microseconds(left), in_microseconds(right)])
     types = f"{type_name(left.type)} {symbol} {type_name(right.type)}"
     raise misfit(
         node, f"{types} has no meaning; a TIMESTAMP moves by an INTERVAL, such as ts + INTERVAL '5 minutes'"
     )
 
 
-def _in_microseconds(term: Term) -> Term:
+def in_microseconds(term: Term) -> Term:
     zone = term.type.tz if pa.types.is_timestamp(term.type) else None
     return convert(term, _SPAN if term.kind == "span" else pa.timestamp("us", tz=zone))
 
@@ -128,7 +190,7 @@ def _negate(node: exp.Neg, build: Build) -> Term:
     term = build(node.this)
     sql = f"-{term.within(ATOM)}"
     if term.kind == "span":
-        return apply(node, sql, SIGN, pc.negate_checked, [_in_microseconds(term)])
+        return apply(node, sql, SIGN, pc.negate_checked, [in_microseconds(term)])
     return apply(node, sql, SIGN, pc.negate_checked, numbers(node, [term]))
 
 
@@ -151,6 +213,20 @@ def _square_root(value: Datum) -> Datum:
 
 def _logarithm(value: Datum) -> Datum:
     return pc.ln(_or_null(pc.invert(pc.less_equal(value, 0)), value))
+
+
+def _decimal_logarithm(value: Datum) -> Datum:
+    return pc.log10(_or_null(pc.invert(pc.less_equal(value, 0)), value))
+
+
+def _logarithm_to(base: Datum, value: Datum) -> Datum:
+    return _divide(_logarithm(value), _logarithm(base))
+
+
+def _log(node: Log, build: Build) -> Term:
+    terms = [build(node.this), *([build(node.expression)] if node.args.get("expression") else [])]
+    operation = _decimal_logarithm if len(terms) == 1 else _logarithm_to
+    return apply(node, call_text("LOG", terms), ATOM, operation, numbers(node, terms, real=True))
 
 
 def _sign(value: Datum) -> Datum:
@@ -188,13 +264,21 @@ ARITHMETIC: dict[type[exp.Expr], Builder] = {
     exp.Sub: _binary("-", ADD, pc.subtract_checked),
     exp.Mul: _binary("*", MULTIPLY, pc.multiply_checked),
     exp.Div: _binary("/", MULTIPLY, _divide, real=True),
+    exp.IntDiv: _of_integers("//", MULTIPLY, _whole_quotient),
     exp.Mod: _binary("%", MULTIPLY, _remainder),
+    exp.BitwiseAnd: _of_integers("&", BITS, pc.bit_wise_and),
+    exp.BitwiseOr: _of_integers("|", BITS, pc.bit_wise_or),
+    exp.BitwiseLeftShift: _of_integers("<<", BITS, _shifted_left),
+    exp.BitwiseRightShift: _of_integers(">>", BITS, _shifted_right),
+    exp.BitwiseNot: _bits_inverted,
+    Xor: _xor,
     exp.Neg: _negate,
     exp.Abs: _function("ABS", pc.abs_checked),
     exp.Ceil: _function("CEIL", _ceiling),
     exp.Exp: _function("EXP", pc.exp, real=True),
     exp.Floor: _function("FLOOR", _floor),
     exp.Ln: _function("LN", _logarithm, real=True),
+    Log: _log,
     exp.Pow: _function("POWER", pc.power, real=True),
     exp.Round: _round,
     exp.Sign: _function("SIGN", _sign),

@@ -18,6 +18,7 @@ from muntin.aggregate.approximate import ERROR
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
+from muntin.sql.composed import expanded
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
@@ -132,9 +133,7 @@ class SelectBinder:
             forbid_calls(meant, "GROUP BY", "a key is computed from one event")
             expression = compile_expression(meant, self.rows)
             if not expression.columns:
-                raise misfit(
-                    tree, "GROUP BY takes columns or expressions of them, not a constant or position"
-                )
+                raise misfit(tree, "GROUP BY takes columns or expressions of them, not a constant")
             if expression.sql in self.keys:
                 raise misfit(tree, f"{expression} stands twice in GROUP BY")
             self.keys[expression.sql] = Key(self._key_name(expression, meant), expression)
@@ -242,7 +241,10 @@ class SelectBinder:
         return Scope(types, "the answer", meanings=meanings)
 
     def _over_answers(self, node: exp.Expr, aliases_too: bool = False) -> exp.Expr:
-        """The tree with calls, keys and (in HAVING) aliases replaced by columns of the answer."""
+        """The tree with calls, keys and aliases replaced by columns of the answer; in SELECT, aliases of items before
+        it that no column has as a name."""
+        if (composed := expanded(node)) is not None:
+            return self._over_answers(composed, aliases_too)
         if is_call(node):
             call = self._call(node)
             if call not in self.calls:
@@ -268,7 +270,7 @@ class SelectBinder:
         return bind_call(node, self.rows, self.select.window)
 
     def _key_or_alias(self, node: exp.Column, aliases_too: bool) -> exp.Expr:
-        """What a name means in an answer: a key's column, else (in HAVING) an alias."""
+        """What a name means in an answer: a key's column, else an alias."""
         is_quoted = isinstance(node.this, exp.Identifier) and bool(node.this.quoted)
         column = None if node.table else self.rows.find(node.name, is_quoted)
         if column is None and node.table:
@@ -281,7 +283,7 @@ class SelectBinder:
             for key in self.keys.values():
                 if key.name == node.name or (not is_quoted and key.name.casefold() == fold):
                     return answer_column(key.name, node)
-        if not node.table and aliases_too and fold in self.aliases:
+        if not node.table and (aliases_too or column is None) and fold in self.aliases:
             return exp.Paren(this=self.aliases[fold].copy())
         name = self.rows.resolve(node)
         if not self.keys and not any(any(calls_in(item.tree)) for item in self.select.items):

@@ -14,6 +14,7 @@ from sqlglot import Token, Tokenizer, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 
+from muntin.sql.parameters import Parameters
 from muntin.sql.place import Misfit
 from muntin.sql.statement_parser import StatementParser
 from muntin.sql.syntax import StatementSyntax
@@ -29,6 +30,7 @@ class MuntinTokenizer(Tokenizer):
             for word, kind in Tokenizer.KEYWORDS.items()
             if kind not in (TokenType.COMMAND, TokenType.BLOCK_START, TokenType.BLOCK_END)
         },
+        "//": TokenType.DIV,
         "UTINYINT": TokenType.UTINYINT,
         "USMALLINT": TokenType.USMALLINT,
         "UINTEGER": TokenType.UINT,
@@ -62,9 +64,10 @@ _TOO_LONG = (
 )
 
 
-def read_script(text: str) -> list[StatementSyntax]:
+def read_script(text: str, parameters: Parameters | None = None) -> list[StatementSyntax]:
     """The statements of a text, not yet looked up; a `Misfit` at the first fault."""
-    return StatementParser(dialect=_DIALECT).script(_tokenize(text), text)
+    tokens, written = (parameters or Parameters()).bind(_tokenize(text))
+    return StatementParser(dialect=_DIALECT).script(tokens, text, written)
 
 
 def read_expression(text: str) -> exp.Expr:

@@ -9,18 +9,22 @@ What stands after FROM is read here as well: a stream with its window, and the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.parser import IsPredicatePrecedence, Parser
 
+from muntin.errors import nearest
+from muntin.sql.function_nodes import OWN_FUNCTIONS
 from muntin.sql.place import Misfit, mark, misfit
 from muntin.sql.syntax import JoinSyntax, Name, SourceSyntax
 from muntin.sql.type_name import unknown_type
-from muntin.sql.vocabulary import JOIN_REFUSALS, PLAIN_FUNCTIONS, SPECIAL_FUNCTIONS
+from muntin.sql.vocabulary import FUNCTIONS, JOIN_REFUSALS, SPECIAL_FUNCTIONS
 from muntin.sql.window_clause import WindowParser
+from muntin.window import Window
 
 _DEEPEST = 200  # operations; each takes a few of the interpreter's 1,000 frames, to compile and to evaluate
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
@@ -56,16 +60,24 @@ def _closed(parse: Callable[[Any], exp.Expr]) -> Callable[[Any], exp.Expr]:
 class ExpressionParser(WindowParser):
     """Expressions of the base language; every operand is marked with its place."""
 
-    FUNCTIONS: ClassVar[dict[str, Any]] = {name: Parser.FUNCTIONS[name] for name in PLAIN_FUNCTIONS}
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: Parser.FUNCTIONS[name] for name in FUNCTIONS if name in Parser.FUNCTIONS
+    } | {function.sql_name(): function.from_arg_list for function in OWN_FUNCTIONS}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: _closed(Parser.FUNCTION_PARSERS[name]) for name in SPECIAL_FUNCTIONS
     } | {"CEILING": _closed(Parser.FUNCTION_PARSERS["CEIL"])}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **Parser.UNARY_PARSERS,
+        TokenType.TILDE: lambda self: exp.BitwiseNot(this=self._parse_term()),  # ~a + b is ~(a + b)
+    }
     IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW  # x > 0 IS TRUE is (x > 0) IS TRUE
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     BRACKETS: ClassVar[frozenset[TokenType]] = frozenset(
         {TokenType.L_BRACKET}
     )  # sqlglot reads maps in braces
+
+    windows: Mapping[str, Window] = MappingProxyType({})  # that OVER may name, by folded name
 
     def condition(self) -> exp.Expr:
         """A whole expression, or a fault where one should begin."""
@@ -162,9 +174,7 @@ class ExpressionParser(WindowParser):
             if not self._match(TokenType.R_PAREN):
                 self.fault(f"expected ')' after FILTER (WHERE …, found {self.found()}")
         if self._match(TokenType.OVER):
-            if self._curr.token_type != TokenType.L_BRACKET:
-                self.fault("OVER takes a window in brackets: OVER [RANGE 5 MINUTES] or OVER [ROWS 100]")
-            window = self.window_clause()
+            window = self._over()
             if self._match(TokenType.FILTER):
                 self.fault("FILTER stands before OVER: SUM(x) FILTER (WHERE …) OVER […]", self._prev)
         if self.word("WITHIN", "GROUP"):
@@ -172,6 +182,22 @@ class ExpressionParser(WindowParser):
                 "WITHIN GROUP is not supported; write QUANTILE(x, 0.99)", self._tokens[self._index - 2]
             )
         return Over(this=this, filter=kept, window=window) if kept is not None or window else this
+
+    def _over(self) -> Window:
+        """The window after OVER: in brackets, or by its name."""
+        if self._curr.token_type == TokenType.L_BRACKET:
+            return self.window_clause()
+        name = self._curr
+        is_name = name.token_type == TokenType.IDENTIFIER or name.token_type in self.ID_VAR_TOKENS
+        if not is_name or self._at_word("ROWS", "RANGE"):
+            self.fault("OVER takes a window in brackets: OVER [RANGE 5 MINUTES] or OVER [ROWS 100]")
+        if name.text.casefold() not in self.windows:
+            hint = (
+                nearest(name.text, self.windows) if self.windows else "; write WINDOW w AS [RANGE 5 MINUTES]"
+            )
+            self.fault(f"there is no window '{name.text}'{hint}")
+        self._advance()
+        return self.windows[name.text.casefold()]
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         if self._curr.token_type == TokenType.L_BRACKET:

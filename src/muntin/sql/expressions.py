@@ -20,12 +20,14 @@ from sqlglot import exp
 from muntin.errors import NoValue, nearest
 from muntin.expression import Columns, Expression
 from muntin.sql.arithmetic import ARITHMETIC
+from muntin.sql.comoment import COMOMENT
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
-from muntin.sql.functions import CASTS, TEXT, TIMES
+from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
 from muntin.sql.term import Build, Builder, Datum, Term, column, common, literal, reason
+from muntin.sql.text import TEXT
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
@@ -293,6 +295,7 @@ _BUILDERS: dict[type[exp.Expr], Builder] = {
     exp.Null: _null,
     exp.Paren: _paren,
     **ARITHMETIC,
+    **COMOMENT,
     **COMPARISON,
     **LOGIC,
     **TEXT,

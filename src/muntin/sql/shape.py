@@ -26,7 +26,7 @@ from muntin.sql.expressions import Scope, fill_expression, term_of, value_term
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.syntax import SelectSyntax
 from muntin.sql.term import Term
-from muntin.sql.vocabulary import aggregate_name
+from muntin.sql.vocabulary import COMPOSED, aggregate_name
 from muntin.sql.window_clause import UNITS
 from muntin.window import LONGEST_TIME, Window
 
@@ -303,4 +303,6 @@ def _operands(node: exp.Expr) -> Iterator[Span]:
 def _has_free_argument(node: exp.Anonymous) -> bool:
     """Whether the first argument stays an expression. The item of APPROX_COUNT(x = 7, 0.01) becomes a parameter."""
     name = node.name.upper()
+    if name.lower() in COMPOSED:  # it stands in several places, or becomes a filter
+        return False
     return name == "APPROX" or (is_call(node) and not AGGREGATES[aggregate_name(name)].compares)

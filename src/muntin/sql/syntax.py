@@ -145,6 +145,7 @@ class CreateStreamSyntax:
     delay: int
     ahead: int | None = None
     source: OptionsSyntax | None = None
+    is_lenient: bool = False  # IF NOT EXISTS
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class CreateSinkSyntax:
     query: Name
     options: OptionsSyntax
     span: Span  # of the statement
+    is_lenient: bool = False  # IF NOT EXISTS
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ class CreateTableSyntax:
     name: Name
     columns: tuple[ColumnSyntax, ...]
     key: tuple[Name, ...]
+    is_lenient: bool = False  # IF NOT EXISTS
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,7 @@ class RegisterSyntax:
     select: SelectSyntax
     backfill: str | None
     is_replacement: bool = False
+    is_lenient: bool = False  # IF NOT EXISTS
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ class DropSyntax:
     kind: str  # "STREAM", "TABLE", "QUERY", "SINK" or "VIEW"
     name: Name
     span: Span  # of the statement
+    is_lenient: bool = False  # IF EXISTS
 
 
 @dataclass(frozen=True)
@@ -230,6 +235,7 @@ class CreateViewSyntax:
     every: int | None
     indexing: Name | None  # as quoted after INDEX
     negated: SelectSyntax | None = None  # what stands after EXCEPT
+    is_lenient: bool = False  # IF NOT EXISTS
 
 
 @dataclass(frozen=True)
@@ -247,6 +253,21 @@ class ExplainViewSyntax:
     name: Name
 
 
+@dataclass(frozen=True)
+class ShowSyntax:
+    """SHOW STREAMS, TABLES, QUERIES or VIEWS."""
+
+    kind: str  # one of SHOWN
+
+
+@dataclass(frozen=True)
+class DescribeSyntax:
+    """DESCRIBE name"""
+
+    name: Name
+
+
+SHOWN = ("STREAMS", "TABLES", "QUERIES", "VIEWS")
 ViewSyntax = CreateViewSyntax | AlterViewSyntax | ExplainViewSyntax
 TableSyntax = CreateTableSyntax | InsertSyntax | DeleteSyntax
 StatementSyntax = (
@@ -259,4 +280,6 @@ StatementSyntax = (
     | RegisterSyntax
     | DropSyntax
     | ExplainSyntax
+    | ShowSyntax
+    | DescribeSyntax
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import TokenType, exp
 
-from muntin.sql.expression_parser import SourceParser
 from muntin.sql.place import Span
+from muntin.sql.select_parser import SelectParser
 from muntin.sql.syntax import ColumnSyntax, CreateTableSyntax, DeleteSyntax, InsertSyntax, Name
 from muntin.sql.type_name import unknown_type
 
 
-class TableParser(SourceParser):
+class TableParser(SelectParser):
     """Reads what stands after the first words of such a statement."""
 
     def create_table(self) -> CreateTableSyntax:

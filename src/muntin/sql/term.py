@@ -26,6 +26,9 @@ Kind = Literal["number", "text", "boolean", "time", "span", "null", "other"]
 
 # How tightly an operator binds, for canonical text with no more parentheses than needed.
 OR, AND, NOT, COMPARE, CONCAT, ADD, MULTIPLY, SIGN, ATOM = range(1, 10)
+BITS = (
+    CONCAT  # & and || bind alike, from left to right; they never meet, since one takes numbers and one texts
+)
 
 _DOUBLE = pa.float64()
 _FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)

@@ -8,11 +8,60 @@ from muntin.aggregate import AGGREGATES
 from muntin.errors import nearest
 from muntin.sql.place import Misfit, misfit
 
-# Functions of one row: with plain arguments, and with a grammar of their own.
-PLAIN_FUNCTIONS = (
-    "ABS", "COALESCE", "CONCAT", "DATE_TRUNC", "EXP", "GREATEST", "IFNULL", "LEAST", "LENGTH", "LN",
-    "LOWER", "MOD", "NULLIF", "POW", "POWER", "ROUND", "SIGN", "SQRT", "SUBSTR", "UPPER",
-)  # fmt: skip
+# Functions of one row by name: how each is written, and what it gives. The docs show them so.
+FUNCTIONS: dict[str, tuple[str, str]] = {
+    "ABS": ("ABS(x)", "x without its sign"),
+    "CAST": ("CAST(x AS TYPE)", "x in another type; what cannot be converted is an error of the push"),
+    "CEIL": ("CEIL(x)`, `CEILING(x)", "the least whole number that is not below x"),
+    "COALESCE": ("COALESCE(x, y, …)", "the first that is not NULL"),
+    "CONCAT": ("CONCAT(x, y, …)", "the texts one after another; NULL is left out"),
+    "DATE_TRUNC": ("DATE_TRUNC('hour', ts)", "the beginning of the hour, day, week, … in which a time lies"),
+    "EXP": ("EXP(x)", "e to the power of x"),
+    "EXTRACT": ("EXTRACT(hour FROM ts)", "a field of a time"),
+    "FLOOR": ("FLOOR(x)", "the greatest whole number that is not above x"),
+    "GREATEST": ("GREATEST(x, y, …)", "the greatest; NULL is left out"),
+    "IFNULL": ("IFNULL(x, y)", "x, or y if that is NULL"),
+    "LEAST": ("LEAST(x, y, …)", "the least; NULL is left out"),
+    "LEFT": ("LEFT(text, n)", "the first n characters; with n below 0, all but the last -n"),
+    "LENGTH": ("LENGTH(text)", "how many characters it has"),
+    "LN": ("LN(x)", "the natural logarithm; NULL of 0 and less"),
+    "LOG": ("LOG(x)`, `LOG(base, x)", "the logarithm to base 10, or another; NULL of 0 and less"),
+    "LOWER": ("LOWER(text)", "in small letters"),
+    "MOD": ("MOD(x, y)", "x % y"),
+    "NULLIF": ("NULLIF(x, y)", "NULL if both are equal, else x"),
+    "POW": ("POW(x, y)", "POWER(x, y)"),
+    "POWER": ("POWER(x, y)", "x to the power of y"),
+    "REGEXP_EXTRACT": (
+        "REGEXP_EXTRACT(text, 'pattern', 1, 'i')",
+        "the first match of a group of the pattern, by default 0, all of it; '' if there is none",
+    ),
+    "REGEXP_MATCHES": ("REGEXP_MATCHES(text, 'pattern', 'i')", "whether the pattern is found anywhere in it"),
+    "REPLACE": ("REPLACE(text, 'part', 'by')", "every occurrence of a part replaced"),
+    "RIGHT": ("RIGHT(text, n)", "the last n characters; with n below 0, all but the first -n"),
+    "ROUND": ("ROUND(x, digits)", "the nearest number with so many digits, by default 0; ties away from 0"),
+    "SIGN": ("SIGN(x)", "-1, 0 or 1"),
+    "SPLIT_PART": (
+        "SPLIT_PART(text, 'separator', n)",
+        "the n-th part from 1, with n below 0 from the end; '' if there is none",
+    ),
+    "SQRT": ("SQRT(x)", "the square root; NULL of numbers below 0"),
+    "STARTS_WITH": ("STARTS_WITH(text, 'part')", "whether it begins with the part"),
+    "SUBSTR": ("SUBSTR(text, start, length)", "SUBSTRING(text, start, length)"),
+    "SUBSTRING": (
+        "SUBSTRING(text, start, length)",
+        "from a character, counted from 1, on; also FROM … FOR …",
+    ),
+    "TIME_BUCKET": (
+        "TIME_BUCKET(INTERVAL '5 minutes', ts, origin)",
+        "the beginning of the bucket of that length in which a time lies; one begins at `origin`, or at 2000-01-03 "
+        "shifted by it if it is an INTERVAL",
+    ),
+    "TRIM": ("TRIM(BOTH 'x' FROM text)", "without these characters at its ends, by default spaces"),
+    "TRY_CAST": ("TRY_CAST(x AS TYPE)", "as CAST, and NULL for what cannot be converted"),
+    "UPPER": ("UPPER(text)", "in capital letters"),
+    "XOR": ("XOR(i, j)", "the bits in which two integers differ"),
+}
+# Of these, those with a grammar of their own.
 SPECIAL_FUNCTIONS = ("CAST", "CEIL", "EXTRACT", "FLOOR", "SUBSTRING", "TRIM", "TRY_CAST")
 
 # Other names of aggregates, with the parameters they imply.
@@ -21,12 +70,17 @@ SYNONYMS: dict[str, tuple[str, tuple[float, ...]]] = {
     "variance": ("var_samp", ()),
     "stddev": ("stddev_samp", ()),
 }
+# Aggregates that are written out in others (`composed.py`).
+COMPOSED: dict[str, tuple[str, ...]] = {  # with the names of their arguments
+    "count_if": ("condition",), "bool_and": ("condition",), "bool_or": ("condition",), "covar_pop": ("y", "x"),
+    "covar_samp": ("y", "x"), "corr": ("y", "x"), "regr_slope": ("y", "x"), "regr_intercept": ("y", "x"),
+}  # fmt: skip
 _DISTINCT = "count_distinct"  # is written COUNT(DISTINCT x)
 
 
 def aggregate_names() -> list[str]:
     """The names by which aggregates are called."""
-    return sorted(name.upper() for name in {*AGGREGATES, *SYNONYMS} - {_DISTINCT})
+    return sorted(name.upper() for name in {*AGGREGATES, *SYNONYMS, *COMPOSED} - {_DISTINCT})
 
 
 def is_aggregate(written: str) -> bool:
@@ -36,6 +90,8 @@ def is_aggregate(written: str) -> bool:
     (True, False)
     """
     name = written.lower()
+    if name in COMPOSED or ":" in name:  # parts of aggregates, which no text can name
+        return True
     return (name in AGGREGATES or name in SYNONYMS) and name != _DISTINCT
 
 
@@ -70,8 +126,7 @@ _ELSEWHERE = {
     "COUNT_DISTINCT": "COUNT(DISTINCT x)",
     "DISTINCT_COUNT": "COUNT(DISTINCT x)",
     "UNIQ": "COUNT(DISTINCT x)",
-    "COUNT_IF": "COUNT(*) FILTER (WHERE condition)",
-    "COUNTIF": "COUNT(*) FILTER (WHERE condition)",
+    "COUNTIF": "COUNT_IF(condition)",
     "SUM_IF": "SUM(x) FILTER (WHERE condition)",
     "SUMIF": "SUM(x) FILTER (WHERE condition)",
     "AVG_IF": "AVG(x) FILTER (WHERE condition)",
@@ -83,9 +138,9 @@ _ELSEWHERE = {
     "APPROX_TOP_COUNT": "APPROX_FREQUENT(x, 0.05, 0.01)",
     "EMA": "AVG(x) OVER [RANGE …]: averages are of windows, none is exponential",
     "EWMA": "AVG(x) OVER [RANGE …]: averages are of windows, none is exponential",
-    "BOOL_AND": "MIN(condition)",
-    "BOOL_OR": "MAX(condition)",
-    "EVERY": "MIN(condition)",
+    "EVERY": "BOOL_AND(condition)",
+    "LOGICAL_AND": "BOOL_AND(condition)",
+    "LOGICAL_OR": "BOOL_OR(condition)",
     "MEAN": "AVG(x)",
     "AVERAGE": "AVG(x)",
     "STDEV": "STDDEV(x)",
@@ -98,10 +153,16 @@ _ELSEWHERE = {
     "ISNULL": "x IS NULL, or COALESCE(x, y)",
     "LEN": "LENGTH(text)",
     "CHAR_LENGTH": "LENGTH(text)",
-    "LOG": "LN(x)",
+    "LOG10": "LOG(x)",
+    "LOG2": "LOG(2, x)",
     "TRUNC": "FLOOR(x), or DATE_TRUNC('hour', ts)",
+    "PREFIX": "STARTS_WITH(text, 'part')",
+    "REGEXP_LIKE": "REGEXP_MATCHES(text, 'pattern')",
+    "REGEXP_SUBSTR": "REGEXP_EXTRACT(text, 'pattern')",
+    "SPLIT": "SPLIT_PART(text, ',', 1)",
+    "BIT_XOR": "XOR(i, j) of two numbers; there is none over events",
+    "DATE_BIN": "TIME_BUCKET(INTERVAL '5 minutes', ts)",
     "CONTAINS": "text LIKE '%part%'",
-    "STARTS_WITH": "text LIKE 'part%'",
     "DATE_PART": "EXTRACT(hour FROM ts)",
     "YEAR": "EXTRACT(year FROM ts)",
     "MONTH": "EXTRACT(month FROM ts)",
@@ -110,7 +171,6 @@ _ELSEWHERE = {
     "MINUTE": "EXTRACT(minute FROM ts)",
     "SECOND": "EXTRACT(second FROM ts)",
     "DATEDIFF": "one time minus another, such as ts - TIMESTAMP '2024-01-01'",
-    "TIME_BUCKET": "DATE_TRUNC('hour', ts)",
     "NOW": "a window: it ends at the instant of the look-up",
     "CURRENT_TIMESTAMP": "a window: it ends at the instant of the look-up",
     "TUMBLE": "a window after the stream: FROM stream [RANGE 5 MINUTES SLIDE 5 MINUTES]",
@@ -125,8 +185,8 @@ _NOWHERE = {
     "LAG": "a query does not see single events", "LEAD": "a query does not see single events",
     "ROW_NUMBER": "a query does not see single events", "RANK": "a query does not see single events",
     "RAND": "answers depend on events alone", "RANDOM": "answers depend on events alone",
-    "REPLACE": "texts are not changed so", "SPLIT": "texts are not changed so",
-    "CORR": "aggregates take one value of an event", "COVAR_POP": "aggregates take one value of an event",
+    "REGEXP_REPLACE": "REPLACE takes no pattern",
+    "REGR_R2": "write POWER(CORR(y, x), 2)",
     "ROLLUP": "GROUP BY takes columns; register a query for each level",
     "CUBE": "GROUP BY takes columns; register a query for each level",
 }  # fmt: skip
@@ -139,7 +199,7 @@ def unknown_function(node: exp.Anonymous) -> Misfit:
         return misfit(node, f"unknown function '{name}'; use {_ELSEWHERE[name]}")
     if name in _NOWHERE:
         return misfit(node, f"there is no function '{name}': {_NOWHERE[name]}")
-    names = [*aggregate_names(), *PLAIN_FUNCTIONS, *SPECIAL_FUNCTIONS]
+    names = [*aggregate_names(), *FUNCTIONS]
     return misfit(node, f"unknown function '{name}'{nearest(name, names)}")
 
 
@@ -147,7 +207,8 @@ def unknown_function(node: exp.Anonymous) -> Misfit:
 
 STATEMENTS = (
     "CREATE STREAM, CREATE TABLE, CREATE MATERIALIZED VIEW, SELECT, REGISTER QUERY, CREATE OR REPLACE QUERY, EXPLAIN, "
-    "INSERT INTO, DELETE FROM, CREATE SINK, DROP QUERY, DROP STREAM, DROP TABLE, DROP SINK or REWIND STREAM"
+    "INSERT INTO, DELETE FROM, CREATE SINK, DROP QUERY, DROP STREAM, DROP TABLE, DROP SINK, REWIND STREAM, SHOW or "
+    "DESCRIBE"
 )
 
 # By the first word of a statement.
@@ -157,8 +218,6 @@ STATEMENT_REFUSALS = {
     "MERGE": "write INSERT INTO, which replaces the row with the same key",
     "TRUNCATE": "write DELETE FROM name, which removes all rows of a table",
     "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
-    "SHOW": "SHOW is not supported; EXPLAIN lists queries, and engine.streams and engine.queries are what is there",
-    "DESCRIBE": "DESCRIBE is not supported; engine.streams has the columns of each stream",
     "UNREGISTER": "write DROP QUERY name",
     "DEREGISTER": "write DROP QUERY name",
     "(": "parentheses around a statement are not supported; begin with SELECT",
@@ -188,7 +247,6 @@ CLAUSE_REFUSALS = {
     "OFFSET": "OFFSET is not supported; slice the answer table",
     "FETCH": "FETCH is not supported; keep fewer keys with HAVING, or slice the answer table",
     "QUALIFY": "QUALIFY is not supported; write the condition in HAVING",
-    "WINDOW": "named windows are not supported; write OVER [RANGE …] after each aggregate",
     "UNION": "UNION is not supported; register the two queries under names of their own",
     "INTERSECT": "INTERSECT is not supported; register the two queries under names of their own",
     "EXCEPT": "EXCEPT is for CREATE MATERIALIZED VIEW; register the two queries under names of their own",
@@ -215,18 +273,14 @@ ARGUMENT_REFUSALS = {
 EXPRESSION_REFUSALS = {
     "Star": "* stands only in COUNT(*); name the columns",
     "Distinct": "DISTINCT stands only after SELECT and in COUNT(DISTINCT x)",
-    "BitwiseXor": "^ is not supported; write POWER(a, b)",
-    "BitwiseAnd": "operations on bits are not supported",
-    "BitwiseOr": "operations on bits are not supported",
-    "BitwiseNot": "operations on bits are not supported",
-    "IntDiv": "integer division is not supported; write FLOOR(a / b)",
+    "BitwiseXor": "^ is not supported; write POWER(a, b), or XOR(a, b) for bits",
     "Subquery": "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream",
     "Exists": "NOT EXISTS (SELECT …) is for CREATE MATERIALIZED VIEW, joined to WHERE by AND",
     "Tuple": "rows of values are not supported; compare the columns one by one",
-    "Placeholder": "parameters are not supported; put the value into the text",
-    "Parameter": "parameters are not supported; put the value into the text",
-    "RegexpLike": "regular expressions are not supported; use LIKE",
-    "SimilarTo": "regular expressions are not supported; use LIKE",
+    "Placeholder": "a parameter is written $name",
+    "Parameter": "a parameter is written $name",
+    "RegexpLike": "write REGEXP_MATCHES(text, 'pattern')",
+    "SimilarTo": "SIMILAR TO is not supported; write REGEXP_MATCHES(text, 'pattern')",
     "IgnoreNulls": "IGNORE NULLS is not needed: aggregates skip NULL",
     "RespectNulls": "RESPECT NULLS is not supported: aggregates skip NULL",
     "AtTimeZone": "AT TIME ZONE is not supported; event time is UTC",
