@@ -254,9 +254,10 @@ def test_answers_are_kept_for_a_time(tmp_path: Path) -> None:
     for at in range(5):
         service.push("s", pa.table({"ts": [at * 5_000_000], "k": ["a"], "n": [1]})).result()
     places = [place for place, _, _ in service.answers._index]
-    behind, follower = service.answers.follow(Cursor(*places[0], 0), lambda: None)
-    assert len(behind) == len(places)
-    service.answers.leave(follower)
+    for cursor in (Cursor(*places[0], 0), Cursor(1, 0, 0)):  # the latter stands before the first of all answers
+        behind, follower = service.answers.follow(cursor, lambda: None)
+        assert len(behind) == len(places)
+        service.answers.leave(follower)
     service.checkpoint().result()
     with pytest.raises(Gone, match="not kept any more"):
         service.answers.follow(Cursor(*places[0], 0), lambda: None)

@@ -217,7 +217,7 @@ class KeptAnswers:
                 place = (cursor.record, cursor.portion)
                 start = bisect_left(self._index, place, key=lambda each: each[0])
                 is_known = start < len(self._index) and self._index[start][0] == place
-                if not is_known and start == 0 and self._log.last:
+                if not is_known and start == 0 and self._log.first > 1:  # some have been let go of
                     raise Gone(
                         f"answers behind {cursor} are not kept any more: they are for {self._seconds:,.0f} seconds"
                     )
