@@ -254,7 +254,8 @@ def test_answers_are_kept_for_a_time(tmp_path: Path) -> None:
     for at in range(5):
         service.push("s", pa.table({"ts": [at * 5_000_000], "k": ["a"], "n": [1]})).result()
     places = [place for place, _, _ in service.answers._index]
-    for cursor in (Cursor(*places[0], 0), Cursor(1, 0, 0)):  # the latter stands before the first of all answers
+    before_all = Cursor(1, 0, 0)
+    for cursor in (Cursor(*places[0], 0), before_all):
         behind, follower = service.answers.follow(cursor, lambda: None)
         assert len(behind) == len(places)
         service.answers.leave(follower)
