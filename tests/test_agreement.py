@@ -21,7 +21,7 @@ from replay import assert_agreement, disagreement
 from scenario import SeededDice, random_case, random_crowd
 from strategies import cases
 
-PAIRS = some_of(10_000, 10)
+PAIRS = some_of(10_000, 7)
 CROWDS = some_of(24, 17)
 CHUNK = 250
 QUICK = 1_000  # pairs that also run where the slow tests are left out

@@ -50,7 +50,7 @@ def deliveries(draw):
 
 
 @pytest.mark.parametrize("label", LABELS)
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(steps=deliveries(), reopen_at=st.integers(0, 8), reach=st.sampled_from([None, 0, 1]))
 def test_agrees_with_the_oracle(label, steps, reopen_at, reach):
     with tempfile.TemporaryDirectory() as folder:

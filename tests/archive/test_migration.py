@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import every_second
 from muntin.archive import VARIANTS, Archive
 from tests.archive.naive import Oracle, bag, definition, deliver_counted, result, table
 from tests.archive.test_count_windows import LABELS, by_count, match, stream
@@ -28,7 +29,7 @@ def deliver(archive, oracle, now, random):
     oracle.now = now
 
 
-@pytest.mark.parametrize("old", BY_TIME)
+@pytest.mark.parametrize("old", every_second(BY_TIME))
 def test_every_pair(tmp_path, old):
     """To every other variant in turn, by both ways, with a few updates between."""
     random, now = np.random.default_rng(1), 0

@@ -40,7 +40,7 @@ def deliveries(draw, window=16, every=2):
 
 
 @pytest.mark.parametrize("label", BY_TIME)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(steps=deliveries(), reopen_at=st.integers(0, 8))
 def test_agrees_with_the_oracle(label, steps, reopen_at):
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from effort import every_second
+from effort import THOROUGH, every_second
 from muntin import Engine
 from muntin.aggregate.component import COMPONENTS
 from muntin.plan.synopses import INTERVALS
@@ -79,7 +79,8 @@ def assert_empty(engine: Engine, at: int | None = None) -> None:
 def test_every_structure_has_the_identity_for_them(name: str, dtype: np.dtype) -> None:
     """S[0, 0] is the run [m, m), S[n, n] the run [m - n, m - n): at any m, also before the first element."""
     kind: Any = INTERVALS[name]
-    for component in every_second(sorted(kind.components)):  # each compiles for seconds
+    some = every_second(sorted(kind.components))  # each compiles for seconds
+    for component in some if THOROUGH or kind is not LInt else some[::2]:
         if (kind is RInt and not RInt.serves(component, dtype)) or (
             kind is MaterializeAll and component == "sum" and dtype == FLOAT
         ):
