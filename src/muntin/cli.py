@@ -166,12 +166,7 @@ def run(
 @app.command("lookup-at")
 def lookup_at(
     script: SqlFile,
-    history: Annotated[
-        Path,
-        typer.Option(
-            help="Events in order of time: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), or a folder."
-        ),
-    ],
+    history: Annotated[Path, typer.Option(help="Events in order of time: a file or folder as for run.")],
     requests: Annotated[Path, typer.Option(help="A file of keys and instants, in any order.")],
     out: Annotated[Path, typer.Option(help="A .parquet, .csv or .jsonl file.")],
     at: Annotated[str, typer.Option(help="The column of the requests that has the instants.")] = "at",

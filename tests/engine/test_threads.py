@@ -19,7 +19,7 @@ from muntin.keys import sweeper
 from reference import declared
 from runtimes import Embedded, as_table
 from scenario import SeededDice, random_case
-from test_cases import CASES, run_case
+from tests.test_cases import CASES, run_case
 
 SECOND = 1_000_000
 THREADS = (1, 2, 3)

@@ -25,7 +25,7 @@ from muntin.sql import parse_query
 from muntin.stream import Stream
 from reference import ReferenceEngine, declared
 from runtimes import as_table
-from test_cases import OVER_ONE_STREAM
+from tests.spark.test_cases import OVER_ONE_STREAM
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
