@@ -56,7 +56,11 @@ def run(quick: bool, files: int = 12) -> Result:
 def _measure(folder: Path, executors: int, count: int) -> list[dict[str, Any]]:
     import muntin.spark
 
-    session = muntin.spark.local_session(cores=executors, master=f"local-cluster[{executors},1,1536]")
+    # packed rows are large, and a gigabyte and a half is little: without a limit in bytes, a batch of them fills it
+    few = {"spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20)}
+    session = muntin.spark.local_session(
+        cores=executors, master=f"local-cluster[{executors},1,1536]", settings=few
+    )
     work: dict[str, tuple[Callable[[], Any], list[str]]] = {
         "windows": (lambda: _windows(session, folder, count), ["query", "k", "window_end"]),
         "joins": (lambda: _joins(session, folder), ["query", "k", "x", "y", "window_end", "change"]),
