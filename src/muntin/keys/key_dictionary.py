@@ -87,14 +87,9 @@ class Dictionary:
 
         Texts of more than 2 GB in all come as Arrow's large kind.
         """
-        self.make_values()
-        assert self._values is not None
-        return self._values
-
-    def make_values(self) -> None:
-        """Have all values, so that several threads may take some of them."""
         if self._values is None or len(self._values) != len(self):
             self._values = self._made()
+        return self._values
 
     def take(self, ids: Ints) -> pa.Array:
         """The values of some ids; nothing is copied when the ids follow one another and are many."""
@@ -292,11 +287,6 @@ class KeyDictionary:
                 return min(id, other)
             id = int(pair.find(np.array([(id << 32) | other]), ALL_VALID)[0])
         return id
-
-    def make_values(self) -> None:
-        """Have all values, so that several threads may take some of them."""
-        for part in self._parts:
-            part.make_values()
 
     def take(self, ids: Ints) -> list[pa.Array]:
         """The key columns of some ids; of all ids in order, what was made before is given again."""

@@ -14,11 +14,9 @@ A question that has no answer gets an error in its place, and no other question 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import pyarrow as pa
 
-from muntin.crew import ALONE, Crew
 from muntin.errors import MuntinError
 from muntin.shard.read.alike import answers_of_alike
 from muntin.shard.read.changes import Changes, changes
@@ -70,49 +68,17 @@ def _answer_portion(
     """Answers about all keys, whose windows are looked up together."""
     questions = [question for _, question in asked]
     shared = shared or SharedReads(state, is_alone=len(asked) == 1)
-    crew = state.crew
     try:
         shared.prefetch(questions)
     except MuntinError:
-        shared, crew = SharedReads(state), ALONE  # one of them has no answer: each finds out for itself
+        shared = SharedReads(state)  # one of them has no answer: each finds out for itself
     together = answers_of_alike(state, questions, shared)
-    outcomes: dict[int, Outcome] = {
-        number: Answered(together[question.name]) for number, question in asked if question.name in together
+    return {
+        number: Answered(together[question.name])
+        if question.name in together
+        else _outcome(state, question, shared)
+        for number, question in asked
     }
-    left = [each for each in asked if each[0] not in outcomes]
-    if crew.threads > 1:
-        outcomes.update(_side_by_side(state, left, shared, crew))
-    for number, question in left:
-        if number not in outcomes:
-            outcomes[number] = _outcome(state, question, shared)
-    return outcomes
-
-
-def _side_by_side(
-    state: State, asked: list[tuple[int, Question]], shared: SharedReads, crew: Crew
-) -> dict[int, Outcome]:
-    """Of questions that do nothing but read what was found: those about the same windows, which have most in common,
-    are answered by one thread. None if they are few."""
-    alike: dict[tuple[int, int], list[tuple[int, Question]]] = {}
-    slots = 0
-    for number, question in asked:
-        reading = reading_of(state, question.name)
-        if question.inside is None and reading.laned is None and not reading.has_laned_calls:
-            slots += reading.width * len(question.instants)
-            same = (reading.same_windows, id(question.instants))
-            alike.setdefault(same, []).append((number, question))
-    if crew.fit_for(slots).threads == 1:
-        return {}
-    for keys in state.keys.values():
-        keys.make_values()
-    for texts in state.texts.values():
-        texts.make_values()
-
-    def answer_each(some: list[tuple[int, Question]]) -> dict[int, Outcome]:
-        return {number: _outcome(state, question, shared) for number, question in some}
-
-    found = crew.share([partial(answer_each, some) for some in alike.values()])
-    return {number: outcome for some in found for number, outcome in some.items()}
 
 
 def _shares_nothing(state: State, question: Question) -> bool:

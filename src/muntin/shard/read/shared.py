@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
-from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,7 +42,6 @@ class SharedReads:
         self._once: dict[Hashable, Any] = {}
         self._picked: list[Picked] = []
         self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
-        self._looking = Lock()
 
     def prefetch(self, questions: Iterable[Question]) -> None:
         """Look up all windows of questions about all keys, group by group, so that windows of one group can share the
@@ -168,12 +166,10 @@ class SharedReads:
         where = (number, window, token)
         if where not in self._found:
             needs = self._needs(wanted)
-            with self._looking:  # structures are asked by one thread at a time, and each thing once
-                if where not in self._found:
-                    self._found[where] = timed(
-                        self._state, number, window, len(settled),
-                        lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
-                    )  # fmt: skip
+            self._found[where] = timed(
+                self._state, number, window, len(settled),
+                lambda synopsis: synopsis.lookup(window, settled, needs, None, width),
+            )  # fmt: skip
         return self._found[where]
 
     def _find_in_lanes(self, wanted: GroupWindow, laned: Laned, question: Question, width: int) -> Found:
