@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 MOST_THREADS = 1_024
 FEW = 16_384  # events to be folded per key, or slots of an answer: less is not worth waking a thread for
-QUICK = (
-    4  # so many times as many, where each takes a few nanoseconds: filters, keys to ids, stores without keys
-)
+# so many times as many where each takes a few nanoseconds: filters, keys to ids, stores without keys
+QUICK = 4
 
 
 class Crew:

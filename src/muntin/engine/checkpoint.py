@@ -158,7 +158,9 @@ def read_checkpoint(given: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"checkpoint '{path}' is damaged: its checksum does not match ({len(content):,} bytes)"
         )
     with refusing(f"checkpoint '{path}'"):
-        return unpack(body)
+        description, arrays = unpack(body)
+        check_shape(description, _SHAPE, "the description")
+    return description, arrays
 
 
 def _place(given: Path) -> Path:
@@ -234,17 +236,8 @@ def save(
     return description, take_rows(arrays | _below("joins/", joined) | held)
 
 
-def threads_of(path: str | Path, description: Description) -> int:
-    """How many threads the engine had that was saved."""
-    with refusing(f"checkpoint '{path}'"):
-        check_shape(description, _SHAPE, "the description")
-    threads: int = description.get("threads", 1)
-    return threads
-
-
 def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:
     """Fill an empty catalog; with `incomplete_views` also if archives do not hold what they did."""
-    check_shape(description, _SHAPE, "the description")
     promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
     for number, saved in enumerate(description.get("tables", [])):
         _load_table(catalog, saved, Saved(arrays).under(f"tables/{number}/"))

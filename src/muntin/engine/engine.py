@@ -14,7 +14,7 @@ import pyarrow as pa
 from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
 from muntin.crew import MOST_THREADS, Crew
 from muntin.engine.catalog import Asked, Catalog, asked_of, bulk, lookup_many, reads_view
-from muntin.engine.checkpoint import load, read_checkpoint, save, threads_of, write_checkpoint
+from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
 from muntin.engine.inspected import Inspected
 from muntin.engine.requests import answer_requests, requests_of
@@ -59,8 +59,8 @@ class Engine(Inspected):
     approximate aggregates per key may keep, for each window group: beyond it their errors grow, and
     answers say by how much. `folders` are those that the archive and files named after BACKFILL must lie in,
     links resolved; None allows all that the process may read.
-    `threads` is how many share the work of large batches and answers, the caller's among them; answers and their order
-    are the same for any number, and a checkpoint can be restored with any.
+    `threads` is how many share the work of large batches, and of reading windows of many keys, the caller's among them;
+    answers and their order are the same for any number, and a checkpoint can be restored with any.
     `portion_rows` is about how many rows one `advance` gives of the queries over a stream, and of joins: what exceeds
     it is left for the next call.
     `clock` gives the time on the wall, by which events of streams with AHEAD are judged; tests set it
@@ -388,10 +388,10 @@ class Engine(Inspected):
         engine = cls(
             backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes,
             folders=folders, portion_rows=portion_rows, clock=clock,
-            threads=threads_of(path, description) if threads is None else threads,
+            threads=description.get("threads", 1) if threads is None else threads,
         )  # fmt: skip
         try:
-            with refusing(f"checkpoint '{path}'"), bulk(len(description.get("queries", ()))):
+            with refusing(f"checkpoint '{path}'"), bulk(len(description["queries"])):
                 load(engine._catalog, description, arrays, incomplete_views)
                 engine._note = description.get("note")
         except BaseException:

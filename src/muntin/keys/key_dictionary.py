@@ -88,7 +88,7 @@ class Dictionary:
         Texts of more than 2 GB in all come as Arrow's large kind.
         """
         if self._values is None or len(self._values) != len(self):
-            self._values = self._made()
+            self._values = self._make_values()
         return self._values
 
     def take(self, ids: Ints) -> pa.Array:
@@ -149,7 +149,7 @@ class Dictionary:
         self._narrow, self._narrow_count = np.zeros(0, self._dtype), 0
         self._validity = np.zeros(0, np.uint8)
 
-    def _made(self) -> pa.Array:
+    def _make_values(self) -> pa.Array:
         table, length = self._table, len(self)
         if isinstance(table, TextTable):
             kind = _with_offsets(self.kind, table.starts.dtype)
