@@ -18,20 +18,21 @@ KEYS, RULES, RATE = 5_000, 1_000, 20_000  # rate: events a second of event time
 SHORT, LONG = 10, 60  # seconds
 WINDOWS = 10_000
 OVER = 200
+PUSHES = 100
 COLUMNS = [
     Column("what", "what"), Column("queries", "queries", ",d"), Column("rows", "rows an instant", ",.0f"),
     Column("dict_us", "dict of tables, us per query", ".2f"),
     Column("together_us", "together, us per query", ".2f"),
     Column("numpy_us", "NumPy by hand, us per query", ".2f"), Column("ratio", "dict / NumPy", ".1f"),
     Column("push_1", "push of 1 event, us", ".0f"), Column("push_10", "of 10", ".0f"),
-    Column("push_100", "of 100", ".0f"),
+    Column("push_100", "of 100", ".0f"), Column("asked", "of 1 with a look-up after it", ".0f"),
 ]  # fmt: skip
 NOTES = f"""\
 Rules: {RULES:,} queries over {KEYS:,} keys that differ in constants, each second answered, {RATE:,} events a
 second; medians of `advance` in CPU time. By hand: sums and counts of the windows from an array of slices once for all
 rules, then rule by rule the condition for all keys, the keys that pass and their values. The answers are equal.
 Un-keyed: {WINDOWS:,} different windows SLIDE 1 SECOND, by hand from prefix sums. OVER: one query with {OVER} windows
-per key. Pushes: medians, of events that close no window."""
+per key. Pushes: medians, of events that close no window; {PUSHES} pushes and one look-up after them, per push."""
 
 
 class Values(NamedTuple):
@@ -226,15 +227,29 @@ def measure_push(queries: int, is_alike: bool, quick: bool) -> dict[str, Any]:
         spent = []
         for _ in range(5 if quick else 12):
             batches = []
-            for _ in range(20):
+            for _ in range(PUSHES):
                 key, n = random.integers(0, KEYS, size), random.integers(0, 100, size)
                 batches.append({"ts": at + np.arange(size), "k": key, "n": n})
                 at += size
-            used, _ = cpu(lambda: [engine.push("s", batch) for batch in batches])  # noqa: B023
+            used, _ = cpu(lambda: push_all(engine, batches))  # noqa: B023
             spent.append(used / len(batches))
         medians[f"push_{size}"] = statistics.median(spent) * 1e6
+    asked = []
+    for _ in range(10 * PUSHES):
+        one = {"ts": [at], "k": [0], "n": [1]}
+        used, _ = cpu(lambda: push_all(engine, [one]))  # noqa: B023
+        asked.append(used)
+        at += 1
+    medians["asked"] = statistics.median(asked) * 1e6
     kind = "sharing filters" if is_alike else "of different shapes"
     return {"what": f"small pushes, queries {kind}", "queries": queries, **medians}
+
+
+def push_all(engine: muntin.Engine, batches: list[dict[str, Any]]) -> None:
+    """Push batches, and ask for one answer, which sees them all."""
+    for batch in batches:
+        engine.push("s", batch)
+    engine.value("q00000")
 
 
 def some_query(number: int, is_alike: bool) -> str:

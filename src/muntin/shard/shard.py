@@ -35,12 +35,14 @@ from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.lookup import lookup, lookup_many, rows, value
 from muntin.shard.read.lookup_at import AtPoints, lookup_at
 from muntin.shard.read.question import Question
+from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import Owns
 from muntin.shard.table_join.past import owes_with, release_past
 from muntin.shard.table_join.table_join import join_of
 from muntin.shard.without_value import WithoutValue, find_without_value
+from muntin.shard.write_buffer import WriteBuffer
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
@@ -76,12 +78,20 @@ class Shard:
             owns=owns,
             crew=crew,
         )
-        self.state = self._make_state()
+        self._state = self._make_state()
+        self._buffer = WriteBuffer(stream)
+
+    @property
+    def state(self) -> State:
+        """All that has been pushed is in it: what waits is taken in before anybody looks."""
+        if self._buffer:
+            self._state.take_in(self._buffer.give_out())
+        return self._state
 
     @property
     def stream(self) -> Stream:
         """What is pushed."""
-        return self.state.stream
+        return self._state.stream
 
     @property
     def clock(self) -> Clock:
@@ -91,17 +101,17 @@ class Shard:
     @property
     def overflows(self) -> int:
         """Rows that `advance` has left out, of all queries there ever were."""
-        return self.state.overflows
+        return self._state.overflows
 
     @property
     def registrations(self) -> dict[str, Registration]:
         """Queries by name, in order of registration."""
-        return self.state.registrations
+        return self._state.registrations
 
     @property
     def has_lanes(self) -> bool:
         """Whether queries that are registered may read lanes of a store that they share."""
-        return self.state.manager.has_lanes
+        return self._state.manager.has_lanes
 
     @has_lanes.setter
     def has_lanes(self, has_lanes: bool) -> None:
@@ -109,7 +119,7 @@ class Shard:
 
     def request_of(self, query: Query | TableQuery) -> Request:
         """What `register` takes; an error if the query cannot be served."""
-        return self.state.manager.request_of(query)
+        return self._state.manager.request_of(query)
 
     def register(self, queries: Mapping[str, Request]) -> None:
         """Add queries, all or none; they answer at once from what is kept already."""
@@ -140,6 +150,10 @@ class Shard:
 
     def insert(self, batch: Any) -> int:
         """Take in a batch, all or nothing; returns how many of its events were late."""
+        if self._buffer.is_for(self._state):
+            batch = to_record_batch(self.stream, batch)
+            if self._buffer.take(self._state.clock, batch, to_times(self.stream, batch)):
+                return 0
         return self.state.take_in(self.state.admit(batch))
 
     def admit(self, batch: Any) -> Admitted:
@@ -271,7 +285,7 @@ class Shard:
             raise
         for query, each in fresh.registrations.items():
             each.emitted, each.missed = old[query].emitted, old[query].missed
-        self.state = fresh
+        self._state = fresh
         release_past(fresh)
 
     def seen_until(self, table: str) -> int | None:
