@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Columns = Mapping[str, pa.Array]
 
 
+def not_written() -> exp.Expression:
+    """In place of the tree of an expression that has none."""
+    raise AssertionError("this is for muntin's own shards")
+
+
 @dataclass(frozen=True, eq=False)
 class Expression:
     """Two expressions are the same iff their canonical text is, so equal ones are evaluated once."""
@@ -58,6 +63,11 @@ class Expression:
         condition = self.understand()
         self.__dict__.pop("understand", None)  # what it holds is not needed any more
         return condition
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is a tree: what only muntin's own shards evaluate has none."""
+        return self.written is not not_written
 
     @property
     def is_column(self) -> bool:

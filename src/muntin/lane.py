@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from sqlglot import exp
 
 from muntin.band import sort_value
-from muntin.expression import Columns, Expression
+from muntin.expression import Columns, Expression, not_written
 from muntin.passing import Range, domain_of
 
 # For each attribute a sort key (`band.py`) or a text, None for NULL; and last, if one is banded, a `Range` of it.
@@ -84,15 +83,11 @@ class Asked(Expression):
 def _end(which: str, banded: Expression, where: str) -> Expression:
     """An end of the band that an event is in, as a sort key. Stores with other filters have other cuts."""
     text = f"{which} of the band of {banded} where {where}"
-    return Expression(text, pa.int64(), banded.columns, _depends_on_queries, _not_written)
+    return Expression(text, pa.int64(), banded.columns, _depends_on_queries, not_written)
 
 
 def _depends_on_queries(columns: Columns) -> pa.Array:
     raise AssertionError("what passes depends on the lanes that queries ask for")
-
-
-def _not_written() -> exp.Expression:
-    raise AssertionError("bands are for muntin's own shards")
 
 
 class Laned(NamedTuple):

@@ -111,7 +111,7 @@ def _first_answer(
 
 
 def _read_stats(engine: Engine, source: Source, progress: Progress) -> None:
-    stats = engine.stats()["streams"][source.stream]
+    stats = engine.stats(queries=False)["streams"][source.stream]
     progress.late = stats["late"]
     progress.state_bytes = stats["bytes"]
     progress.watermark = stats["watermark"]

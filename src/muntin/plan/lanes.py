@@ -12,10 +12,9 @@ from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
-from sqlglot import exp
 
 from muntin.condition import ConditionPart, condition_of
-from muntin.expression import Columns, Expression, both
+from muntin.expression import Columns, Expression, both, not_written
 from muntin.lane import Asked, Lane, Laned, can_be
 from muntin.passing import Passing, PassingKeys, Range, passing_text
 from muntin.plan import choices
@@ -265,12 +264,8 @@ def _within(attribute: Expression, passing: Passing) -> Expression:
     condition = condition_of([(attribute, passing)])
     text = passing_text(attribute.sql, attribute.type, passing)
     return Expression(
-        text, pa.bool_(), attribute.columns, evaluate, _not_written, understand=lambda: condition
+        text, pa.bool_(), attribute.columns, evaluate, not_written, understand=lambda: condition
     )
-
-
-def _not_written() -> exp.Expression:
-    raise AssertionError("this predicate is for muntin's own shards")
 
 
 # How many queries read each lane, or could: the more there are, the better is one store for all of them.

@@ -92,7 +92,7 @@ def _is_sure(wanted: WantedColumns, types: Mapping[str, pa.DataType]) -> bool:
 
 def _has_value(expression: Expression, types: Mapping[str, pa.DataType]) -> bool:
     kinds = {types[name] for name in expression.columns}
-    if len(kinds) != 1 or not all(map(_is_plain, kinds)):
+    if not expression.is_written or len(kinds) != 1 or not all(map(_is_plain, kinds)):
         return False
     is_float = all(map(pa.types.is_floating, kinds))
     return all(
