@@ -35,6 +35,10 @@ QUERIES = (
     Entry("`[RANGE … SLIDE …]`", f"SELECT SUM(v) AS s FROM t {_W}"),
     Entry("`[RANGE …]`", "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS]"),
     Entry("`[RANGE … TO …]`", "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS TO 1 SECOND SLIDE 1 SECOND]"),
+    Entry(
+        "`[RANGE … SLIDE … OFFSET …]`",
+        "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS OFFSET 1 SECOND]",
+    ),
     Entry("`[ROWS … SLIDE …]`", "SELECT SUM(v) AS s FROM t [ROWS 3 SLIDE 2]"),
     Entry("`[ROWS …]`", "SELECT SUM(v) AS s FROM t [ROWS 3]"),
     Entry("`[ROWS …]` of each key", "SELECT k, SUM(v) AS s FROM t [ROWS 3 SLIDE 1] GROUP BY k"),

@@ -77,7 +77,13 @@ def random_window(dice: Dice) -> Window:
         return random_rows(dice, dice.pick(COUNT_SLIDES) if dice.chance(40) else 0)
     size = dice.pick(SIZES)
     slide = dice.pick((*SLIDES, size)) if dice.chance(50) else 0
-    return Window("time", size, _to(dice, size), max(slide, SECOND // 2) if slide else 0)
+    return _time(dice, size, max(slide, SECOND // 2) if slide else 0)
+
+
+def _time(dice: Dice, size: int, slide: int) -> Window:
+    """With SLIDE, at times with OFFSET."""
+    offset = dice.pick((slide // 2, slide // 3, slide - 1)) if slide and dice.chance(30) else 0
+    return Window("time", size, _to(dice, size), slide, offset=offset)
 
 
 def random_rows(dice: Dice, slide: int) -> Window:
@@ -124,9 +130,7 @@ class OwnWindows:
 
     def _time(self) -> Window:
         size = self._dice.pick(SIZES)
-        return Window(
-            "time", size, _to(self._dice, size), self._dice.pick(SLIDES) if self._dice.chance(20) else 0
-        )
+        return _time(self._dice, size, self._dice.pick(SLIDES) if self._dice.chance(20) else 0)
 
 
 def random_output(dice: Dice, over: OwnWindows) -> str:

@@ -94,7 +94,7 @@ class Opinion:
         window, slide = self.window, self.window.slide
         grouped = f"GROUP BY {', '.join(self.keys)}" if self.keys else ""
         if window.is_time:
-            t = instant - instant % slide if slide else instant
+            t = instant - (instant - window.offset) % slide if slide else instant
             start, end = t - window.size, t - window.to
             inside = f"epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
             bounds = f"make_timestamp({start}) AS window_start, make_timestamp({end}) AS window_end"
@@ -116,8 +116,8 @@ class Opinion:
         items = self.items.replace("COUNT(*)", "COUNT(seq)")  # of an outer join
         return f"""
             WITH bounds AS (SELECT min(epoch_us(ts)) AS first, max(epoch_us(ts)) AS last FROM flights),
-                 instants AS (SELECT unnest(range((first // {window.slide} + 1) * {window.slide}, last + 1,
-                                                  {window.slide})) AS t FROM bounds),
+                 instants AS (SELECT unnest(range(((first - {window.offset}) // {window.slide} + 1) * {window.slide}
+                                                  + {window.offset}, last + 1, {window.slide})) AS t FROM bounds),
                  passing AS (SELECT *, epoch_us(ts) AS us FROM flights WHERE {self.where})
             SELECT {items}, make_timestamp(t - {window.size}) AS window_start,
                    make_timestamp(t - {window.to}) AS window_end
@@ -143,8 +143,8 @@ class Opinion:
               AND {self.having} {"AND window_start IS NOT NULL" if self.keys else ""}"""
 
 
-def by_time(size: int, to: int = 0, slide: int = 0) -> Window:
-    return Window("time", size, to, slide)
+def by_time(size: int, to: int = 0, slide: int = 0, offset: int = 0) -> Window:
+    return Window("time", size, to, slide, offset=offset)
 
 
 def by_rows(size: int, to: int = 0, slide: int = 0) -> Window:
@@ -161,6 +161,7 @@ OPINIONS = {
     "six_hours": Opinion(by_time(6 * HOUR, slide=3 * HOUR)),
     "six_hours_by_carrier": Opinion(by_time(6 * HOUR, slide=4 * HOUR), ("carrier",)),
     "week_slid_by_route": Opinion(by_time(7 * DAY, 3 * DAY, 2 * DAY), PAIR, SIMPLE),
+    "mornings": Opinion(by_time(DAY, slide=DAY, offset=9 * HOUR), ("carrier",), SIMPLE),
     "last_500": Opinion(by_rows(500)),
     "last_20_by_carrier": Opinion(by_rows(20), ("carrier",)),
     "older_by_route": Opinion(by_rows(12, 3), PAIR),

@@ -3,13 +3,15 @@
 Time windows are half-open on event time: at instant `t` the window `[RANGE size TO to]` holds the
 events with `t - size <= ts < t - to`. Tuple windows `[ROWS size TO to]` hold the positions
 `m - size + 1 .. m - to` of the `m` events before the instant. With a slide the instant (or `m`) is
-first rounded down to a multiple of the slide, counted from the epoch (or from the first event).
+first rounded down to a multiple of the slide, counted from the epoch (or from the first event); with an
+offset, to a multiple plus the offset.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,12 +30,42 @@ _SPANS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_00
           ("SECOND", 1_000_000), ("MILLISECOND", 1_000), ("MICROSECOND", 1))  # fmt: skip
 
 
+class Pace(NamedTuple):
+    """The instants of a query or a window: `offset` and every so many microseconds before and after; if `every` is 0,
+    any instant. Those of a slide are numbered by *ticks*.
+
+    >>> nine = Pace(24, 9)
+    >>> nine.floor(30), nine.ceil(10), nine.tick(33), nine.at(1)
+    (9, 33, 1, 33)
+    >>> Pace().floor(30)
+    30
+    """
+
+    every: int = 0
+    offset: int = 0
+
+    def floor(self, instant: Instants) -> Instants:
+        """The last of its instants up to one."""
+        return instant - (instant - self.offset) % self.every if self.every else instant
+
+    def ceil(self, instant: Instants) -> Instants:
+        """The first of its instants from one on."""
+        return instant + (self.offset - instant) % self.every if self.every else instant
+
+    def tick(self, instant: Instants) -> Instants:
+        """The number of the last of its instants up to one."""
+        return (instant - self.offset) // self.every
+
+    def at(self, tick: Instants) -> Instants:
+        return tick * self.every + self.offset
+
+
 @dataclass(frozen=True, order=True)
 class Window:
     """`size`, `to` and `slide` in microseconds (unit "time") or in events (unit "rows").
 
-    `slide` is 0 for a window that moves with every event. If `step` is not 0, windows inside it are asked for too, that
-    end where it does: of all lengths that are multiples of it.
+    `slide` is 0 for a window that moves with every event; others stand at multiples of it plus `offset`. If `step` is
+    not 0, windows inside it are asked for too, that end where it does: of all lengths that are multiples of it.
 
     >>> Window("time", 300_000_000, slide=60_000_000)
     [RANGE 5 MINUTES SLIDE 1 MINUTE]
@@ -49,6 +81,7 @@ class Window:
     to: int = 0
     slide: int = 0
     step: int = 0
+    offset: int = 0
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,9 +91,12 @@ class Window:
         count_of("to", self.to)
         count_of("slide", self.slide)
         count_of("step", self.step)
+        if count_of("offset", self.offset) and not (self.is_time and self.offset < self.slide):
+            raise MuntinError("offset is for time windows, and less than the slide")
         if self.to > self.size:
             raise MuntinError("to lies before the start of the window: it must not exceed its size")
-        object.__setattr__(self, "_hash", hash((self.unit, self.size, self.to, self.slide, self.step)))
+        shape = (self.unit, self.size, self.to, self.slide, self.step, self.offset)
+        object.__setattr__(self, "_hash", hash(shape))
 
     def __hash__(self) -> int:
         return self._hash  # windows are looked up more often than anything else
@@ -74,10 +110,14 @@ class Window:
     def is_time(self) -> bool:
         return self.unit == "time"
 
+    @cached_property
+    def pace(self) -> Pace:
+        """Where it stands; a ROWS window moves by events, so wherever it is asked for."""
+        return Pace(self.slide, self.offset) if self.is_time else Pace()
+
     def settle(self, instant: Instants) -> Instants:
-        """Where this window stands when it is looked up at an instant, or at many; a ROWS window moves by
-        events, so wherever it is asked for."""
-        return instant - instant % self.slide if self.slide and self.is_time else instant
+        """Where this window stands when it is looked up at an instant, or at many."""
+        return self.pace.floor(instant)
 
     def settle_count(self, count: Instants) -> Instants:
         """Where a ROWS window stands after so many events.
@@ -93,6 +133,7 @@ class Window:
         to = f" TO {show(self.to)}" if self.to else ""
         step = f" STEP {show(self.step)}" if self.step else ""
         slide = f" SLIDE {show(self.slide)}" if self.slide else ""
+        slide += f" OFFSET {show(self.offset)}" if self.offset else ""
         up_to = "UP TO " if self.step else ""
         return f"[{word} {up_to}{show(self.size)}{to}{step}{slide}]"
 

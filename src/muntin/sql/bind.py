@@ -326,9 +326,9 @@ def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
     return condition, number
 
 
-def pace_of(window: Window) -> tuple[int, str]:
+def pace_of(window: Window) -> tuple[int, int, str]:
     """How a window moves: OVER windows without one after FROM must agree on it."""
-    return window.slide, window.unit if window.slide else ""
+    return window.slide, window.offset, window.unit if window.slide else ""
 
 
 def answer_column(name: str, instead_of: exp.Expr) -> exp.Column:

@@ -28,12 +28,12 @@ from muntin.sql.syntax import SelectSyntax
 from muntin.sql.term import Term
 from muntin.sql.vocabulary import COMPOSED, aggregate_name
 from muntin.sql.window_clause import UNITS
-from muntin.window import LONGEST_TIME, Window
+from muntin.window import LONGEST_TIME, Unit, Window
 
 _UNIT = "(" + "|".join(f"{unit}S?" for unit in UNITS) + ")"
 _TIME = re.compile(
     rf"\[\s*RANGE\s+(\d{{1,15}})\s+{_UNIT}(?:\s+TO\s+(\d{{1,15}})\s+{_UNIT})?"
-    rf"(?:\s+SLIDE\s+(\d{{1,15}})\s+{_UNIT})?\s*\]",
+    rf"(?:\s+SLIDE\s+(\d{{1,15}})\s+{_UNIT}(?:\s+OFFSET\s+(\d{{1,15}})\s+{_UNIT})?)?\s*\]",
     re.IGNORECASE,
 )
 _ROWS = re.compile(
@@ -112,18 +112,21 @@ def read_window(text: str) -> Window | None:
     ([RANGE 1 HOUR SLIDE 30 SECONDS], None)
     """
     if found := _TIME.fullmatch(text):
-        size, to, slide = (
+        size, to, slide, offset = (
             int(found[i]) * UNITS[found[i + 1].upper().removesuffix("S")] if found[i] else None
-            for i in (1, 3, 5)
+            for i in (1, 3, 5, 7)
         )
     elif found := _ROWS.fullmatch(text):
         size, to, slide = (int(found[i]) if found[i] else None for i in (1, 2, 3))
+        offset = None
     else:
         return None
     assert size is not None
     longest = LONGEST_TIME if found.re is _TIME else _LONGEST
     is_right = 0 < size <= longest and (to is None or to <= size) and (slide is None or 0 < slide <= longest)
-    return Window("time" if found.re is _TIME else "rows", size, to or 0, slide or 0) if is_right else None
+    is_right &= not offset or offset < (slide or 0)
+    unit: Unit = "time" if found.re is _TIME else "rows"
+    return Window(unit, size, to or 0, slide or 0, offset=offset or 0) if is_right else None
 
 
 _FIRST = 900_000_000_000_000_001  # numbers nobody writes; as floats they would lose their last digits

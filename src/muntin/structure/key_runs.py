@@ -50,7 +50,7 @@ from muntin.store.sequence import Located
 from muntin.store.value_order import Ranks
 from muntin.structure.rescan import Rescan, RingSynopsis
 from muntin.structure.synopsis import Asked, Found, TextOrder
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 # What things cost, in events that could be scanned meanwhile:
 _FEED = 12.0  # to feed an event
@@ -316,9 +316,9 @@ class ByKeyRuns(Rescan, ReadsRuns):
         ]
         for begin in range(0, len(ids), _TOGETHER):
             some = slice(begin, begin + _TOGETHER)
-            ended: dict[tuple[int, int], Spans] = {}  # of a shorter window with the same end
+            ended: dict[tuple[int, Pace], Spans] = {}  # of a shorter window with the same end
             for read in reads:
-                end = (read.window.to, read.window.slide)
+                end = (read.window.to, read.window.pace)
                 ended[end] = read.points(self._runs, ids, oldest, some, ended.get(end))
         return {read.window: self._found_at(read, ids) for read in reads}
 

@@ -24,8 +24,7 @@ def lookup_each(
     gone = _refused(synopsis, window, some, wanted)
     kept = some[gone:]
     if not len(kept):  # one that is not refused, so that there is something to point at
-        slide = window.slide if window.is_time and window.slide else 1
-        kept = np.array([-(-synopsis.kept_from // slide) * slide])
+        kept = np.array([window.pace.ceil(synopsis.kept_from)])
     where = np.maximum(of_instant - gone, 0)
     if ids is None:
         found, slots = synopsis.lookup(window, kept, wanted, None, 1), where

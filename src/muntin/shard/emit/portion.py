@@ -103,4 +103,4 @@ def last_instant(query: AnyQuery, last: int) -> int:
         query = query.source
     sizes = [call.window.size for call in query.calls if call.window.is_time]
     reach = max([query.window.size] if query.window else sizes)
-    return (last + reach) // query.slide * query.slide
+    return query.pace.floor(last + reach)

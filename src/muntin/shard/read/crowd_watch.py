@@ -92,7 +92,7 @@ class CrowdWatch:
         if not self._can_bound(state, crowd, need, instant):
             return None
         # are the members the same, and is all that passed just before known?
-        is_next = crowd.emits_changes and self._seen == (members, grid.version, instant - crowd.slide)
+        is_next = crowd.emits_changes and self._seen == (members, grid.version, instant - crowd.pace.every)
         most = members.most_read(grid)
         reached = self._reaching(state, crowd, grid, need, instant, is_next, most)
         self._seen = (members, grid.version, instant)

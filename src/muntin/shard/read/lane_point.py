@@ -98,9 +98,7 @@ class LanePointReader:
             instant = self._history.end
         if instant is None:
             return None
-        if self._query.slide:
-            instant -= instant % self._query.slide
-        settled: int = self._window.settle(instant)
+        settled: int = self._window.settle(self._query.pace.floor(instant))
         return settled if self._reader.locate(settled) else None
 
     def _partials(self) -> list[Any]:
