@@ -39,6 +39,8 @@ QUERIES = (
         "`[RANGE … SLIDE … OFFSET …]`",
         "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS OFFSET 1 SECOND]",
     ),
+    Entry("`[SINCE DAY SLIDE …]`", "SELECT SUM(v) AS s FROM t [SINCE DAY SLIDE 2 SECONDS]"),
+    Entry("`[SINCE DAY]`", "SELECT SUM(v) AS s FROM t [SINCE DAY]"),
     Entry("`[ROWS … SLIDE …]`", "SELECT SUM(v) AS s FROM t [ROWS 3 SLIDE 2]"),
     Entry("`[ROWS …]`", "SELECT SUM(v) AS s FROM t [ROWS 3]"),
     Entry("`[ROWS …]` of each key", "SELECT k, SUM(v) AS s FROM t [ROWS 3 SLIDE 1] GROUP BY k"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muntin.window import Window
+from muntin.window import LANDMARKS, Window
 
 if TYPE_CHECKING:
     from scenario import Dice
@@ -81,9 +81,20 @@ def random_window(dice: Dice) -> Window:
 
 
 def _time(dice: Dice, size: int, slide: int) -> Window:
-    """With SLIDE, at times with OFFSET."""
+    """With SLIDE, at times with OFFSET; at times since a landmark instead of a size."""
     offset = dice.pick((slide // 2, slide // 3, slide - 1)) if slide and dice.chance(30) else 0
+    if dice.chance(20):
+        return landmark_window(dice, slide, offset)
     return Window("time", size, _to(dice, size), slide, offset=offset)
+
+
+def landmark_window(dice: Dice, slide: int, offset: int = 0) -> Window:
+    return Window("time", dice.pick(tuple(LANDMARKS.values())), 0, slide, offset=offset, since=True)
+
+
+def often_landmark(dice: Dice, size: int, slide: int) -> Window:
+    """A window with a slide, at times since a landmark."""
+    return landmark_window(dice, slide) if dice.chance(20) else Window("time", size, 0, slide)
 
 
 def random_rows(dice: Dice, slide: int) -> Window:

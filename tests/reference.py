@@ -439,10 +439,25 @@ def _count_slide(query: Query) -> int:
     return 0 if query.window is None or query.window.is_time else query.window.slide
 
 
+def _start(instant: int, window: Window) -> int:
+    """Where a time window begins that is looked up at an instant: some time before, or with the hour, day or week."""
+    t = _settled(instant, window)
+    if not window.since:
+        return t - window.size
+    just_before = EPOCH + timedelta(microseconds=t - 1)
+    begin = just_before.replace(minute=0, second=0, microsecond=0)
+    if window.size > _UNITS["HOUR"]:
+        begin = begin.replace(hour=0)
+    if window.size > _UNITS["DAY"]:
+        begin -= timedelta(days=begin.weekday())
+    return (begin - EPOCH) // timedelta(microseconds=1)
+
+
 def _slide(query: Query) -> tuple[int, int]:
     """Microseconds between the query's instants, 0 if it has any instant, or moves by events; and their offset."""
-    window = query.window if query.window is not None else query.calls[0].window
-    return (window.slide, window.offset) if window.is_time else (0, 0)
+    windows = [query.window] if query.window is not None else [call.window for call in query.calls]
+    slides = [(window.slide, window.offset) for window in windows if window.is_time and window.slide]
+    return min(slides, default=(0, 0))
 
 
 def _instants(standing: _Standing, log: _Log, reached: int) -> list[int]:
@@ -479,8 +494,8 @@ def _inside(
 ) -> list[Event]:
     """The events of one key that a window holds at `instant`; `base` others came before all of them."""
     if window.is_time:
-        t = _settled(instant, window)
-        return [event for event in events if t - window.size <= event.at < t - window.to]
+        start, end = _start(instant, window), _settled(instant, window) - window.to
+        return [event for event in events if start <= event.at < end]
     before = base + sum(event.at < instant for event in events)
     m = _floor(before if count is None else count, window.slide)
     return [e for number, e in enumerate(events, base + 1) if m - window.size + 1 <= number <= m - window.to]
@@ -493,9 +508,9 @@ def _bounds(query: Query, inside: list[Event], instant: int) -> tuple[int | None
         windows = [call.window for call in query.calls]
         if not all(window.is_time for window in windows):
             return None, instant
-        return min(instant - window.size for window in windows), instant
+        return min(_start(instant, window) for window in windows), instant
     if window.is_time:
-        return instant - window.size, instant - window.to
+        return _start(instant, window), instant - window.to
     return (inside[0].at, inside[-1].at + 1) if inside else (None, None)
 
 
@@ -503,7 +518,7 @@ def _reach(query: Query, instant: int) -> int | None:
     windows = [call.window for call in query.calls] + ([query.window] if query.window else [])
     if not all(window.is_time for window in windows):
         return None
-    return min(_settled(instant, window) - window.size for window in windows)
+    return min(_start(instant, window) for window in windows)
 
 
 def _is_final(query: Query, at: int, watermark: int | None) -> bool:

@@ -394,12 +394,12 @@ def _bounds(query: Any, inside: list[Event], instant: int) -> tuple[int | None, 
 
 
 def _reach(query: Any, own: list[Window | None], instant: int) -> int | None:
-    from reference import _settled
+    from reference import _start
 
     windows = [*(call.window for call in query.calls), *own]
     if not all(window is not None and window.is_time for window in windows):
         return None
-    return min(_settled(instant, window) - window.size for window in windows)
+    return min(_start(instant, window) for window in windows)
 
 
 def _one_nan(value: Any) -> Any:

@@ -89,13 +89,20 @@ class Opinion:
     def partition(self) -> str:
         return f"PARTITION BY {', '.join(self.keys)} " if self.keys else ""
 
+    def start(self, t: int | str) -> str:
+        """Where a time window begins that stands at an instant."""
+        if self.window.since:
+            landmark = {HOUR: "hour", DAY: "day"}.get(self.window.size, "week")
+            return f"epoch_us(date_trunc('{landmark}', make_timestamp({t} - 1)))"
+        return f"{t} - {self.window.size}"
+
     def as_of(self, pushed: int, instant: int) -> str:
         """DuckDB's answer to a look-up at `instant` when `pushed` events were there."""
         window, slide = self.window, self.window.slide
         grouped = f"GROUP BY {', '.join(self.keys)}" if self.keys else ""
         if window.is_time:
             t = instant - (instant - window.offset) % slide if slide else instant
-            start, end = t - window.size, t - window.to
+            start, end = self.start(t), t - window.to
             inside = f"epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
             bounds = f"make_timestamp({start}) AS window_start, make_timestamp({end}) AS window_end"
         else:
@@ -119,10 +126,10 @@ class Opinion:
                  instants AS (SELECT unnest(range(((first - {window.offset}) // {window.slide} + 1) * {window.slide}
                                                   + {window.offset}, last + 1, {window.slide})) AS t FROM bounds),
                  passing AS (SELECT *, epoch_us(ts) AS us FROM flights WHERE {self.where})
-            SELECT {items}, make_timestamp(t - {window.size}) AS window_start,
+            SELECT {items}, make_timestamp({self.start("t")}) AS window_start,
                    make_timestamp(t - {window.to}) AS window_end
             FROM instants {"" if self.keys else "LEFT"} JOIN passing
-              ON us >= t - {window.size} AND us < t - {window.to}
+              ON us >= {self.start("t")} AND us < t - {window.to}
             GROUP BY {grouped} HAVING {self.having}"""
 
     def counted(self) -> str:
@@ -162,6 +169,8 @@ OPINIONS = {
     "six_hours_by_carrier": Opinion(by_time(6 * HOUR, slide=4 * HOUR), ("carrier",)),
     "week_slid_by_route": Opinion(by_time(7 * DAY, 3 * DAY, 2 * DAY), PAIR, SIMPLE),
     "mornings": Opinion(by_time(DAY, slide=DAY, offset=9 * HOUR), ("carrier",), SIMPLE),
+    "today": Opinion(Window("time", DAY, slide=2 * HOUR, since=True), ("carrier",), SIMPLE),
+    "this_week": Opinion(Window("time", 7 * DAY, since=True), ("carrier",), SIMPLE),
     "last_500": Opinion(by_rows(500)),
     "last_20_by_carrier": Opinion(by_rows(20), ("carrier",)),
     "older_by_route": Opinion(by_rows(12, 3), PAIR),

@@ -21,6 +21,10 @@ class ManyWindows:
     def __init__(self, windows: Sequence[Window]):
         columns = [(each.size, each.to, each.slide or 1, each.offset) for each in windows]
         self.size, self.to, self._every, self._offset = np.array(columns, np.int64).reshape(-1, 4).T
+        self._landmark = np.array(
+            [each.start(0) for each in windows], np.int64
+        )  # one of those that it may begin at
+        self._since = np.flatnonzero([each.since for each in windows])
 
     def __len__(self) -> int:
         return len(self.size)
@@ -32,4 +36,8 @@ class ManyWindows:
 
     def bounds(self, settled: Ints) -> tuple[Ints, Ints]:
         """Where each begins and ends that stands at an instant."""
-        return settled - self.size, settled - self.to
+        start = settled - self.size
+        if len(self._since):
+            before, size = settled[self._since] - 1, self.size[self._since]
+            start[self._since] = before - (before - self._landmark[self._since]) % size
+        return start, settled - self.to

@@ -4,7 +4,8 @@ Time windows are half-open on event time: at instant `t` the window `[RANGE size
 events with `t - size <= ts < t - to`. Tuple windows `[ROWS size TO to]` hold the positions
 `m - size + 1 .. m - to` of the `m` events before the instant. With a slide the instant (or `m`) is
 first rounded down to a multiple of the slide, counted from the epoch (or from the first event); with an
-offset, to a multiple plus the offset.
+offset, to a multiple plus the offset. A landmark window `[SINCE DAY]` holds the events since the start of the
+day (hour, week) that `t - 1` lies in: it is a time window whose size depends on the instant.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ Instants = TypeVar("Instants", "int", "npt.NDArray[np.int64]")  # one, or many
 
 # From the epoch back to the year 1: what a window that ends at the epoch or later can have as its start, in Python too.
 LONGEST_TIME = 719_162 * 86_400_000_000
+
+LANDMARKS = {"HOUR": 3_600_000_000, "DAY": 86_400_000_000, "WEEK": 604_800_000_000}
+_MONDAY = 4 * LANDMARKS["DAY"]  # the first one since the epoch
 
 _SPANS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000),
           ("SECOND", 1_000_000), ("MILLISECOND", 1_000), ("MICROSECOND", 1))  # fmt: skip
@@ -66,7 +70,10 @@ class Window:
 
     `slide` is 0 for a window that moves with every event; others stand at multiples of it plus `offset`. If `step` is
     not 0, windows inside it are asked for too, that end where it does: of all lengths that are multiples of it.
+    One that is `since` a landmark is as long as `size` at most.
 
+    >>> Window("time", LANDMARKS["DAY"], slide=60_000_000, since=True)
+    [SINCE DAY SLIDE 1 MINUTE]
     >>> Window("time", 300_000_000, slide=60_000_000)
     [RANGE 5 MINUTES SLIDE 1 MINUTE]
     >>> Window("rows", 10_000, to=500).ends
@@ -82,6 +89,7 @@ class Window:
     slide: int = 0
     step: int = 0
     offset: int = 0
+    since: bool = False
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -93,9 +101,13 @@ class Window:
         count_of("step", self.step)
         if count_of("offset", self.offset) and not (self.is_time and self.offset < self.slide):
             raise MuntinError("offset is for time windows, and less than the slide")
+        if self.since and (not self.is_time or self.to or self.step or self.size not in LANDMARKS.values()):
+            raise MuntinError(
+                "a window since a landmark is a time window of an hour, a day or a week that ends now"
+            )
         if self.to > self.size:
             raise MuntinError("to lies before the start of the window: it must not exceed its size")
-        shape = (self.unit, self.size, self.to, self.slide, self.step, self.offset)
+        shape = (self.unit, self.size, self.to, self.slide, self.step, self.offset, self.since)
         object.__setattr__(self, "_hash", hash(shape))
 
     def __hash__(self) -> int:
@@ -119,6 +131,27 @@ class Window:
         """Where this window stands when it is looked up at an instant, or at many."""
         return self.pace.floor(instant)
 
+    @cached_property
+    def _landmarks(self) -> Pace:
+        return Pace(self.size, _MONDAY % self.size)
+
+    def start(self, settled: Instants) -> Instants:
+        """Where this time window begins when it stands at an instant, or at many; never earlier at a later one.
+
+        >>> day = Window("time", LANDMARKS["DAY"], since=True)
+        >>> [day.start(hours * LANDMARKS["HOUR"]) // LANDMARKS["HOUR"] for hours in (24, 25, 48)]
+        [0, 24, 24]
+        """
+        return self._landmarks.floor(settled - 1) if self.since else settled - self.size
+
+    def first_from(self, start: Instants) -> Instants:
+        """The first instant at which it begins at `start` or later."""
+        return self._landmarks.ceil(start) + 1 if self.since else start + self.size
+
+    def last_with(self, at: Instants) -> Instants:
+        """The last instant at which it begins at `at` or before."""
+        return self._landmarks.floor(at) + self.size if self.since else at + self.size
+
     def settle_count(self, count: Instants) -> Instants:
         """Where a ROWS window stands after so many events.
 
@@ -134,6 +167,9 @@ class Window:
         step = f" STEP {show(self.step)}" if self.step else ""
         slide = f" SLIDE {show(self.slide)}" if self.slide else ""
         slide += f" OFFSET {show(self.offset)}" if self.offset else ""
+        if self.since:
+            landmark = next(name for name, size in LANDMARKS.items() if size == self.size)
+            return f"[SINCE {landmark}{slide}]"
         up_to = "UP TO " if self.step else ""
         return f"[{word} {up_to}{show(self.size)}{to}{step}{slide}]"
 

@@ -135,7 +135,7 @@ class Movers:
         for number, (_, _, window, need, *_) in (*old.all(), *new.all()):
             if window.to < window.size:  # it holds something
                 since = max(new.began, state.synopses[number].known_since(window, need))
-                instants.append(pace.ceil(window.pace.ceil(since + window.size)))
+                instants.append(pace.ceil(window.pace.ceil(window.first_from(since))))
         return max(instants)
 
 

@@ -46,9 +46,13 @@ def find_table(name: Name, sources: Sources) -> Table:
     raise name.misfit(f"unknown table '{name.text}'{nearest(name.text, tables)}")
 
 
-def refuse_offset(source: SourceSyntax) -> None:
+def refuse_own_times(source: SourceSyntax) -> None:
     """A fault if a stream has a window that joins of streams and views do not know."""
     if source.window is not None and source.window.offset:
         raise source.stream.misfit(
             f"joins of streams and views move at multiples of their SLIDE; leave OFFSET out of {source.window}"
+        )
+    if source.window is not None and source.window.since:
+        raise source.stream.misfit(
+            f"joins of streams and views take windows of a fixed length, such as [RANGE 1 DAY], not {source.window}"
         )

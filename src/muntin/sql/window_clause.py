@@ -1,4 +1,5 @@
-"""The window clause: `[RANGE 1 DAY TO 1 HOUR SLIDE 1 DAY OFFSET 9 HOURS]` or `[ROWS 100 SLIDE 10]`.
+"""The window clause: `[RANGE 1 DAY TO 1 HOUR SLIDE 1 DAY OFFSET 9 HOURS]` `[ROWS 100 SLIDE 10]` or
+`[SINCE DAY SLIDE 1 MINUTE]`.
 
 The same clause stands after a stream in FROM and after OVER; both become a `Window`. After FROM its length may be that
 of each row of a table: `[RANGE s.span UP TO 1 DAY STEP 1 SECOND SLIDE 1 MINUTE]`.
@@ -17,7 +18,7 @@ from sqlglot.parser import Parser
 from muntin.errors import nearest
 from muntin.sql.place import Misfit
 from muntin.sql.syntax import SpanSyntax
-from muntin.window import LONGEST_TIME, Window, span
+from muntin.window import LANDMARKS, LONGEST_TIME, Window, span
 
 UNITS = {
     "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000,
@@ -96,14 +97,16 @@ class WindowParser(Parser):
                 window = self._window_of("time", kind)
         elif self.word("ROWS"):
             window = self._window_of("rows", kind)
+        elif self.word("SINCE"):
+            window = self._landmark_window()
         else:
-            self.fault(f"expected RANGE or ROWS, found {self.found()}", kind)
+            self.fault(f"expected RANGE, ROWS or SINCE, found {self.found()}", kind)
         if not self._match(TokenType.R_BRACKET):
             if not self._curr:
                 self.fault("the window clause is not closed; add ]", opening)
             self.fault(
                 f"unexpected {self.found()} in a window clause; it reads "
-                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE] or [ROWS 100 TO 5 SLIDE 10]"
+                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE], [ROWS 100 TO 5 SLIDE 10] or [SINCE DAY SLIDE 1 MINUTE]"
             )
         return window, span
 
@@ -156,6 +159,16 @@ class WindowParser(Parser):
                 )
         slide, offset = self._slide(unit)
         return Window("time" if unit == "time" else "rows", size, to, slide, offset=offset)
+
+    def _landmark_window(self) -> Window:
+        size = LANDMARKS.get(self._curr.text.upper()) if self._curr else None
+        if size is None:
+            self.fault(f"SINCE takes HOUR, DAY or WEEK, found {self.found()}")
+        self._advance()
+        if self._at_word("TO"):
+            self.fault("a window since a landmark ends now; leave out TO")
+        slide, offset = self._slide("time")
+        return Window("time", size, 0, slide, offset=offset, since=True)
 
     def _slide(self, unit: str) -> tuple[int, int]:
         """`SLIDE 1 DAY OFFSET 9 HOURS`: how far a window moves at a time, and from where; 0 if that is not said."""

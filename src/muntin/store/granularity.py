@@ -53,9 +53,8 @@ def levels_for(longest: Mapping[Shape, int]) -> tuple[Level, ...]:
     """
     levels: list[Level] = []
     step = 0
-    for reach, window_step in sorted(((size + slide, step) for (slide, step, *_), size in longest.items()))[
-        ::-1
-    ]:
+    reaches = [(size + slide, step) for (slide, step, *_), size in longest.items()]
+    for reach, window_step in sorted(reaches, reverse=True):
         finer = gcd(step, window_step)
         if finer != step:
             levels.insert(0, Level(finer, reach))

@@ -32,7 +32,7 @@ def lookup_each(
         found, slots = _lookup_keys(synopsis, window, kept, wanted, ids, where)
     start, end = found.start[slots], found.end[slots]
     if window.is_time:
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
     return found._replace(
         partials={need: tuple(array[slots] for array in partial) for need, partial in found.partials.items()},
         start=start,

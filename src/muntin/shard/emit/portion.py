@@ -101,6 +101,5 @@ def last_instant(query: AnyQuery, last: int) -> int:
         return (last + shorter) // query.slide * query.slide
     if isinstance(query, TableQuery):
         query = query.source
-    sizes = [call.window.size for call in query.calls if call.window.is_time]
-    reach = max([query.window.size] if query.window else sizes)
-    return query.pace.floor(last + reach)
+    windows = [query.window] if query.window else [call.window for call in query.calls if call.window.is_time]
+    return query.pace.floor(max(window.last_with(last) for window in windows))

@@ -31,12 +31,12 @@ def coverage_of(state: State, name: str) -> Coverage:
         if (
             now is not None
             and window.is_time
-            and window.settle(now) - window.size < synopsis.forgotten_before
+            and window.start(window.settle(now)) < synopsis.forgotten_before
         ):
             since = max(since, synopsis.forgotten_before)  # what others had kept until the query came
         known = max(known, since)
         if window.is_time:
-            reached = reading.query.pace.ceil(window.pace.ceil(since + window.size))
+            reached = reading.query.pace.ceil(window.pace.ceil(window.first_from(since)))
             covered_from = max(covered_from, reached if since > LONG_AGO else LONG_AGO)
         else:
             is_by_count |= since > LONG_AGO

@@ -129,7 +129,7 @@ class KeyRowReader:
         values = [lower(*[partials[place] for place in places]) for lower, places in self._calls]
         if not self._passes(values):
             return NOBODY
-        start, end = settled - self._window.size, settled - self._window.to
+        start, end = self._window.start(settled), settled - self._window.to
         return _Row(values, start, end, bool(is_complete(start, end, True, self._known_since)))
 
     def _passes(self, values: list[Any]) -> bool:

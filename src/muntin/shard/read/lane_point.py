@@ -88,7 +88,7 @@ class LanePointReader:
             return None
         partials = self._partials()
         values = [lower(*[partials[place] for place in places]) for lower, places in self._calls]
-        start, end = settled - self._window.size, settled - self._window.to
+        start, end = self._window.start(settled), settled - self._window.to
         return self._row.table(values, start, end, bool(is_complete(start, end, True, self._known_since)))
 
     def _settled(self, at: int | None) -> int | None:

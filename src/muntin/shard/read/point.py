@@ -83,12 +83,12 @@ class PointPlace:
         self.store = store
         self.window = window
         self.synopses: list[RunSynopsis] = []  # who answers for it
-        self._size, self._to, self._pace = window.size, window.to, window.pace
+        self._to, self._pace = window.to, window.pace
 
     def locate(self, instant: int) -> Located:
         """Where the window lies that is looked up at an instant; refused if a synopsis has forgotten it."""
         instant = self._pace.floor(instant)
-        located = self.store.locate_one(instant - self._size, instant - self._to)
+        located = self.store.locate_one(self.window.start(instant), instant - self._to)
         if not located.is_whole:
             for synopsis in self.synopses:
                 synopsis.refuse_forgotten(located, instant)
@@ -97,7 +97,7 @@ class PointPlace:
     def run(self, instant: int) -> tuple[int, int]:
         """The run that the window is at an instant; for those who need not know how much of it is there."""
         instant = self._pace.floor(instant)
-        start = instant - self._size
+        start = self.window.start(instant)
         if start < self.store.forgotten_before:  # rare
             return self.locate(instant)[:2]
         return self.store.run(start, instant - self._to)

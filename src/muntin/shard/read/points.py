@@ -157,7 +157,7 @@ class PointReads:
 def _put_back(found: Found, back: Ints, window: Window, instants: Ints) -> Found:
     """What was found in another order."""
     if window.is_time:
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
     else:
         start, end = found.start[back], found.end[back]
     return found._replace(

@@ -265,11 +265,11 @@ def hosted(asked: Mapping[Window, Asked]) -> tuple[dict[Window, Asked], dict[Win
     >>> list(hosts), rides[seldom].host == often, rides[seldom].places
     ([[RANGE 8 MICROSECONDS SLIDE 2 MICROSECONDS]], True, array([0, 2]))
     """
-    alike: dict[tuple[int, int], list[Window]] = {}
+    alike: dict[tuple[int, int, bool], list[Window]] = {}
     hosts: dict[Window, Asked] = {}
     for window, each in asked.items():
         if window.is_time:
-            alike.setdefault((window.size, window.to), []).append(window)
+            alike.setdefault((window.size, window.to, window.since), []).append(window)
         else:
             hosts[window] = each
     rides: dict[Window, Ride] = {}
