@@ -48,6 +48,10 @@ QUERIES = (
         "`OVER [RANGE …]`, several windows",
         f"SELECT SUM(v) AS s, MAX(v) OVER [RANGE 2 SECONDS] AS m FROM t {_W}",
     ),
+    Entry(
+        "aggregates with SLIDEs of their own",
+        f"SELECT SUM(v) OVER {_W} AS s, MAX(v) OVER [RANGE 4 SECONDS SLIDE 1 SECOND] AS m FROM t",
+    ),
     Entry("GROUP BY", f"SELECT k, COUNT(*) AS n FROM t {_W} GROUP BY k"),
     Entry("GROUP BY an expression", f"SELECT v % 2 AS odd, COUNT(*) AS n FROM t {_W} GROUP BY v % 2"),
     Entry("WHERE", f"SELECT COUNT(*) AS n FROM t {_W} WHERE k = 'a'"),

@@ -109,7 +109,7 @@ def _to(dice: Dice, size: int) -> int:
 class OwnWindows:
     """OVER clauses that may stand in a query with the given window after FROM.
 
-    Without one, every aggregate needs its own and all agree on the slide.
+    Without one, every aggregate needs its own, and those by time all have a slide, or none has.
     """
 
     def __init__(self, dice: Dice, window: Window | None) -> None:
@@ -123,7 +123,7 @@ class OwnWindows:
         if window is not None and self._only_rows:
             self._count_slides = (1, window.slide, 2 * window.slide)
         if self._must and dice.chance(50):
-            self._slide = dice.pick(COUNT_SLIDES if self._is_rows else SLIDES)
+            self._slide = dice.pick(SLIDES)
 
     def clause(self) -> str:
         """` OVER [window]`, or nothing where the aggregate may share the window after FROM."""
@@ -131,8 +131,12 @@ class OwnWindows:
             return ""
         dice = self._dice
         if self._must:
-            size = dice.pick(COUNTS if self._is_rows else SIZES)
-            return f" OVER {Window('rows' if self._is_rows else 'time', size, _to(dice, size), self._slide)}"
+            if self._is_rows or dice.chance(15):
+                return f" OVER {self._rows()}"
+            size, slide = dice.pick(SIZES), self._slide
+            if slide and dice.chance(40):
+                slide = dice.pick(SLIDES)
+            return f" OVER {Window('time', size, _to(dice, size), slide)}"
         return f" OVER {self._rows() if self._is_rows else self._time()}"
 
     def _rows(self) -> Window:

@@ -93,7 +93,7 @@ class Opinion:
         """Where a time window begins that stands at an instant."""
         if self.window.since:
             landmark = {HOUR: "hour", DAY: "day"}.get(self.window.size, "week")
-            return f"epoch_us(date_trunc('{landmark}', make_timestamp({t} - 1)))"
+            return f"epoch_us(date_trunc('{landmark}', make_timestamp({t} - 1))::TIMESTAMP)"
         return f"{t} - {self.window.size}"
 
     def as_of(self, pushed: int, instant: int) -> str:

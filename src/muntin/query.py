@@ -101,8 +101,10 @@ class Query:
 
     @cached_property
     def pace(self) -> Pace:
-        """Its instants."""
-        return (self.window or self.calls[0].window).pace
+        """Its instants: those of the window after FROM, or else of the window that moves most often."""
+        if self.window is not None:
+            return self.window.pace
+        return min((call.window.pace for call in self.calls if call.window.pace.every), default=Pace())
 
     @property
     def slide(self) -> int:

@@ -256,7 +256,12 @@ QUERY_FAULTS = [
     ),
     (
         "SELECT MAX(price) OVER [RANGE 1 DAY], »MIN(price) OVER [RANGE 1 DAY SLIDE 1 HOUR] FROM trades",
-        "the OVER windows [RANGE 1 DAY] and [RANGE 1 DAY SLIDE 1 HOUR] disagree on SLIDE",
+        "the OVER windows [RANGE 1 DAY] and [RANGE 1 DAY SLIDE 1 HOUR] disagree on when to answer",
+    ),
+    (
+        "SELECT MAX(price) OVER [RANGE 1 DAY SLIDE 1 HOUR OFFSET 1 MINUTE], »MIN(price) OVER [SINCE DAY SLIDE 1 HOUR] "
+        "FROM trades",
+        "give both a SLIDE, and one OFFSET if it is the same, or a window after FROM",
     ),
     (
         "SELECT MAX(price), »MIN(price) OVER [RANGE 1 DAY] FROM trades [ROWS 5 SLIDE 2]",

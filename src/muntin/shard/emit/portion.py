@@ -102,4 +102,7 @@ def last_instant(query: AnyQuery, last: int) -> int:
     if isinstance(query, TableQuery):
         query = query.source
     windows = [query.window] if query.window else [call.window for call in query.calls if call.window.is_time]
-    return query.pace.floor(max(window.last_with(last) for window in windows))
+    # a window is seen until it moves again, perhaps more than an instant of the query later
+    return query.pace.floor(
+        max(window.settle(window.last_with(last)) + max(window.slide - 1, 0) for window in windows)
+    )
