@@ -35,12 +35,22 @@ QUERIES = (
     Entry("`[RANGE … SLIDE …]`", f"SELECT SUM(v) AS s FROM t {_W}"),
     Entry("`[RANGE …]`", "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS]"),
     Entry("`[RANGE … TO …]`", "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS TO 1 SECOND SLIDE 1 SECOND]"),
+    Entry(
+        "`[RANGE … SLIDE … OFFSET …]`",
+        "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS OFFSET 1 SECOND]",
+    ),
+    Entry("`[SINCE DAY SLIDE …]`", "SELECT SUM(v) AS s FROM t [SINCE DAY SLIDE 2 SECONDS]"),
+    Entry("`[SINCE DAY]`", "SELECT SUM(v) AS s FROM t [SINCE DAY]"),
     Entry("`[ROWS … SLIDE …]`", "SELECT SUM(v) AS s FROM t [ROWS 3 SLIDE 2]"),
     Entry("`[ROWS …]`", "SELECT SUM(v) AS s FROM t [ROWS 3]"),
     Entry("`[ROWS …]` of each key", "SELECT k, SUM(v) AS s FROM t [ROWS 3 SLIDE 1] GROUP BY k"),
     Entry(
         "`OVER [RANGE …]`, several windows",
         f"SELECT SUM(v) AS s, MAX(v) OVER [RANGE 2 SECONDS] AS m FROM t {_W}",
+    ),
+    Entry(
+        "aggregates with SLIDEs of their own",
+        f"SELECT SUM(v) OVER {_W} AS s, MAX(v) OVER [RANGE 4 SECONDS SLIDE 1 SECOND] AS m FROM t",
     ),
     Entry("GROUP BY", f"SELECT k, COUNT(*) AS n FROM t {_W} GROUP BY k"),
     Entry("GROUP BY an expression", f"SELECT v % 2 AS odd, COUNT(*) AS n FROM t {_W} GROUP BY v % 2"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muntin.window import Window
+from muntin.window import LANDMARKS, Window
 
 if TYPE_CHECKING:
     from scenario import Dice
@@ -77,7 +77,24 @@ def random_window(dice: Dice) -> Window:
         return random_rows(dice, dice.pick(COUNT_SLIDES) if dice.chance(40) else 0)
     size = dice.pick(SIZES)
     slide = dice.pick((*SLIDES, size)) if dice.chance(50) else 0
-    return Window("time", size, _to(dice, size), max(slide, SECOND // 2) if slide else 0)
+    return _time(dice, size, max(slide, SECOND // 2) if slide else 0)
+
+
+def _time(dice: Dice, size: int, slide: int) -> Window:
+    """With SLIDE, at times with OFFSET; at times since a landmark instead of a size."""
+    offset = dice.pick((slide // 2, slide // 3, slide - 1)) if slide and dice.chance(30) else 0
+    if dice.chance(20):
+        return landmark_window(dice, slide, offset)
+    return Window("time", size, _to(dice, size), slide, offset=offset)
+
+
+def landmark_window(dice: Dice, slide: int, offset: int = 0) -> Window:
+    return Window("time", dice.pick(tuple(LANDMARKS.values())), 0, slide, offset=offset, since=True)
+
+
+def often_landmark(dice: Dice, size: int, slide: int) -> Window:
+    """A window with a slide, at times since a landmark."""
+    return landmark_window(dice, slide) if dice.chance(20) else Window("time", size, 0, slide)
 
 
 def random_rows(dice: Dice, slide: int) -> Window:
@@ -92,7 +109,7 @@ def _to(dice: Dice, size: int) -> int:
 class OwnWindows:
     """OVER clauses that may stand in a query with the given window after FROM.
 
-    Without one, every aggregate needs its own and all agree on the slide.
+    Without one, every aggregate needs its own, and those by time all have a slide, or none has.
     """
 
     def __init__(self, dice: Dice, window: Window | None) -> None:
@@ -106,7 +123,7 @@ class OwnWindows:
         if window is not None and self._only_rows:
             self._count_slides = (1, window.slide, 2 * window.slide)
         if self._must and dice.chance(50):
-            self._slide = dice.pick(COUNT_SLIDES if self._is_rows else SLIDES)
+            self._slide = dice.pick(SLIDES)
 
     def clause(self) -> str:
         """` OVER [window]`, or nothing where the aggregate may share the window after FROM."""
@@ -114,8 +131,12 @@ class OwnWindows:
             return ""
         dice = self._dice
         if self._must:
-            size = dice.pick(COUNTS if self._is_rows else SIZES)
-            return f" OVER {Window('rows' if self._is_rows else 'time', size, _to(dice, size), self._slide)}"
+            if self._is_rows or dice.chance(15):
+                return f" OVER {self._rows()}"
+            size, slide = dice.pick(SIZES), self._slide
+            if slide and dice.chance(40):
+                slide = dice.pick(SLIDES)
+            return f" OVER {Window('time', size, _to(dice, size), slide)}"
         return f" OVER {self._rows() if self._is_rows else self._time()}"
 
     def _rows(self) -> Window:
@@ -124,9 +145,7 @@ class OwnWindows:
 
     def _time(self) -> Window:
         size = self._dice.pick(SIZES)
-        return Window(
-            "time", size, _to(self._dice, size), self._dice.pick(SLIDES) if self._dice.chance(20) else 0
-        )
+        return _time(self._dice, size, self._dice.pick(SLIDES) if self._dice.chance(20) else 0)
 
 
 def random_output(dice: Dice, over: OwnWindows) -> str:

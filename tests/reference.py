@@ -360,7 +360,7 @@ class ReferenceEngine:
                 if query.keys
                 else _Row(key, [_measure(call, []) for call in query.calls], None, None, None)
             )
-        instant = _floor(instant, _slide(query))
+        instant = _floor(instant, *_slide(query))
         if count is None and _count_slide(query):
             count = _floor(base + sum(event.at < instant for event in events), _count_slide(query))
         windows = [query.window] if query.window is not None else [call.window for call in query.calls]
@@ -424,9 +424,14 @@ def _later(one: int | None, other: int) -> int:
     return other if one is None else max(one, other)
 
 
-def _floor(number: int, step: int) -> int:
-    """The greatest multiple of `step` up to `number`; the number itself if there is no step."""
-    return number // step * step if step else number
+def _floor(number: int, step: int, offset: int = 0) -> int:
+    """The greatest multiple of `step`, plus the offset, up to `number`; the number itself if there is no step."""
+    return (number - offset) // step * step + offset if step else number
+
+
+def _settled(instant: int, window: Window) -> int:
+    """Where a time window stands."""
+    return _floor(instant, window.slide, window.offset)
 
 
 def _count_slide(query: Query) -> int:
@@ -434,20 +439,35 @@ def _count_slide(query: Query) -> int:
     return 0 if query.window is None or query.window.is_time else query.window.slide
 
 
-def _slide(query: Query) -> int:
-    """Microseconds between the query's instants; 0 if it has any instant, or moves by events."""
-    window = query.window if query.window is not None else query.calls[0].window
-    return window.slide if window.is_time else 0
+def _start(instant: int, window: Window) -> int:
+    """Where a time window begins that is looked up at an instant: some time before, or with the hour, day or week."""
+    t = _settled(instant, window)
+    if not window.since:
+        return t - window.size
+    just_before = EPOCH + timedelta(microseconds=t - 1)
+    begin = just_before.replace(minute=0, second=0, microsecond=0)
+    if window.size > _UNITS["HOUR"]:
+        begin = begin.replace(hour=0)
+    if window.size > _UNITS["DAY"]:
+        begin -= timedelta(days=begin.weekday())
+    return (begin - EPOCH) // timedelta(microseconds=1)
+
+
+def _slide(query: Query) -> tuple[int, int]:
+    """Microseconds between the query's instants, 0 if it has any instant, or moves by events; and their offset."""
+    windows = [query.window] if query.window is not None else [call.window for call in query.calls]
+    slides = [(window.slide, window.offset) for window in windows if window.is_time and window.slide]
+    return min(slides, default=(0, 0))
 
 
 def _instants(standing: _Standing, log: _Log, reached: int) -> list[int]:
     """The instants after `standing.reached` and up to `reached` at which a query by time answers."""
     first = min(event.at for event in log.events) if log.begun is None else log.begun
-    slide = _slide(standing.query)
+    slide, offset = _slide(standing.query)
     if not slide:
         return [reached] if reached > first else []
     begin = first if standing.reached is None else max(first, standing.reached)
-    return list(range((begin // slide + 1) * slide, reached + 1, slide))
+    return list(range(_floor(begin, slide, offset) + slide, reached + 1, slide))
 
 
 def _by_key(query: Query, events: list[Event]) -> dict[Key, list[Event]]:
@@ -474,8 +494,8 @@ def _inside(
 ) -> list[Event]:
     """The events of one key that a window holds at `instant`; `base` others came before all of them."""
     if window.is_time:
-        t = _floor(instant, window.slide)
-        return [event for event in events if t - window.size <= event.at < t - window.to]
+        start, end = _start(instant, window), _settled(instant, window) - window.to
+        return [event for event in events if start <= event.at < end]
     before = base + sum(event.at < instant for event in events)
     m = _floor(before if count is None else count, window.slide)
     return [e for number, e in enumerate(events, base + 1) if m - window.size + 1 <= number <= m - window.to]
@@ -488,9 +508,9 @@ def _bounds(query: Query, inside: list[Event], instant: int) -> tuple[int | None
         windows = [call.window for call in query.calls]
         if not all(window.is_time for window in windows):
             return None, instant
-        return min(instant - window.size for window in windows), instant
+        return min(_start(instant, window) for window in windows), instant
     if window.is_time:
-        return instant - window.size, instant - window.to
+        return _start(instant, window), instant - window.to
     return (inside[0].at, inside[-1].at + 1) if inside else (None, None)
 
 
@@ -498,17 +518,17 @@ def _reach(query: Query, instant: int) -> int | None:
     windows = [call.window for call in query.calls] + ([query.window] if query.window else [])
     if not all(window.is_time for window in windows):
         return None
-    return min(_floor(instant, window.slide) - window.size for window in windows)
+    return min(_start(instant, window) for window in windows)
 
 
 def _is_final(query: Query, at: int, watermark: int | None) -> bool:
     """Whether no event can enter the windows any more that a query has at an instant."""
     if watermark is None:
         return False
-    instant = _floor(at, _slide(query))
+    instant = _floor(at, *_slide(query))
     windows = [call.window for call in query.calls] + ([query.window] if query.window else [])
     ends = [
-        _floor(instant, window.slide) - window.to if window.is_time else instant
+        _settled(instant, window) - window.to if window.is_time else instant
         for window in windows
         if window.to < window.size
     ]

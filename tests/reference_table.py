@@ -174,13 +174,13 @@ class StandingTableQuery:
 
     def _made(self, instant: int | None, seen_at: int | None) -> list[_Made]:
         """All groups at an instant, in order; the tables are those that `seen_at` sees, None sees them as they are."""
-        from reference import _floor
+        from reference import _floor, _slide
 
         query = self.query
         if instant is None and query.keys:  # before the first event
             return []
         if instant is not None:
-            instant = _floor(instant, query.slide)
+            instant = _floor(instant, *_slide(query.source))
         tables = [self._rows(side, seen_at) for side in query.sides]
         return [self._measured(group, instant) for group in self._groups(self._joined(tables))]
 
@@ -394,12 +394,12 @@ def _bounds(query: Any, inside: list[Event], instant: int) -> tuple[int | None, 
 
 
 def _reach(query: Any, own: list[Window | None], instant: int) -> int | None:
-    from reference import _floor
+    from reference import _start
 
     windows = [*(call.window for call in query.calls), *own]
     if not all(window is not None and window.is_time for window in windows):
         return None
-    return min(_floor(instant, window.slide) - window.size for window in windows)
+    return min(_start(instant, window) for window in windows)
 
 
 def _one_nan(value: Any) -> Any:

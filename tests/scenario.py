@@ -21,7 +21,8 @@ T = TypeVar("T")
 SECOND = 1_000_000
 COLUMNS = "k VARCHAR, j BIGINT, n BIGINT, x DOUBLE, y DOUBLE, w VARCHAR, b BOOLEAN"
 DELAYS = (0, 2 * SECOND, 10 * SECOND, 1)
-STARTS = (10 * SECOND, 0, 1_700_000_000 * SECOND + 1, -15 * SECOND)
+# one of them just before a Monday begins
+STARTS = (10 * SECOND, 0, 1_700_000_000 * SECOND + 1, -15 * SECOND, (4 * 86_400 - 20) * SECOND)
 
 # x is wild, y tame (quarters, whose sums are exact in any order, so that HAVING can compare them)
 VALUES: dict[str, tuple[Any, ...]] = {

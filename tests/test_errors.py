@@ -128,7 +128,7 @@ BAD_QUERIES = {
         "SELECT SUM(shares) OVER [RANGE 5 SECONDS] AS s FROM trades [ROWS 4 SLIDE 2]", MuntinError, ()),
     "OVER windows that disagree on the slide": (
         "SELECT SUM(shares) OVER [RANGE 4 SECONDS SLIDE 2 SECONDS] AS a, "
-        "SUM(shares) OVER [RANGE 4 SECONDS SLIDE 3 SECONDS] AS b FROM trades", SqlError, ("SLIDE",)),
+        "SUM(shares) OVER [RANGE 4 SECONDS] AS b FROM trades", SqlError, ("SLIDE",)),
 }  # fmt: skip
 
 

@@ -89,13 +89,20 @@ class Opinion:
     def partition(self) -> str:
         return f"PARTITION BY {', '.join(self.keys)} " if self.keys else ""
 
+    def start(self, t: int | str) -> str:
+        """Where a time window begins that stands at an instant."""
+        if self.window.since:
+            landmark = {HOUR: "hour", DAY: "day"}.get(self.window.size, "week")
+            return f"epoch_us(date_trunc('{landmark}', make_timestamp({t} - 1))::TIMESTAMP)"
+        return f"{t} - {self.window.size}"
+
     def as_of(self, pushed: int, instant: int) -> str:
         """DuckDB's answer to a look-up at `instant` when `pushed` events were there."""
         window, slide = self.window, self.window.slide
         grouped = f"GROUP BY {', '.join(self.keys)}" if self.keys else ""
         if window.is_time:
-            t = instant - instant % slide if slide else instant
-            start, end = t - window.size, t - window.to
+            t = instant - (instant - window.offset) % slide if slide else instant
+            start, end = self.start(t), t - window.to
             inside = f"epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
             bounds = f"make_timestamp({start}) AS window_start, make_timestamp({end}) AS window_end"
         else:
@@ -116,13 +123,13 @@ class Opinion:
         items = self.items.replace("COUNT(*)", "COUNT(seq)")  # of an outer join
         return f"""
             WITH bounds AS (SELECT min(epoch_us(ts)) AS first, max(epoch_us(ts)) AS last FROM flights),
-                 instants AS (SELECT unnest(range((first // {window.slide} + 1) * {window.slide}, last + 1,
-                                                  {window.slide})) AS t FROM bounds),
+                 instants AS (SELECT unnest(range(((first - {window.offset}) // {window.slide} + 1) * {window.slide}
+                                                  + {window.offset}, last + 1, {window.slide})) AS t FROM bounds),
                  passing AS (SELECT *, epoch_us(ts) AS us FROM flights WHERE {self.where})
-            SELECT {items}, make_timestamp(t - {window.size}) AS window_start,
+            SELECT {items}, make_timestamp({self.start("t")}) AS window_start,
                    make_timestamp(t - {window.to}) AS window_end
             FROM instants {"" if self.keys else "LEFT"} JOIN passing
-              ON us >= t - {window.size} AND us < t - {window.to}
+              ON us >= {self.start("t")} AND us < t - {window.to}
             GROUP BY {grouped} HAVING {self.having}"""
 
     def counted(self) -> str:
@@ -143,8 +150,8 @@ class Opinion:
               AND {self.having} {"AND window_start IS NOT NULL" if self.keys else ""}"""
 
 
-def by_time(size: int, to: int = 0, slide: int = 0) -> Window:
-    return Window("time", size, to, slide)
+def by_time(size: int, to: int = 0, slide: int = 0, offset: int = 0) -> Window:
+    return Window("time", size, to, slide, offset=offset)
 
 
 def by_rows(size: int, to: int = 0, slide: int = 0) -> Window:
@@ -161,6 +168,9 @@ OPINIONS = {
     "six_hours": Opinion(by_time(6 * HOUR, slide=3 * HOUR)),
     "six_hours_by_carrier": Opinion(by_time(6 * HOUR, slide=4 * HOUR), ("carrier",)),
     "week_slid_by_route": Opinion(by_time(7 * DAY, 3 * DAY, 2 * DAY), PAIR, SIMPLE),
+    "mornings": Opinion(by_time(DAY, slide=DAY, offset=9 * HOUR), ("carrier",), SIMPLE),
+    "today": Opinion(Window("time", DAY, slide=2 * HOUR, since=True), ("carrier",), SIMPLE),
+    "this_week": Opinion(Window("time", 7 * DAY, since=True), ("carrier",), SIMPLE),
     "last_500": Opinion(by_rows(500)),
     "last_20_by_carrier": Opinion(by_rows(20), ("carrier",)),
     "older_by_route": Opinion(by_rows(12, 3), PAIR),

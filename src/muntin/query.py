@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.expression import Expression
 from muntin.stream import Stream
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 CHANGE = "change"  # the column that says whether a row of EMIT CHANGES enters or leaves
 UNNAMED = "\0"  # in the place of a query's name: no query's own
@@ -99,11 +99,17 @@ class Query:
         """What its keys are, whatever their names: queries that agree on it share dictionaries and state."""
         return tuple(key.expression for key in self.keys)
 
+    @cached_property
+    def pace(self) -> Pace:
+        """Its instants: those of the window after FROM, or else of the window that moves most often."""
+        if self.window is not None:
+            return self.window.pace
+        return min((call.window.pace for call in self.calls if call.window.pace.every), default=Pace())
+
     @property
     def slide(self) -> int:
         """Microseconds between its instants, 0 if it can be looked up at any instant."""
-        window = self.window or self.calls[0].window
-        return window.slide if window.is_time else 0
+        return self.pace.every
 
     @property
     def moves_by_rows(self) -> bool:

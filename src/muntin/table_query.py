@@ -24,6 +24,7 @@ from muntin.expression import Expression
 from muntin.query import CHANGE, Key, Output, Query, schema_of_answers
 from muntin.stream import Stream
 from muntin.table import Table
+from muntin.window import Pace
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ class TableQuery:
     def tables(self) -> tuple[Table, ...]:
         """The tables it reads, each once."""
         return tuple(dict.fromkeys(side.table for side in self.sides))
+
+    @property
+    def pace(self) -> Pace:
+        """Its instants."""
+        return self.source.pace
 
     @property
     def slide(self) -> int:

@@ -17,8 +17,7 @@ from effort import some_of
 from muntin.plan import choices
 from muntin.shard.emit import crowd_emission
 from muntin.shard.read import prepared
-from muntin.window import Window
-from queries import Question
+from queries import Question, often_landmark
 from replay import assert_agreement
 from scenario import SeededDice, from_the_start, random_case
 
@@ -67,7 +66,7 @@ def of_one_shape(dice: Any, emits_changes: bool) -> Callable[[Any], Question]:
     lanes = dice.pick(LANES)
 
     def question(dice: Any) -> Question:
-        window = Window("time", slide * dice.whole(1, 6), 0, slide)
+        window = often_landmark(dice, slide * dice.whole(1, 6), slide)
         sql = f"SELECT {keys}{items} FROM s {window} WHERE {dice.pick(lanes)}"
         names = tuple(keys.replace(" ", "").split(",")[:-1])
         if names:

@@ -18,7 +18,17 @@ from effort import some_of
 from muntin.plan import choices
 from muntin.structure import key_runs
 from muntin.window import Window
-from queries import KEY_EXPRESSIONS, KEYS, SIZES, SLIDES, OwnWindows, Question, random_output, random_question
+from queries import (
+    KEY_EXPRESSIONS,
+    KEYS,
+    SIZES,
+    SLIDES,
+    OwnWindows,
+    Question,
+    often_landmark,
+    random_output,
+    random_question,
+)
 from replay import assert_agreement, disagreement
 from scenario import SeededDice, random_case, random_crowd
 
@@ -52,7 +62,7 @@ def filtered_question(dice) -> Question:
         return random_question(dice)
     size = dice.pick(SIZES)
     slide = dice.pick((*SLIDES, size)) if size >= 500_000 else 500_000
-    return _question_over(dice, Window("time", size, 0, slide))
+    return _question_over(dice, often_landmark(dice, size, slide))
 
 
 def loose_question(dice) -> Question:

@@ -17,8 +17,7 @@ from effort import some_of
 from muntin.shard import crowd as crowd_module
 from muntin.shard.emit import crowd_emission, gathering
 from muntin.shard.read import crowd_whole
-from muntin.window import Window
-from queries import Question
+from queries import Question, often_landmark
 from replay import assert_agreement
 from scenario import SeededDice, from_the_start, random_case
 
@@ -80,7 +79,7 @@ def filled(text: str, dice: Any, slide: int, least: int = 0) -> str:
     while "{}" in text:
         text = text.replace("{}", str(dice.whole(least, 4)), 1)
     while "[]" in text:
-        text = text.replace("[]", str(Window("time", slide * dice.whole(1, 6), 0, slide)), 1)
+        text = text.replace("[]", str(often_landmark(dice, slide * dice.whole(1, 6), slide)), 1)
     return text
 
 
@@ -90,7 +89,7 @@ def query(shape: tuple[str, str, str | None], dice: Any, slide: int, emits_chang
     sql = f"SELECT {keys}{filled(items, dice, slide, 1)} FROM s"
     text = f"{items} {having}"
     if text.count("(") > text.count("OVER"):  # not every call has a window of its own
-        sql += f" {Window('time', slide * dice.whole(1, 6), 0, slide)}"
+        sql += f" {often_landmark(dice, slide * dice.whole(1, 6), slide)}"
     if names:
         sql += f" GROUP BY {', '.join(names)}"
     if having is not None:

@@ -36,7 +36,10 @@ CALLS = (
 def random_window(dice: Dice) -> str:
     size = dice.pick(SIZES)
     to = f" TO {dice.whole(1, size)} SECONDS" if dice.chance(15) else ""
-    return f"[RANGE {size} SECONDS{to} SLIDE {dice.pick(SLIDES)} SECONDS]"
+    slide = dice.pick(SLIDES)
+    offset = f" OFFSET {slide // 2} SECONDS" if dice.chance(10) else ""
+    held = "SINCE HOUR" if dice.chance(10) else f"RANGE {size} SECONDS{to}"
+    return f"[{held} SLIDE {slide} SECONDS{offset}]"
 
 
 def random_stair_question(dice: Dice, hint: str, window: str) -> Question:

@@ -10,8 +10,8 @@ from muntin.errors import SqlError
 from muntin.sql import parse_query, parse_statements
 
 WINDOW_FAULTS = [
-    ("[»]", "expected RANGE or ROWS, found ']'"),
-    ("[»5 MINUTES]", "expected RANGE or ROWS, found '5'"),
+    ("[»]", "expected RANGE, ROWS or SINCE, found ']'"),
+    ("[»5 MINUTES]", "expected RANGE, ROWS or SINCE, found '5'"),
     ("[RANGE »]", "expected a length of time such as 5 MINUTES, found ']'"),
     ("[RANGE »unbounded]", "expected a length of time"),
     ("[RANGE »5]", "5 needs a unit, such as 5 SECONDS"),
@@ -32,6 +32,16 @@ WINDOW_FAULTS = [
     ("[RANGE 5 SECONDS SLIDE »0 SECONDS]", "SLIDE must be above zero"),
     ("[RANGE 5 SECONDS SLIDE »-1 SECOND]", "SLIDE must be above zero"),
     ("[RANGE 5 SECONDS SLIDE »]", "expected a length of time"),
+    ("[RANGE 1 DAY SLIDE 1 DAY OFFSET »1 DAY]", "OFFSET lies within a SLIDE: from 0 to less than 1 DAY"),
+    ("[RANGE 1 DAY SLIDE 1 DAY OFFSET »-1 HOUR]", "OFFSET lies within a SLIDE"),
+    ("[RANGE 1 DAY »OFFSET 9 HOURS]", "OFFSET says where a SLIDE begins: write SLIDE 1 DAY OFFSET 9 HOURS"),
+    ("[RANGE 1 DAY SLIDE »1 OFFSET 9 HOURS]", "1 needs a unit, such as 1 SECONDS"),
+    ("[SINCE »MONTH]", "SINCE takes HOUR, DAY or WEEK, found 'MONTH'"),
+    ("[SINCE »]", "SINCE takes HOUR, DAY or WEEK, found ']'"),
+    ("[SINCE DAY »TO 1 HOUR]", "a window since a landmark ends now; leave out TO"),
+    ("[SINCE DAY »5]", "unexpected '5' in a window clause"),
+    ("[SINCE DAY »OFFSET 1 HOUR]", "OFFSET says where a SLIDE begins"),
+    ("[ROWS 10 SLIDE 5 »OFFSET 2]", "OFFSET moves instants, and this window moves by events"),
     ("[RANGE 5 MINUTES», SLIDE 1 MINUTE]", "unexpected ',' in a window clause; it reads [RANGE"),
     ("[RANGE 5 MINUTES SLIDE 1 MINUTE »TO 1 MINUTE]", "unexpected 'TO' in a window clause"),
     ("[ROWS »x]", "expected a number of events, found 'x'"),
@@ -206,7 +216,7 @@ ITEM_FAULTS = [
     ("SUM(price) OVER »(PARTITION BY symbol)", "OVER takes a window in brackets: OVER [RANGE 5 MINUTES]"),
     ("SUM(price) OVER »w", "there is no window 'w'"),
     ("SUM(price) OVER »ROWS 5", "OVER takes a window in brackets"),
-    ("SUM(price) OVER [»RANG 5 MINUTES]", "expected RANGE or ROWS, found 'RANG'"),
+    ("SUM(price) OVER [»RANG 5 MINUTES]", "expected RANGE, ROWS or SINCE, found 'RANG'"),
     (
         "QUANTILE(0.5) »WITHIN GROUP (ORDER BY price)",
         "WITHIN GROUP is not supported; write QUANTILE(x, 0.99)",
@@ -246,7 +256,12 @@ QUERY_FAULTS = [
     ),
     (
         "SELECT MAX(price) OVER [RANGE 1 DAY], »MIN(price) OVER [RANGE 1 DAY SLIDE 1 HOUR] FROM trades",
-        "the OVER windows [RANGE 1 DAY] and [RANGE 1 DAY SLIDE 1 HOUR] disagree on SLIDE",
+        "the OVER windows [RANGE 1 DAY] and [RANGE 1 DAY SLIDE 1 HOUR] disagree on when to answer",
+    ),
+    (
+        "SELECT MAX(price) OVER [RANGE 1 DAY SLIDE 1 HOUR OFFSET 1 MINUTE], »MIN(price) OVER [SINCE DAY SLIDE 1 HOUR] "
+        "FROM trades",
+        "give both a SLIDE, and one OFFSET if it is the same, or a window after FROM",
     ),
     (
         "SELECT MAX(price), »MIN(price) OVER [RANGE 1 DAY] FROM trades [ROWS 5 SLIDE 2]",

@@ -42,7 +42,7 @@ from muntin.store.grid import window_step
 from muntin.store.needs import Need, Shape, shape_of
 from muntin.structure.range_tree import RangeTree
 from muntin.structure.slices import Slices
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
 # each (benchmarks/filters.py). Slices break even later, and keep no events, which a tree must: there it has to
@@ -247,8 +247,8 @@ def because_of(group: WindowGroup, fresh: str = "") -> str:
 
 _MOST_PRECEDENTS = 1 << 14
 Call = tuple[tuple[Demand, Chosen], ...]
-# filter, keys, component, slide of the query, synopsis chosen for the demand alone, whether on slices
-_Alike = tuple[Expression | None, tuple[Expression, ...], Need, int, str, bool]
+# filter, keys, component, pace of the query, synopsis chosen for the demand alone, whether on slices
+_Alike = tuple[Expression | None, tuple[Expression, ...], Need, Pace, str, bool]
 
 
 class Precedent(NamedTuple):
@@ -273,7 +273,7 @@ class Precedents:
             if demand.hint is not None or demand.beside is not None or demand.band is not None:
                 return None
             group = groups.get(self._last.get(_alike(demand, chosen), 0))  # numbers begin with 1
-            if group is None or demand.query_slide not in group.slides:
+            if group is None or demand.pace not in group.paces:
                 return None
             is_served = demand.need in group.needs.windows.get(demand.window, ())
             if not is_served and not _has_room(group, demand):
@@ -293,7 +293,7 @@ class Precedents:
 
 
 def _alike(demand: Demand, chosen: Chosen) -> _Alike:
-    return demand.where, demand.keys, demand.need, demand.query_slide, chosen.synopsis, chosen.is_on_slices
+    return demand.where, demand.keys, demand.need, demand.pace, chosen.synopsis, chosen.is_on_slices
 
 
 def _has_room(group: WindowGroup, demand: Demand) -> bool:
@@ -332,7 +332,7 @@ def is_better_by_stairs(grids: Collection[Mapping[Shape, int]]) -> bool:
     if len(grids) > 1:
         most = MOST_FOR_ONE_FOLD * on_grids
     # no window has fewer granules on stairs than on a grid of its own: most registrations end here
-    if any(size > most * step for longest in grids for (_, step), size in longest.items()):
+    if any(size > most * step for longest in grids for (_, step, *_), size in longest.items()):
         return False
     return granules(levels_for(longest_of(grids))) <= most
 

@@ -16,7 +16,7 @@ from muntin.query import Call, Input, Query
 from muntin.sketch.kinds import SKETCHES, sketch_for
 from muntin.store.needs import Need
 from muntin.stream import Stream
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 PRESENCE = Need(Input(None), "count")  # whether a key has an event in the window at all
 
@@ -44,7 +44,7 @@ class Demand(NamedTuple):
     keys: tuple[Expression, ...]
     window: Window
     need: Need
-    query_slide: int = 0  # of the instants at which it is looked up
+    pace: Pace = Pace()  # of the instants at which it is looked up
     hint: str | None = None
     beside: str | None = None  # the synopsis to go to, before any other choice: that of the query's calls
     # what the plan knows, for a choice that depends on other queries
@@ -100,39 +100,39 @@ def demands_of(query: Query) -> Demands:
 def laned_demands_of(query: Query, asked: Asked) -> Demands:
     """What must be kept for a query that reads lanes of a store: the same components, by the keys of that store.
     Queries that differ in nothing but their lanes have it in common."""
-    return _laned_demands(query.stream, asked, query.calls, query.window, query.slide)
+    return _laned_demands(query.stream, asked, query.calls, query.window, query.pace)
 
 
 @lru_cache(maxsize=4096)
 def _laned_demands(
-    stream: Stream, asked: Asked, calls: tuple[Call, ...], of_query: Window | None, slide: int
+    stream: Stream, asked: Asked, calls: tuple[Call, ...], of_query: Window | None, pace: Pace
 ) -> Demands:
     windows = (of_query,) if of_query else tuple(dict.fromkeys(call.window for call in calls))
     keys = asked.store_keys
     return Demands(
         tuple(
             tuple(
-                Demand(asked, keys, _with_slide(call.window, of_query), need, slide)
+                Demand(asked, keys, _with_slide(call.window, of_query), need, pace)
                 for need in needs_of(call, stream)
             )
             for call in calls
         ),
-        tuple(Demand(asked, keys, _with_slide(window, of_query), PRESENCE, slide) for window in windows),
+        tuple(Demand(asked, keys, _with_slide(window, of_query), PRESENCE, pace) for window in windows),
     )
 
 
 def laned_call_demands(query: Query, call: Call, asked: Asked) -> tuple[Demand, ...]:
     """What must be kept for a call whose FILTER, with WHERE, is lanes of a store: that filter is no longer part of its
     input. Calls that differ in nothing but their lanes have it in common."""
-    return _laned_call(query.stream, asked, replace(call, filter=None), query.window, query.slide)
+    return _laned_call(query.stream, asked, replace(call, filter=None), query.window, query.pace)
 
 
 @lru_cache(maxsize=4096)
 def _laned_call(
-    stream: Stream, asked: Asked, call: Call, of_query: Window | None, slide: int
+    stream: Stream, asked: Asked, call: Call, of_query: Window | None, pace: Pace
 ) -> tuple[Demand, ...]:
     window = _with_slide(call.window, of_query)
-    return tuple(Demand(asked, asked.store_keys, window, need, slide) for need in needs_of(call, stream))
+    return tuple(Demand(asked, asked.store_keys, window, need, pace) for need in needs_of(call, stream))
 
 
 def _sketch_of(query: Query) -> str | None:
@@ -174,7 +174,7 @@ def _demand(
         if need is not PRESENCE:  # nobody asks which keys there are: the window's bounds are enough
             need = _filtered(need, where, query.stream)
         where = None
-    return Demand(where, keys, _with_slide(window, query.window), need, query.slide, query.hint, beside)
+    return Demand(where, keys, _with_slide(window, query.window), need, query.pace, query.hint, beside)
 
 
 @lru_cache(maxsize=4096)
@@ -188,7 +188,7 @@ def _with_slide(window: Window, of_query: Window | None) -> Window:
     if window is of_query or of_query is None or window.unit != of_query.unit:
         return window
     if not window.slide:
-        return replace(window, slide=of_query.slide)
+        return replace(window, slide=of_query.slide, offset=of_query.offset)
     if window.is_time or not of_query.slide or window.slide % of_query.slide == 0:
         return window
     # Among ROWS windows the query's count is rounded first; again to a divisor changes nothing.

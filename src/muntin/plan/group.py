@@ -12,6 +12,7 @@ from muntin.plan.demand import Demand, Signature
 from muntin.store.needs import Need, Needs, Shape, count, place_of
 from muntin.store.ring import columns_of
 from muntin.structure.range_tree import RangeTree
+from muntin.window import Pace
 
 # Which store a group reads: events are stored, or folded into slices, once for all that can share.
 
@@ -52,7 +53,7 @@ class WindowGroup:
     store: StoreId
     needs: Needs = field(default_factory=Needs)
     queries: dict[str, int] = field(default_factory=dict)  # how many demands each has here
-    slides: dict[int, int] = field(default_factory=dict)  # of the queries
+    paces: dict[Pace, int] = field(default_factory=dict)  # of the queries
     planned: str = ""  # the synopsis chosen by plan; `synopsis` may have taken its place
     adapted: str = ""  # why it has
     hinted: int = 0  # demands that ask for `planned` by name
@@ -68,7 +69,7 @@ class WindowGroup:
     def add(self, name: str, demand: Demand) -> bool:
         """One more demand; whether its component is new here."""
         count(self.queries, name)
-        count(self.slides, demand.query_slide)
+        count(self.paces, demand.pace)
         self.hinted += demand.hint == self.planned
         self.pinned += demand.hint is not None
         return self.needs.add(demand.window, demand.need)
@@ -78,7 +79,7 @@ class WindowGroup:
         self.hinted -= demand.hint == self.planned
         self.pinned -= demand.hint is not None
         count(self.queries, name, -1)
-        count(self.slides, demand.query_slide, -1)
+        count(self.paces, demand.pace, -1)
         return self.needs.remove(demand.window, demand.need)
 
     def columns_of(self, need: Need) -> tuple[set[Expression], set[Expression]]:
@@ -93,7 +94,7 @@ class WindowGroup:
 
     def earliest_lookup(self, instant: int) -> int:
         """Where the queries stand, at the earliest, that are looked up at `instant` or later."""
-        return min((instant - instant % slide for slide in self.slides if slide), default=instant)
+        return min((pace.floor(instant) for pace in self.paces), default=instant)
 
 
 def longest_of(sizes: Iterable[Mapping[Shape, int]]) -> dict[Shape, int]:

@@ -242,7 +242,7 @@ class WindowManager:
         """Assert that what is kept up to date is what the placements make it."""
         fresh = WindowManager(self.is_by_demand, self.has_lanes)
         for group in self.groups.values():
-            fresh._open(replace(group, needs=Needs(), queries={}, slides={}, hinted=0, pinned=0))
+            fresh._open(replace(group, needs=Needs(), queries={}, paces={}, hinted=0, pinned=0))
         fresh._take_over(self.placements, self.moving.to, PlanChanges())
         assert fresh.lanes == self.lanes
         assert fresh.moving == self.moving

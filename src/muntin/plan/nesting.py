@@ -29,8 +29,12 @@ _FEWEST_CALLS = 8  # before chains are made anew: a handful of windows is as wel
 
 
 def nests(window: Window) -> bool:
-    """Whether a window can be in a chain: it ends now, follows time by a slide, and leaves no gaps."""
-    return window.is_time and not window.to and 0 < window.slide <= window.size
+    """Whether a window can be in a chain: it ends now, follows time by multiples of a slide, and leaves no gaps."""
+    return (
+        window.is_time
+        and not (window.to or window.offset or window.since)
+        and 0 < window.slide <= window.size
+    )
 
 
 class Nesting:

@@ -37,4 +37,4 @@ def are_coarse_levels(demand: Demand, asked: StoreNeeds) -> bool:
 
 def stands_there(group: WindowGroup, demand: Demand) -> bool:
     """What stairs may make coarser depends on where their readers stand: those of one slide stand together."""
-    return group.store.kind != "stairs" or demand.query_slide in group.slides
+    return group.store.kind != "stairs" or demand.pace in group.paces

@@ -156,8 +156,12 @@ def why_not(synopsis: str, demand: Demand) -> str | None:
         return "the order of text is known only at look-up"
     if synopsis == RangeTree.name and not serves_band(demand):
         return "it needs a time window, and a filter that compares one number or time with constants"
-    if synopsis in ("panes", "paired_windows") and not (demand.window.is_time and demand.window.slide):
-        return "its edges are those of time windows with SLIDE"
+    if synopsis in ("panes", "paired_windows") and (
+        not (demand.window.is_time and demand.window.slide) or demand.window.offset or demand.window.since
+    ):
+        return "its edges are those of RANGE windows with SLIDE and no OFFSET"
+    if demand.window.since and synopsis in INTERVALS and INTERVALS[synopsis].takes_widths:
+        return "a window since a landmark has no fixed width; use 'b_int'"
     if synopsis in ("r_int", "materialize_all") and demand.need.component == "sum" and not subtracts(demand):
         return "only counts and integer sums can be subtracted without a trace"
     if synopsis in ("l_int", "materialize_all") and demand.window.is_time and not is_on_slices(demand):

@@ -43,11 +43,11 @@ class Member(NamedTuple):
     @property
     def tick(self) -> int:
         """The number of the last instant that it does not owe."""
-        return self.emitted_to // self.registration.slide
+        return self.registration.pace.tick(self.emitted_to)
 
 
 class Crowd:
-    """Its members have the same slide, and have been emitted up to the same instant."""
+    """Its members have the same instants, and have been emitted up to the same instant."""
 
     def __init__(self, first: Member):
         self.reading = reading = first.reading  # of any of them: they are the same but for the arrays below
@@ -59,7 +59,7 @@ class Crowd:
         self.constants: list[npt.NDArray[Any]] = [
             np.zeros(0, np.int64 if kind is int else np.float64) for kind in kinds
         ]
-        self.slide = first.registration.slide
+        self.pace = first.registration.pace
         self.emitted_to = first.emitted_to
         # the windows that members have in each place of the query, and of each member which of them
         self.stacks: list[list[GroupWindow]] = [[] for _ in reading.windows]
@@ -119,7 +119,7 @@ class Crowd:
     @property
     def tick(self) -> int:
         """The number of the last instant that no member owes."""
-        return self.emitted_to // self.slide
+        return self.pace.tick(self.emitted_to)
 
     @property
     def names(self) -> pa.Array:
@@ -242,7 +242,7 @@ class Crowd:
             if each is not None:
                 _, registration = each
                 assert (registration.crowd, registration.member) == (self, number)
-                assert registration.query.slide == self.slide
+                assert registration.query.pace == self.pace
         # there is a member for every window, or the plan may have forgotten it
         for stack, place in zip(self.stacks, self.place.T, strict=True):
             assert set(place[self.there].tolist()) == set(range(len(stack)))

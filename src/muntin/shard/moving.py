@@ -115,8 +115,8 @@ class Movers:
             return
         changes, held = PlanChanges(), state.held_bytes()
         for name in [name for name, due in self._due.items() if due <= state.forgotten_to]:
-            instant, slide = self.arrives(name), state.registrations[name].slide
-            if instant <= state.forgotten_to - (state.forgotten_to % slide if slide else 0):
+            instant, pace = self.arrives(name), state.registrations[name].pace
+            if instant <= pace.floor(state.forgotten_to):
                 state.leave(name, state.manager.move(name, instant, changes))
                 del self._due[name]
             else:
@@ -129,26 +129,20 @@ class Movers:
     def arrives(self, name: str) -> int:
         """The instant from which on a query that moves can be answered from either place: its windows begin after it
         began to. Lanes may have been there before; but a history may have had other events than the stream."""
-        state, slide = self._state, self._state.registrations[name].slide
+        state, pace = self._state, self._state.registrations[name].pace
         old, new = state.manager.placements[name], state.manager.moving.to[name]
         instants = [new.began]
         for number, (_, _, window, need, *_) in (*old.all(), *new.all()):
             if window.to < window.size:  # it holds something
                 since = max(new.began, state.synopses[number].known_since(window, need))
-                instants.append(_up(_up(since + window.size, window.slide), slide))
+                instants.append(pace.ceil(window.pace.ceil(window.first_from(since))))
         return max(instants)
-
-
-def _up(instant: int, slide: int) -> int:
-    """The first instant at or after one that a slide reaches."""
-    return -(-instant // slide) * slide if slide else instant
 
 
 def refuse_before_move(state: State, name: str, at: int) -> None:
     """Raise if a query has moved to lanes that do not know what its windows had at an instant."""
     answers_from = state.manager.placements[name].answers_from
-    slide = state.registrations[name].slide
-    if at - (at % slide if slide else 0) < answers_from:
+    if state.registrations[name].pace.floor(at) < answers_from:
         raise WindowTooLarge(
             f"query '{name}' at {np.datetime64(at, 'us')} needs events that have been dropped; the state answers "
             f"instants from {np.datetime64(answers_from, 'us')} on"

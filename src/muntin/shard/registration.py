@@ -38,7 +38,7 @@ class Registration:
 
     __slots__ = (
         "_emitted", "_emitted_to", "_inside", "crowd", "history", "join", "joined", "member", "missed", "overflows",
-        "owes", "query", "slide",
+        "owes", "pace", "query",
     )  # fmt: skip
 
     def __init__(
@@ -62,9 +62,9 @@ class Registration:
         self.overflows = overflows  # rows left out since a value of them does not exist
         self.crowd: Crowd | None = None
         self.member = -1  # its number in the crowd
-        self.slide = query.slide  # of its instants, 0 if it has none of its own
+        self.pace = query.pace  # its instants
         # whether past instants must be kept for it
-        self.owes = self.slide > 0 or query.moves_by_rows or _is_exact(query)
+        self.owes = self.pace.every > 0 or query.moves_by_rows or _is_exact(query)
 
     @property
     def asked(self) -> Query | TableQuery:

@@ -219,10 +219,10 @@ class Shard:
     def owed(self, name: str) -> int:
         """How many instants of a query have closed that no `advance` has gone past, silent ones included."""
         clock, registration = self.state.clock, self.state.registrations[name]
-        if clock.first is None or clock.watermark is None or not registration.slide:
+        if clock.first is None or clock.watermark is None or not registration.pace.every:
             return 0
         after = registration.owes_after(clock.first)
-        return max(0, clock.watermark // registration.slide - after // registration.slide)
+        return max(0, registration.pace.tick(clock.watermark) - registration.pace.tick(after))
 
     def without_window(self, name: str) -> int | None:
         """Rows of a table that have no window, if they are to say how long it is; None if nobody asks them."""

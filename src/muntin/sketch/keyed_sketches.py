@@ -118,8 +118,8 @@ class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
     def seen(self, window: Window, first: int, last: int) -> tuple[Ints, Ints]:
         """Of what is settled, the last event of each key tells how long the key has one in the window."""
         at = np.unique(np.concatenate([self._last_at[self._last_at > LONG_AGO], self.store.at]))
-        at = at[(at >= first - window.size) & (at < last - window.to)]
-        return at + window.to + 1, at + window.size
+        at = at[(at >= window.start(first)) & (at < last - window.to)]
+        return at + window.to + 1, window.last_with(at)
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
@@ -131,7 +131,7 @@ class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
             )
             for need in wanted
         }
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
         forgotten = self.forgotten_before
         if bool(((start < forgotten) & (instants < self.kept_from)).any()):
             raise already_forgotten(self.kept_from)
@@ -142,7 +142,7 @@ class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
     def _lookup(
         self, window: Window, instant: int, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> dict[Need, Partial]:
-        since, stop = instant - window.size, self.store.find(instant - window.to)
+        since, stop = window.start(instant), self.store.find(instant - window.to)
         first = self._fed - self.store.dropped
         if instant - window.to < self._fed_to:
             if instant < self.kept_from:

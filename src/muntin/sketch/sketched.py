@@ -142,7 +142,7 @@ class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
         """What is known of a window that ends after `count` events."""
         summaries: dict[int, Any] = {}  # by sketch
         of: dict[Need, Any] = {}
-        begin = instant - window.size if window.is_time else count + window.to - window.size
+        begin = window.start(instant) if window.is_time else count + window.to - window.size
         whole = True
         for need in wanted:
             if need.input.argument is None:
@@ -172,7 +172,7 @@ class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
         if bool((~whole & (asked.instants < self.kept_from)).any()):
             raise already_forgotten(self.kept_from)
         if window.is_time:
-            start, end = asked.instants - window.size, asked.instants - window.to
+            start, end = window.start(asked.instants), asked.instants - window.to
         else:
             bounds = [self._bounds(each) for each in read]
             start, end = np.array(bounds, np.int64).reshape(-1, 2).T

@@ -7,7 +7,7 @@ aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -298,11 +298,10 @@ class SelectBinder:
         window = self.select.window
         if window is None and not calls:
             raise self.select.stream.misfit("the query needs a window: FROM stream [RANGE 5 MINUTES]")
-        first = calls[0].window if calls else None
-        for call, node in zip(calls, self.call_nodes, strict=True):
-            if window is None and first is not None and pace_of(call.window) != pace_of(first):
-                raise misfit(node, f"the OVER windows {first} and {call.window} disagree on SLIDE; "
-                                   "give all of them the same, or a window after FROM")  # fmt: skip
+        for number, (call, node) in enumerate(zip(calls, self.call_nodes, strict=True)):
+            if window is None and (other := at_odds(call.window, calls[:number])) is not None:
+                raise misfit(node, f"the OVER windows {other} and {call.window} disagree on when to answer; give both "
+                                   "a SLIDE, and one OFFSET if it is the same, or a window after FROM")  # fmt: skip
             if window is not None and window.slide and not window.is_time and call.window.is_time:
                 raise misfit(node, f"a query over {window} moves by events; it cannot use the time window "
                                    f"{call.window}")  # fmt: skip
@@ -326,9 +325,16 @@ def _approximate(node: exp.Anonymous) -> tuple[exp.Expr, float]:
     return condition, number
 
 
-def pace_of(window: Window) -> tuple[int, str]:
-    """How a window moves: OVER windows without one after FROM must agree on it."""
-    return window.slide, window.unit if window.slide else ""
+def at_odds(window: Window, calls: Iterable[Call]) -> Window | None:
+    """The window of a call that leaves it open, beside another, whose instants a query has without a window after FROM:
+    only one of them has a SLIDE, or one SLIDE has two OFFSETs. Those that count events have no instants."""
+    own = window.pace
+    for call in calls:
+        other = call.window.pace
+        is_open = not own.every or not other.every or own.every == other.every
+        if window.is_time and call.window.is_time and own != other and is_open:
+            return call.window
+    return None
 
 
 def answer_column(name: str, instead_of: exp.Expr) -> exp.Column:

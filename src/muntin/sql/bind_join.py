@@ -22,7 +22,7 @@ from muntin.sql.expressions import Scope, compile_equal, compile_expression, quo
 from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit, misfit
-from muntin.sql.sources import Source, Sources, find_stream
+from muntin.sql.sources import Source, Sources, find_stream, refuse_own_times
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
 from muntin.sql.vocabulary import LEFT_REFUSAL
 from muntin.stream import Stream
@@ -189,6 +189,7 @@ def _windows(select: SelectSyntax, join: JoinSyntax) -> tuple[Window, Window]:
     """The windows of both sides, with the slide that one of them has or both."""
     found = []
     for source in (select.source, join.source):
+        refuse_own_times(source)
         if source.window is None:
             raise source.stream.misfit(
                 f"both streams of a join need a window: {source.stream.text} [RANGE 5 MINUTES]"

@@ -16,7 +16,7 @@ from muntin.sql.expressions import compile_equal, compile_expression
 from muntin.sql.fold import bind_outputs, columns_read
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit
-from muntin.sql.sources import Sources, find_stream
+from muntin.sql.sources import Sources, find_stream, refuse_own_times
 from muntin.sql.syntax import CreateViewSyntax, JoinSyntax, SelectSyntax, SourceSyntax
 from muntin.stream import Stream
 from muntin.view_query import Equality, WideJoinQuery
@@ -78,6 +78,7 @@ def _windows(sources: Sequence[SourceSyntax]) -> list[Window]:
     """The windows, all by time or all by count, as they are without their slide."""
     found: list[Window] = []
     for source in sources:
+        refuse_own_times(source)
         window = source.window
         if window is None:
             raise source.stream.misfit(

@@ -28,13 +28,16 @@ from muntin.sql.syntax import SelectSyntax
 from muntin.sql.term import Term
 from muntin.sql.vocabulary import COMPOSED, aggregate_name
 from muntin.sql.window_clause import UNITS
-from muntin.window import LONGEST_TIME, Window
+from muntin.window import LANDMARKS, LONGEST_TIME, Unit, Window
 
 _UNIT = "(" + "|".join(f"{unit}S?" for unit in UNITS) + ")"
 _TIME = re.compile(
     rf"\[\s*RANGE\s+(\d{{1,15}})\s+{_UNIT}(?:\s+TO\s+(\d{{1,15}})\s+{_UNIT})?"
-    rf"(?:\s+SLIDE\s+(\d{{1,15}})\s+{_UNIT})?\s*\]",
+    rf"(?:\s+SLIDE\s+(\d{{1,15}})\s+{_UNIT}(?:\s+OFFSET\s+(\d{{1,15}})\s+{_UNIT})?)?\s*\]",
     re.IGNORECASE,
+)
+_SINCE = re.compile(
+    rf"\[\s*SINCE\s+(HOUR|DAY|WEEK)(?:\s+SLIDE\s+(\d{{1,15}})\s+{_UNIT})?\s*\]", re.IGNORECASE
 )
 _ROWS = re.compile(
     r"\[\s*ROWS\s+(\d{1,15})(?:\s+TO\s+(\d{1,15}))?(?:\s+SLIDE\s+(\d{1,15}))?\s*\]", re.IGNORECASE
@@ -85,7 +88,7 @@ def shape_of(text: str) -> tuple[Shape, list[Hole]] | None:
             value = read_window(written)
             if value is None:
                 return None
-            kind = f"{value.unit} slides" if value.slide else value.unit
+            kind = f"{'since' if value.since else value.unit}{' slides' if value.slide else ''}"
         elif written[0] == "'":
             value, kind = written[1:-1], "text"
         else:
@@ -112,18 +115,27 @@ def read_window(text: str) -> Window | None:
     ([RANGE 1 HOUR SLIDE 30 SECONDS], None)
     """
     if found := _TIME.fullmatch(text):
-        size, to, slide = (
-            int(found[i]) * UNITS[found[i + 1].upper().removesuffix("S")] if found[i] else None
-            for i in (1, 3, 5)
-        )
+        size, to, slide, offset = (_length(found, place) for place in (1, 3, 5, 7))
     elif found := _ROWS.fullmatch(text):
         size, to, slide = (int(found[i]) if found[i] else None for i in (1, 2, 3))
+        offset = None
+    elif found := _SINCE.fullmatch(text):
+        slide = _length(found, 2)
+        is_right = slide is None or 0 < slide <= LONGEST_TIME
+        return Window("time", LANDMARKS[found[1].upper()], 0, slide or 0, since=True) if is_right else None
     else:
         return None
     assert size is not None
     longest = LONGEST_TIME if found.re is _TIME else _LONGEST
     is_right = 0 < size <= longest and (to is None or to <= size) and (slide is None or 0 < slide <= longest)
-    return Window("time" if found.re is _TIME else "rows", size, to or 0, slide or 0) if is_right else None
+    is_right &= not offset or offset < (slide or 0)
+    unit: Unit = "time" if found.re is _TIME else "rows"
+    return Window(unit, size, to or 0, slide or 0, offset=offset or 0) if is_right else None
+
+
+def _length(found: re.Match[str], place: int) -> int | None:
+    """The length of time whose number is a group, if it is there."""
+    return int(found[place]) * UNITS[found[place + 1].upper().removesuffix("S")] if found[place] else None
 
 
 _FIRST = 900_000_000_000_000_001  # numbers nobody writes; as floats they would lose their last digits

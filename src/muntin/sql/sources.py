@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.errors import nearest
-from muntin.sql.syntax import Name
+from muntin.sql.syntax import Name, SourceSyntax
 from muntin.stream import Stream
 from muntin.table import Table
 
@@ -44,3 +44,15 @@ def find_table(name: Name, sources: Sources) -> Table:
         raise name.misfit(f"'{name.text}' is a stream: its events come with engine.push, and do not change")
     tables = [known for known, each in sources.items() if isinstance(each, Table)]
     raise name.misfit(f"unknown table '{name.text}'{nearest(name.text, tables)}")
+
+
+def refuse_own_times(source: SourceSyntax) -> None:
+    """A fault if a stream has a window that joins of streams and views do not know."""
+    if source.window is not None and source.window.offset:
+        raise source.stream.misfit(
+            f"joins of streams and views move at multiples of their SLIDE; leave OFFSET out of {source.window}"
+        )
+    if source.window is not None and source.window.since:
+        raise source.stream.misfit(
+            f"joins of streams and views take windows of a fixed length, such as [RANGE 1 DAY], not {source.window}"
+        )

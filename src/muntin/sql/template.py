@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.query import Call, Key, Output, Query
-from muntin.sql.bind import bind_apart, pace_of, scope_of
+from muntin.sql.bind import at_odds, bind_apart, scope_of
 from muntin.sql.expressions import Scope
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Blank, Hole, Shape, Value, has_values_left, literals, operands, shape_of
@@ -127,12 +127,13 @@ class Template:
         )
 
     def _are_as_before(self, calls: Sequence[Call]) -> bool:
-        """Whether calls are as many, and OVER windows move together, as in the query that was checked. Windows
+        """Whether calls are as many, and OVER windows are not at odds, as in the query that was checked. Windows
         that differ there differ here: which holes hold the same is part of the shape."""
         if len(calls) < 2:
             return True
-        move_together = self.query.window is not None or len({pace_of(call.window) for call in calls}) == 1
-        return move_together and (not self._may_be_equal or len(set(calls)) == len(calls))
+        if self.query.window is None and any(at_odds(call.window, calls) for call in calls):
+            return False
+        return not self._may_be_equal or len(set(calls)) == len(calls)
 
     def _part(
         self,

@@ -1,4 +1,5 @@
-"""The window clause: `[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE]` or `[ROWS 100 SLIDE 10]`.
+"""The window clause: `[RANGE 1 DAY TO 1 HOUR SLIDE 1 DAY OFFSET 9 HOURS]` `[ROWS 100 SLIDE 10]` or
+`[SINCE DAY SLIDE 1 MINUTE]`.
 
 The same clause stands after a stream in FROM and after OVER; both become a `Window`. After FROM its length may be that
 of each row of a table: `[RANGE s.span UP TO 1 DAY STEP 1 SECOND SLIDE 1 MINUTE]`.
@@ -17,7 +18,7 @@ from sqlglot.parser import Parser
 from muntin.errors import nearest
 from muntin.sql.place import Misfit
 from muntin.sql.syntax import SpanSyntax
-from muntin.window import LONGEST_TIME, Window, span
+from muntin.window import LANDMARKS, LONGEST_TIME, Window, span
 
 UNITS = {
     "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000,
@@ -96,14 +97,16 @@ class WindowParser(Parser):
                 window = self._window_of("time", kind)
         elif self.word("ROWS"):
             window = self._window_of("rows", kind)
+        elif self.word("SINCE"):
+            window = self._landmark_window()
         else:
-            self.fault(f"expected RANGE or ROWS, found {self.found()}", kind)
+            self.fault(f"expected RANGE, ROWS or SINCE, found {self.found()}", kind)
         if not self._match(TokenType.R_BRACKET):
             if not self._curr:
                 self.fault("the window clause is not closed; add ]", opening)
             self.fault(
                 f"unexpected {self.found()} in a window clause; it reads "
-                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE] or [ROWS 100 TO 5 SLIDE 10]"
+                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE], [ROWS 100 TO 5 SLIDE 10] or [SINCE DAY SLIDE 1 MINUTE]"
             )
         return window, span
 
@@ -124,10 +127,10 @@ class WindowParser(Parser):
         step = self._positive("STEP is a length of time above 0") if self.word("STEP") else 0
         if self._at_word("TO"):
             self.fault("a window whose length is a column of a table ends now; leave out TO")
-        slide = self._positive("SLIDE must be above zero") if self.word("SLIDE") else 0
+        slide, offset = self._slide("time")
         if not step and not slide:
             self.fault("say which lengths there are: add STEP 1 SECOND, or a SLIDE, whose multiples they are")
-        return Window("time", size, 0, slide), SpanSyntax(column, step or slide)
+        return Window("time", size, 0, slide, offset=offset), SpanSyntax(column, step or slide)
 
     def _positive(self, refusal: str) -> int:
         at = self._curr
@@ -144,7 +147,7 @@ class WindowParser(Parser):
         if size < 1:
             self.fault("a window needs a size above zero", at)
         self._check_reach(unit, size, at)
-        to = slide = 0
+        to = 0
         if self.word("TO"):
             at = self._curr
             to = length()
@@ -154,15 +157,42 @@ class WindowParser(Parser):
                 self.fault(
                     f"TO lies before the start of the window; it must not exceed {kind.text.upper()}", at
                 )
+        slide, offset = self._slide(unit)
+        return Window("time" if unit == "time" else "rows", size, to, slide, offset=offset)
+
+    def _landmark_window(self) -> Window:
+        size = LANDMARKS.get(self._curr.text.upper()) if self._curr else None
+        if size is None:
+            self.fault(f"SINCE takes HOUR, DAY or WEEK, found {self.found()}")
+        self._advance()
+        if self._at_word("TO"):
+            self.fault("a window since a landmark ends now; leave out TO")
+        slide, offset = self._slide("time")
+        return Window("time", size, 0, slide, offset=offset, since=True)
+
+    def _slide(self, unit: str) -> tuple[int, int]:
+        """`SLIDE 1 DAY OFFSET 9 HOURS`: how far a window moves at a time, and from where; 0 if that is not said."""
+        slide = 0
         if self.word("SLIDE"):
             at = self._curr
-            slide = length()
+            slide = self.duration() if unit == "time" else self._row_count()
             if slide < 1:
                 self.fault(
                     "SLIDE must be above zero; leave it out for a window that moves with every event", at
                 )
             self._check_reach(unit, slide, at)
-        return Window("time" if unit == "time" else "rows", size, to, slide)
+        if not self._at_word("OFFSET"):
+            return slide, 0
+        if unit != "time":
+            self.fault("OFFSET moves instants, and this window moves by events; leave it out")
+        if not slide:
+            self.fault("OFFSET says where a SLIDE begins: write SLIDE 1 DAY OFFSET 9 HOURS")
+        self._advance()
+        at = self._curr
+        offset = self.duration()
+        if not 0 <= offset < slide:
+            self.fault(f"OFFSET lies within a SLIDE: from 0 to less than {span(slide)}", at)
+        return slide, offset
 
     def _check_reach(self, unit: str, length: int, at: Token) -> None:
         if unit == "time" and length > LONGEST_TIME:
@@ -191,7 +221,7 @@ class WindowParser(Parser):
         if (
             not unit
             or unit.token_type in (TokenType.R_BRACKET, TokenType.NUMBER)
-            or self._at_word("TO", "STEP", "SLIDE")
+            or self._at_word("TO", "STEP", "SLIDE", "OFFSET")
         ):
             self.fault(f"{self._prev.text} needs a unit, such as {self._prev.text} SECONDS", self._prev)
         length = unit_length(unit.text)

@@ -35,7 +35,7 @@ from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Reader, Sequence, Wanted
 from muntin.store.slice_store import SliceStore
 from muntin.store.together import Appended
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 # A level of stairs: slices that were folded from those of a younger level.
 #
@@ -255,9 +255,9 @@ class AgingSlices(Sequence):
         """Drop what no reader's window can reach, and make coarser what none can have a finer edge in, where no
         event is expected any more: before `settled`. O(shapes * levels), and O(levels) amortised per cell."""
         starts = [
-            (step, each.kept_from - each.kept_from % slide - size)
+            (step, Pace(slide, offset).floor(each.kept_from) - size)
             for each in readers
-            for (slide, step), size in each.needs.longest().items()
+            for (slide, step, offset), size in each.needs.longest().items()
         ]
         self._drop(min(start for _, start in starts))
         self.version += 1

@@ -53,7 +53,8 @@ def levels_for(longest: Mapping[Shape, int]) -> tuple[Level, ...]:
     """
     levels: list[Level] = []
     step = 0
-    for reach, window_step in sorted(((size + slide, step) for (slide, step), size in longest.items()))[::-1]:
+    reaches = [(size + slide, step) for (slide, step, *_), size in longest.items()]
+    for reach, window_step in sorted(reaches, reverse=True):
         finer = gcd(step, window_step)
         if finer != step:
             levels.insert(0, Level(finer, reach))
@@ -95,8 +96,8 @@ def granules_on_one_grid(longest: Mapping[Shape, int]) -> int:
     >>> granules_on_one_grid({(1, 1): 60, (60, 60): 3600, (3600, 3600): 2_592_000})
     2595601
     """
-    step = gcd(*(step for _, step in longest))
-    return max(size + slide for (slide, _), size in longest.items()) // step + 1
+    step = gcd(*(step for _, step, *_ in longest))
+    return max(size + slide for (slide, *_), size in longest.items()) // step + 1
 
 
 def _merged(levels: tuple[Level, ...]) -> tuple[Level, ...]:

@@ -114,7 +114,7 @@ class Grid:
 
 def window_step(window: Window) -> int:
     """The coarsest grid that has all edges of a window, and of those inside it that are asked for."""
-    return gcd(window.size, window.to, window.slide, window.step)
+    return gcd(window.size, window.start(0), window.to, window.slide, window.offset, window.step)
 
 
 # Runs: the slices of a batch whose time goes on, which is the common case; each is a run of its events.

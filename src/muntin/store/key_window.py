@@ -56,7 +56,7 @@ class KeyWindow:
         store, window = self._store, self._window
         if store.version == self._version and settled == self._settled:
             return True
-        start, end = settled - window.size, settled - window.to
+        start, end = window.start(settled), settled - window.to
         if start < store.sharp_from(window):
             return False
         self._runs = []

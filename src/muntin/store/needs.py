@@ -114,13 +114,19 @@ class Greatest:
     __hash__ = None  # type: ignore[assignment]
 
 
-# What moves alike over edges alike: slide, and step of the coarsest grid with all edges, of a time window
-Shape = tuple[int, int]
+class Shape(NamedTuple):
+    """What time windows have in common that move alike over edges alike."""
+
+    slide: int
+    step: int  # of the coarsest grid with all edges
+    offset: int = 0  # of the slide
 
 
 def shape_of(window: Window) -> Shape | None:
     """The shape of a time window with SLIDE; others have none."""
-    return (window.slide, window_step(window)) if window.is_time and window.slide else None
+    return (
+        Shape(window.slide, window_step(window), window.offset) if window.is_time and window.slide else None
+    )
 
 
 class Needs:

@@ -44,7 +44,7 @@ class RunWindow:
     def _run(self, id: int) -> tuple[int, int]:
         runs, window = self._runs, self._window
         if window.is_time:
-            return runs.find(id, self._settled - window.size, self._settled - window.to)
+            return runs.find(id, window.start(self._settled), self._settled - window.to)
         left, before = runs.counts(id, self._settled)
         count = window.settle_count(left + before)
         return max(0, count - window.size - left), count - window.to - left

@@ -50,7 +50,7 @@ from muntin.store.sequence import Located
 from muntin.store.value_order import Ranks
 from muntin.structure.rescan import Rescan, RingSynopsis
 from muntin.structure.synopsis import Asked, Found, TextOrder
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 # What things cost, in events that could be scanned meanwhile:
 _FEED = 12.0  # to feed an event
@@ -177,7 +177,7 @@ class _Read:
     def __init__(self, window: Window, asked: Asked, many: int):
         self.window = window
         self.needs = asked.needs
-        self.start, self.end = asked.instants - window.size, asked.instants - window.to
+        self.start, self.end = window.start(asked.instants), asked.instants - window.to
         self.lo, self.hi = np.empty((2, many), np.int64)
         self.partials: dict[Need, Partial] = {
             need: COMPONENTS[need.component].start(dtype_of(need), many)
@@ -260,7 +260,7 @@ class ByKeyRuns(Rescan, ReadsRuns):
 
     def _read_few(self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints) -> Found:
         """A few keys at one instant: most of what this costs is steps, so there are few."""
-        located = self.locate(instants - window.size, instants - window.to, instants)
+        located = self.locate(window.start(instants), instants - window.to, instants)
         begin, end = np.maximum(located.start, self.store.at[0]), located.end
         spans = self._runs.locate_points(ids, begin.repeat(len(ids)), end.repeat(len(ids)))
         return self.found(window, located, {need: self._runs.read(need, spans) for need in wanted}, len(ids))
@@ -271,7 +271,7 @@ class ByKeyRuns(Rescan, ReadsRuns):
     def _look_up(self, asked: Mapping[Window, Asked], ids: Ints | None, width: int) -> dict[Window, Found]:
         located, saved, events = {}, 0.0, 0
         for window, (instants, wanted) in asked.items():
-            here = located[window] = self.locate(instants - window.size, instants - window.to, instants)
+            here = located[window] = self.locate(window.start(instants), instants - window.to, instants)
             many = int((here.hi - here.lo).sum())
             events += many
             if ids is None:
@@ -316,9 +316,9 @@ class ByKeyRuns(Rescan, ReadsRuns):
         ]
         for begin in range(0, len(ids), _TOGETHER):
             some = slice(begin, begin + _TOGETHER)
-            ended: dict[tuple[int, int], Spans] = {}  # of a shorter window with the same end
+            ended: dict[tuple[int, Pace, bool], Spans] = {}  # of a shorter window with the same end
             for read in reads:
-                end = (read.window.to, read.window.slide)
+                end = (read.window.to, read.window.pace, read.window.since)
                 ended[end] = read.points(self._runs, ids, oldest, some, ended.get(end))
         return {read.window: self._found_at(read, ids) for read in reads}
 
@@ -332,11 +332,11 @@ class ByKeyRuns(Rescan, ReadsRuns):
     def _by_scans(self, window: Window, instants: Ints) -> float:
         """What it would cost at least to scan the window at each instant that occurs."""
         some = np.unique(instants[:_SAMPLE])
-        lo, hi = self.store.runs(some - window.size, some - window.to)
+        lo, hi = self.store.runs(window.start(some), some - window.to)
         return _PASS * float((hi - lo).sum()) + _DETOUR * len(some)
 
     def _is_ready(self, window: Window, settled: int) -> bool:
-        start = settled - window.size
+        start = window.start(settled)
         if start < self.store.forgotten_before:
             return False
         if self._runs.behind:

@@ -24,8 +24,7 @@ def lookup_each(
     gone = _refused(synopsis, window, some, wanted)
     kept = some[gone:]
     if not len(kept):  # one that is not refused, so that there is something to point at
-        slide = window.slide if window.is_time and window.slide else 1
-        kept = np.array([-(-synopsis.kept_from // slide) * slide])
+        kept = np.array([window.pace.ceil(synopsis.kept_from)])
     where = np.maximum(of_instant - gone, 0)
     if ids is None:
         found, slots = synopsis.lookup(window, kept, wanted, None, 1), where
@@ -33,7 +32,7 @@ def lookup_each(
         found, slots = _lookup_keys(synopsis, window, kept, wanted, ids, where)
     start, end = found.start[slots], found.end[slots]
     if window.is_time:
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
     return found._replace(
         partials={need: tuple(array[slots] for array in partial) for need, partial in found.partials.items()},
         start=start,

@@ -141,7 +141,7 @@ class Rescan(RingSynopsis):
     def _candidates(self, need: Need, window: Window, instant: int, settled: int, band: KeyBand,
                     visit: float = 0) -> Candidates | None:  # fmt: skip
         """`visit` is what it costs to read one key, if that need not be to pass over all events."""
-        start = instant - window.size
+        start = window.start(instant)
         end, final = (self.store.find(edge) + self.store.dropped for edge in (instant, min(settled, instant)))
         at_most = visit * band.width or inf
         return self._finders.candidates(KeySearch(need, start, final, end, band, at_most, visit))
@@ -165,7 +165,7 @@ class Rescan(RingSynopsis):
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
-        located = self.locate(instants - window.size, instants - window.to, instants)
+        located = self.locate(window.start(instants), instants - window.to, instants)
         lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
         first = int(lo.min()) if len(lo) else 0
         part = slice(first, max(int(hi.max()) if len(hi) else 0, first))

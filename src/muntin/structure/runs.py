@@ -115,7 +115,7 @@ class RunSynopsis(Synopsis[Elements]):
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
     ) -> Found:
         if window.is_time:
-            located = self.locate(instants - window.size, instants - window.to, instants)
+            located = self.locate(window.start(instants), instants - window.to, instants)
         else:
             located = self._rows(window, window.settle_count(self._counts(instants)), instants)
         return self._found(window, located, wanted)

@@ -75,7 +75,7 @@ class Slices(Synopsis[SliceStore]):
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand
     ) -> Candidates | None:
-        start = instant - window.size
+        start = window.start(instant)
         end = self.store.run(start, instant)[1]
         final = min(end, self.store.run(LONG_AGO, settled)[1])
         at_most = _ROWS_READ * band.width if self._rows[need].is_on else inf
@@ -86,7 +86,7 @@ class Slices(Synopsis[SliceStore]):
     ) -> Found:
         if ids is None:
             return self.lookup_all({window: Asked(instants, wanted)}, width)[window]
-        located = self.locate(instants - window.size, instants - window.to, instants)
+        located = self.locate(window.start(instants), instants - window.to, instants)
         lo, hi = self._cells_of(located)
         partials: dict[Need, Partial] = {}
         for need in wanted:
@@ -101,7 +101,7 @@ class Slices(Synopsis[SliceStore]):
             return super().lookup_points(asked, None)
         found = {}
         for window, (instants, needs) in asked.items():
-            located = self.store.locate(instants - window.size, instants - window.to)
+            located = self.store.locate(window.start(instants), instants - window.to)
             lo, hi = self._cells_of(located)
             partials = {need: self._rows[need].start(len(ids)) for need in needs}
             for need, into in partials.items():
@@ -121,8 +121,8 @@ class Slices(Synopsis[SliceStore]):
         counts = [len(asked[window].instants) for window in windows]
         which = np.repeat(np.arange(len(windows)), counts)
         instants = np.concatenate([asked[window].instants for window in windows])
-        size, to = (np.array([getattr(window, side) for window in windows])[which] for side in ("size", "to"))
-        located = self.locate(instants - size, instants - to, instants)
+        start = np.concatenate([window.start(asked[window].instants) for window in windows])
+        located = self.locate(start, instants - np.array([window.to for window in windows])[which], instants)
         lo, hi = located.lo - self.store.dropped, located.hi - self.store.dropped
         partials: list[dict[Need, Partial]] = [{} for _ in windows]
         needs = list(dict.fromkeys(need for each in asked.values() for need in each.needs))

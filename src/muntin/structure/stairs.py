@@ -82,7 +82,7 @@ class Stairs(Synopsis[AgingSlices]):
         return {window: self._at_points(window, *each, ids) for window, each in asked.items()}
 
     def _at_points(self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints) -> Found:
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
         partials = {need: COMPONENTS[need.component].start(dtype_of(need), len(ids)) for need in wanted}
         for level in self.store.levels:
             lo, hi = (level.first_cells(0)[side] + level.dropped_cells for side in level.runs(start, end))
@@ -148,13 +148,13 @@ class Stairs(Synopsis[AgingSlices]):
         return out
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
         found = [hi > lo for lo, hi in (level.runs(start, end) for level in self.store.levels)]
         return np.asarray(np.logical_or.reduce(found))
 
     def _locate(self, window: Window, instants: Ints) -> Located:
         """Where a window stands; refused if edges that it once had are gone."""
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
         sharp_from = self.store.sharp_from(window)
         nowhere = np.zeros(0, np.int64)  # its runs are those of each level
         is_sharp = (start >= sharp_from) | (end <= start)

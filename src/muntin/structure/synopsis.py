@@ -191,7 +191,7 @@ class Synopsis(ABC, Generic[Store]):
 
     def holds_events(self, window: Window, instants: Ints) -> Bools:
         """At which instants the window may hold an event of any key; a cheap test for silence."""
-        lo, hi = self.store.runs(instants - window.size, instants - window.to)
+        lo, hi = self.store.runs(window.start(instants), instants - window.to)
         return np.asarray(hi > lo)
 
     def seen(self, window: Window, first: int, last: int) -> tuple[Ints, Ints] | None:
@@ -204,9 +204,9 @@ class Synopsis(ABC, Generic[Store]):
             lo, hi = (int(each[0]) for each in self.store.runs(np.array([first - 1]), np.array([last])))
             start, _ = self.store.edges(lo, hi)
             return start + 1, np.full(len(start), FOREVER)
-        spans = np.array([first - window.size]), np.array([last - window.to])
+        spans = np.array([window.start(first)]), np.array([last - window.to])
         start, end = self.store.edges(*(int(each[0]) for each in self.store.runs(*spans)))
-        return end + window.to, start + window.size
+        return end + window.to, window.last_with(start)
 
     def candidates(
         self, need: Need, window: Window, instant: int, settled: int, band: KeyBand

@@ -163,7 +163,8 @@ def _answer_portion(
 def _beside(state: State, groups: set[int], at: Ints) -> Iterator[tuple[GroupWindow, Ints, int]]:
     """The windows of some groups that queries in no crowd will look at: those of one group share a scan."""
     for name, registration in state.crowds.alone.items():
-        if registration.slide and not at[0] % registration.slide and registration.joined is None:
+        pace = registration.pace
+        if pace.every and pace.floor(at[0]) == at[0] and registration.joined is None:
             reading = reading_of(state, name)
             if reading.width <= FEW_KEYS:
                 for window in reading.windows:
@@ -173,12 +174,12 @@ def _beside(state: State, groups: set[int], at: Ints) -> Iterator[tuple[GroupWin
 
 def _due(state: State, crowd: Crowd, until: int) -> CrowdEmission | None:
     """What a crowd owes; None if nothing, or if its members are to be answered one by one."""
-    after, slide = crowd.emitted_to, crowd.slide
+    after, pace = crowd.emitted_to, crowd.pace
     if until <= after:
         return None
-    first, last = after // slide + 1, until // slide
+    first, last = pace.tick(after) + 1, pace.tick(until)
     is_too_long = last - first >= _MOST_INSTANTS or not is_worth_while(state, crowd, last - first + 1)
     if is_too_long or (first <= last and after < state.forgotten_to):
         state.crowds.dissolve(crowd)
         return None
-    return CrowdEmission(crowd, until, np.arange(first, last + 1) * slide, crowd.inside)
+    return CrowdEmission(crowd, until, pace.at(np.arange(first, last + 1)), crowd.inside)

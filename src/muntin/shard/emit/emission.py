@@ -31,6 +31,7 @@ from muntin.shard.state import State
 from muntin.shard.table_join.past import release_past
 from muntin.structure.synopsis import CountsEvents, Moves
 from muntin.table_query import TableQuery
+from muntin.window import Pace
 
 _NONE = np.zeros(0, np.int64)
 _LONG_AGO = (
@@ -62,12 +63,12 @@ class _Due:
     def rows(self) -> int:
         return sum(table.num_rows for table in self.tables)
 
-    def draw(self, most: int, drawn: dict[tuple[int, int, int], Ints]) -> None:
+    def draw(self, most: int, drawn: dict[tuple[int, Pace, int], Ints]) -> None:
         """Take the first instants that are owed into this portion; the same array as others that owe the same."""
         if self.ticks is not None:
-            same = (id(self.ticks), self.registration.slide, most)
+            same = (id(self.ticks), self.registration.pace, most)
             if same not in drawn:
-                drawn[same] = self.ticks.take(most) * self.registration.slide
+                drawn[same] = self.registration.pace.at(self.ticks.take(most))
             self.instants = drawn[same]
             self.more = self.ticks.count > most
 
@@ -123,8 +124,8 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
         after = registration.owes_after(first)
         if until <= after:
             continue
-        slide = registration.slide
-        if slide and until // slide == after // slide:  # most queries, most of the time
+        slide, offset = registration.pace
+        if slide and (until - offset) // slide == (after - offset) // slide:  # most queries, most of the time
             quiet.append(registration)
         else:
             dues.append(_due(state, name, registration, after, until, silence))
@@ -173,12 +174,12 @@ def _due(
     if query.moves_by_rows:
         return _due_by_count(state, name, registration, until)
     inside = registration.inside if query.emits_changes else None
-    slide = query.slide
-    if not slide:
+    pace = query.pace
+    if not pace.every:
         return _Due(name, registration, np.array([until]), inside=inside)
-    missed = _missed(state, name, slide, after)
+    missed = _missed(state, name, pace, after)
     complaints = [f"has lost {missed:,} windows that closed {_LONG_AGO}"] if missed else []
-    first, last = after // slide + missed + 1, until // slide
+    first, last = pace.tick(after) + missed + 1, pace.tick(until)
     ticks = Spans.of(_NONE)
     if first <= last:
         if joined is None:
@@ -200,7 +201,7 @@ def _joined_ticks(
     if not joined.emits_changes:
         return found
     changed = [
-        since // joined.slide + 1
+        joined.pace.tick(since) + 1
         for table in joined.tables
         for since in state.tables[table.name].changed_at(state.stream.name)
     ]
@@ -220,7 +221,7 @@ def _draw(state: State, dues: list[_Due], rows: int) -> None:
         ]
         share = allot([count * cost for count, cost in zip(counts, costs, strict=True)], rows)
         most = [max(1, share // cost) for cost in costs]
-    drawn: dict[tuple[int, int, int], Ints] = {}
+    drawn: dict[tuple[int, Pace, int], Ints] = {}
     for due, some in zip(dues, most, strict=True):
         due.draw(some, drawn)
 
@@ -305,11 +306,11 @@ def _moves(state: State, name: str, after: int | None, until: int) -> Moves | No
     return moves if len(moves.slot) else None
 
 
-def _missed(state: State, name: str, slide: int, after: int) -> int:
+def _missed(state: State, name: str, pace: Pace, after: int) -> int:
     """How many windows closed so long before anyone asked that their events had to be forgotten."""
     if after >= state.forgotten_to:
         return 0
     placement = state.manager.placements[name]
     kept_from = max(state.synopses[number].kept_from for number in placement.groups())
     kept_from = max(kept_from, placement.answers_from)
-    return max(0, (kept_from - 1) // slide - after // slide)
+    return max(0, pace.tick(kept_from - 1) - pace.tick(after))

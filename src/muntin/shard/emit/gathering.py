@@ -20,15 +20,15 @@ def gather(state: State, first: int, until: int) -> None:
     """Let queries that are due join crowds of those they are alike; O(queries that are in none)."""
     alike: dict[Hashable, list[Member]] = {}
     for name, registration in state.crowds.alone.items():
-        slide = registration.slide
+        slide, offset = registration.pace
         if not slide:
             continue
         after = registration.owes_after(first)
-        if after // slide < until // slide:
+        if (after - offset) // slide < (until - offset) // slide:
             member = _member(state, name, registration, after)
             if member is not None:
                 what = member.reading.same_but_lane if member.likeness is None else member.likeness.same
-                alike.setdefault((what, slide), []).append(member)
+                alike.setdefault((what, registration.pace), []).append(member)
     visitors = _visitors(state)
     for some in alike.values():
         if some[0].likeness is not None:
@@ -73,7 +73,7 @@ def _pays(state: State, what: Hashable, some: list[Member], until: int, visitors
     members, many = len(some), len(windows)
     if crowd is not None:
         members, many = members + crowd.owing, many + max(map(len, crowd.stacks))
-    instants = until // first.registration.slide - first.tick
+    instants = first.registration.pace.tick(until) - first.tick
     return _pay(first.reading, members, many, instants, visitors)
 
 

@@ -101,6 +101,8 @@ def last_instant(query: AnyQuery, last: int) -> int:
         return (last + shorter) // query.slide * query.slide
     if isinstance(query, TableQuery):
         query = query.source
-    sizes = [call.window.size for call in query.calls if call.window.is_time]
-    reach = max([query.window.size] if query.window else sizes)
-    return (last + reach) // query.slide * query.slide
+    windows = [query.window] if query.window else [call.window for call in query.calls if call.window.is_time]
+    # a window is seen until it moves again, perhaps more than an instant of the query later
+    return query.pace.floor(
+        max(window.settle(window.last_with(last)) + max(window.slide - 1, 0) for window in windows)
+    )

@@ -4,7 +4,7 @@ Two events a year apart, under `SLIDE 1 SECOND`, have 31 million instants betwee
 at the few of them whose windows hold an event; under EMIT CHANGES a query has rows only where an event enters
 or leaves a window. Both follow from the times of what is stored, so their cost does not grow with the gap.
 
-Instants are numbered by *ticks*: tick `k` of a query is at `k` times its slide.
+Instants are numbered by the ticks of the query's `Pace`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muntin.arrays import Ints
 from muntin.plan.placement import Placed
 from muntin.query import Query
 from muntin.shard.state import State
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 # so many instants are tested one by one, whatever is stored: a ring of millions need not be read for one instant
 _FEW = 1024
@@ -94,14 +94,14 @@ class Silence:
         if query.emits_changes:  # who could not leave for want of a value does once every window is empty
             of = [each for each in placement.all() if each[1].window.is_time or not is_few] or of
         windows = tuple(dict.fromkeys((number, demand.window) for number, demand in of))
-        what = (windows, query.slide, first, last, query.emits_changes)
+        what = (windows, query.pace, first, last, query.emits_changes)
         if what not in self._known:
             if is_few:
                 found = self._one_by_one(windows, query, first, last)
             elif query.emits_changes:
-                found = self._changing(windows, query.slide, first, last)
+                found = self._changing(windows, query.pace, first, last)
             else:
-                found = self._held(windows, query.slide, first, last)
+                found = self._held(windows, query.pace, first, last)
             self._known[what] = found
         return self._known[what]
 
@@ -114,7 +114,7 @@ class Silence:
         ticks = np.arange(first, last + 1)
         if not query.keys:
             return Spans.of(ticks)
-        instants = ticks * query.slide
+        instants = query.pace.at(ticks)
         holds = np.logical_or.reduce(
             [self._state.synopses[number].holds_events(window, instants) for number, window in windows]
         )
@@ -123,23 +123,23 @@ class Silence:
             holds[0] = True
         return Spans.of(ticks[holds])
 
-    def _held(self, windows: Collection[Served], slide: int, first: int, last: int) -> Spans:
+    def _held(self, windows: Collection[Served], pace: Pace, first: int, last: int) -> Spans:
         """Where a window may hold an event; O(elements stored)."""
         ranges = []
         for window in windows:
-            seen = self._seen(window, slide, first, last) if window[1].is_time else None
+            seen = self._seen(window, pace, first, last) if window[1].is_time else None
             if seen is None:
                 return Spans.between(first, last)
             comes, goes = seen
             ranges.append((comes, goes - 1))
         return Spans.union(ranges)
 
-    def _changing(self, windows: Collection[Served], slide: int, first: int, last: int) -> Spans:
+    def _changing(self, windows: Collection[Served], pace: Pace, first: int, last: int) -> Spans:
         """Where something may enter or leave a window; O(elements stored). Whether the first tick is one of
         these only the caller's last answer could tell, so it is always visited."""
         ranges = [(np.array([first]),) * 2]
         for window in windows:
-            seen = self._seen(window, slide, first, last)
+            seen = self._seen(window, pace, first, last)
             if seen is None:
                 return Spans.between(first, last)
             comes, goes = seen
@@ -151,16 +151,16 @@ class Silence:
                 ranges.append((ticks, ticks))
         return Spans.union(ranges)
 
-    def _seen(self, served: Served, slide: int, first: int, last: int) -> tuple[Ints, Ints] | None:
+    def _seen(self, served: Served, pace: Pace, first: int, last: int) -> tuple[Ints, Ints] | None:
         """The tick at which each stored element is first seen, and the one at which it no longer is, none
         before `first` nor after `last + 1`; None if the group cannot tell."""
         number, window = served
-        own = window.slide if window.is_time and window.slide else 1
-        since = first * slide // own * own  # where the window stands at the first tick
-        seen = self._state.synopses[number].seen(window, since, last * slide)
+        since = window.settle(pace.at(first))  # where the window stands at the first tick
+        seen = self._state.synopses[number].seen(window, since, pace.at(last))
         if seen is None:
             return None
         comes, goes = (
-            np.clip(-(-(-(-each // own) * own) // slide), first, last + 1) for each in (seen[0], seen[1] + 1)
+            np.clip(pace.tick(pace.ceil(window.pace.ceil(each))), first, last + 1)
+            for each in (seen[0], seen[1] + 1)
         )
         return comes, goes

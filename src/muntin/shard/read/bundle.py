@@ -17,6 +17,7 @@ from muntin.aggregate import Partial
 from muntin.answer import is_plain, to_instants
 from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError
+from muntin.many_windows import ManyWindows
 from muntin.query import Query
 from muntin.shard.read.answers import answer_one
 from muntin.shard.read.in_bands import slots_of
@@ -36,9 +37,7 @@ class _Alike(NamedTuple):
     reading: PointCall  # of any of them
     asked: tuple[Asked, ...]  # for each part, of all of them
     row: Ints
-    size: Ints
-    to: Ints
-    slide: Ints
+    windows: ManyWindows
 
 
 class _InLane(NamedTuple):
@@ -91,24 +90,23 @@ class Bundle:
                 part.track.asked(some)
                 for part, some in zip(reading_of[same].parts, columns_of_needs, strict=True)
             )
-            windows_of = np.array([(row, w.size, w.to, w.slide) for row, w in members]).T
-            self._alike.append(_Alike(reading_of[same], asked, *windows_of))
+            rows, windows = zip(*members, strict=True)
+            self._alike.append(_Alike(reading_of[same], asked, np.array(rows), ManyWindows(windows)))
         queries = [each.query for each in found]
         are_whole = all(pa.types.is_integer(query.outputs[0].expression.type) for query in queries)
         self._dtype = np.dtype(np.int64 if are_whole else np.float64)
-        columns = [(each.window.size, each.window.to, each.slide) for each in queries if each.window]
-        self._size, self._to, self._slide = np.array(columns, np.int64).reshape(-1, 3).T
+        self._windows = ManyWindows([query.window for query in queries if query.window])
 
     def find(self, at: int) -> BundleValues:
         """All values at one instant; O(log n) to find each window, plus what its structure takes."""
-        count = len(self._size)
-        instant = _rounded(np.full(count, at), self._slide)
+        count = len(self._windows)
+        instant = self._windows.settle(at)
         value, valid = np.zeros(count, self._dtype), np.zeros(count, np.bool_)
         lost = np.zeros(count, np.bool_)
         complete = np.ones(count, np.bool_)
-        for reading, asked, row, size, to, slide in self._alike:
-            settled = _rounded(instant[row], slide)
-            located = reading.place.store.locate(settled - size, settled - to)
+        for reading, asked, row, windows in self._alike:
+            settled = windows.settle(instant[row])
+            located = reading.place.store.locate(*windows.bounds(settled))
             partials: dict[str, Partial] = {}
             for (synopsis, need, _, known_since), ask in zip(reading.parts, asked, strict=True):
                 synopsis.refuse_forgotten(located, settled)
@@ -126,7 +124,7 @@ class Bundle:
             for found in answered.table.slice(0, 1).to_pylist():
                 first, complete[place] = next(iter(found.values())), found["complete"]
                 value[place], valid[place] = first or 0, first is not None
-        return BundleValues(value, valid, instant - self._size, instant - self._to, complete, lost)
+        return BundleValues(value, valid, *self._windows.bounds(instant), complete, lost)
 
     def _in_lane(self, row: int, name: str) -> _InLane | None:
         """A query that reads lanes, noted with its like; None if it reads none."""
@@ -211,7 +209,3 @@ def _why_not(
     if not is_plain(first.type):
         return f"its values are {first.type}, and must be BIGINT or DOUBLE"
     return otherwise
-
-
-def _rounded(instant: Ints, slide: Ints) -> Ints:
-    return instant - np.where(slide > 0, instant % np.maximum(slide, 1), 0)

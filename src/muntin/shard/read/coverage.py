@@ -15,8 +15,8 @@ from muntin.shard.state import State
 def coverage_of(state: State, name: str) -> Coverage:
     """Of a query as of now; O(windows), and if some count events, a look-up."""
     reading, now = reading_of(state, name), state.now_of(name)
-    if now is not None and reading.query.slide:
-        now -= now % reading.query.slide
+    if now is not None:
+        now = reading.query.pace.floor(now)
     known, covered_from, is_by_count = LONG_AGO, LONG_AGO, False
     laned = reading.laned
     of_query = LONG_AGO if laned is None else state.lanes[laned.asked].known_since(laned.lanes)
@@ -31,12 +31,12 @@ def coverage_of(state: State, name: str) -> Coverage:
         if (
             now is not None
             and window.is_time
-            and window.settle(now) - window.size < synopsis.forgotten_before
+            and window.start(window.settle(now)) < synopsis.forgotten_before
         ):
             since = max(since, synopsis.forgotten_before)  # what others had kept until the query came
         known = max(known, since)
         if window.is_time:
-            reached = _up(_up(since + window.size, window.slide), reading.query.slide)
+            reached = reading.query.pace.ceil(window.pace.ceil(window.first_from(since)))
             covered_from = max(covered_from, reached if since > LONG_AGO else LONG_AGO)
         else:
             is_by_count |= since > LONG_AGO
@@ -74,8 +74,3 @@ def _is_whole(state: State, reading: Reading, now: int) -> bool:
                 else taken_rows(each, among, needs, since, window, 1)
             )
     return is_covered(reading, found)
-
-
-def _up(instant: int, slide: int) -> int:
-    """The first instant at or after one that a slide reaches."""
-    return -(-instant // slide) * slide if slide else instant

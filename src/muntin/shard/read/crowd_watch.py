@@ -92,7 +92,7 @@ class CrowdWatch:
         if not self._can_bound(state, crowd, need, instant):
             return None
         # are the members the same, and is all that passed just before known?
-        is_next = crowd.emits_changes and self._seen == (members, grid.version, instant - crowd.slide)
+        is_next = crowd.emits_changes and self._seen == (members, grid.version, instant - crowd.pace.every)
         most = members.most_read(grid)
         reached = self._reaching(state, crowd, grid, need, instant, is_next, most)
         self._seen = (members, grid.version, instant)
@@ -126,7 +126,7 @@ class CrowdWatch:
             if not is_sliced or not kind.can_bound(need, self._members.is_up):
                 self._give_up()
                 return False
-            if int(window.settle(instant)) - window.size < synopsis.known_since(window, need):  # not for long
+            if window.start(int(window.settle(instant))) < synopsis.known_since(window, need):  # not for long
                 self._bounds = {}
                 return False
         return True
@@ -146,10 +146,10 @@ class CrowdWatch:
             if kept is None or not kept.is_of(store, grid, members.is_up):
                 kept = _kind_of(need)(store, need, grid, members.is_up)
             bounds[each] = kept
-            start = at - window.size
+            start = window.start(at)
             kept.bring_to(start, at - window.to, synopsis.known_since(window, need), is_next)
             reached = kept.reaching(members.steps[number], most)
-            kept.leave(start + window.slide)
+            kept.leave(window.start(at + window.slide))
             if reached is None:
                 has_all = False
             else:

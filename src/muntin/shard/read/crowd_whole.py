@@ -18,6 +18,7 @@ from muntin.answer import is_plain
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.band import GREATEST, LEAST, sort_keys
 from muntin.errors import NoValue
+from muntin.many_windows import ManyWindows
 from muntin.shard.adapt.meter import GroupLookups
 from muntin.shard.adapt.timed import timed_as
 from muntin.shard.crowd import Crowd
@@ -275,21 +276,19 @@ class _Runs:
     def __init__(self, windows: Sequence[GroupWindow]):
         self._windows = windows
         self._needs = windows[0].needs
-        self._size, self._to, self._slide = np.array(
-            [(each.size, each.to, each.slide) for _, each, *_ in windows]
-        ).T
-        width = int((self._size - self._to).mean())
+        self._many = ManyWindows([each.window for each in windows])
+        width = int((self._many.size - self._many.to).mean())
         self._profile = (GroupLookups(windows[0].number, width, True, len(windows)),)
         self._nothing_known = dict.fromkeys(self._needs, LONG_AGO)
 
     def look_up(self, state: State, instant: int) -> Found:
-        settled = instant - np.where(self._slide > 0, instant % np.maximum(self._slide, 1), 0)
+        settled = self._many.settle(instant)
         number = self._windows[0].number
 
         def ask() -> Found:
             synopsis = state.synopses[number]
             assert isinstance(synopsis, RunSynopsis)
-            located = synopsis.locate(settled - self._size, settled - self._to, settled)
+            located = synopsis.locate(*self._many.bounds(settled), settled)
             partials = synopsis.partials_of(located, self._needs)
             whole = is_complete(
                 located.start, located.end, located.is_whole, self._known_since(state, synopsis)

@@ -42,7 +42,7 @@ class KeyRowReader:
 
     def __init__(self, state: State, name: str, reading: Reading, reader: KeyReader):
         self._clock, self._history = state.clock, state.registrations[name].history
-        self._slide = reading.query.slide
+        self._pace = reading.query.pace
         (asked,) = reading.windows
         self._reader, self._window = reader, asked.window
         places = {need: place for place, need in enumerate(asked.needs)}
@@ -129,7 +129,7 @@ class KeyRowReader:
         values = [lower(*[partials[place] for place in places]) for lower, places in self._calls]
         if not self._passes(values):
             return NOBODY
-        start, end = settled - self._window.size, settled - self._window.to
+        start, end = self._window.start(settled), settled - self._window.to
         return _Row(values, start, end, bool(is_complete(start, end, True, self._known_since)))
 
     def _passes(self, values: list[Any]) -> bool:
@@ -146,9 +146,7 @@ class KeyRowReader:
             instant = self._history.end
         if instant is None:
             return None
-        if self._slide:
-            instant -= instant % self._slide
-        settled: int = self._window.settle(instant)
+        settled: int = self._window.settle(self._pace.floor(instant))
         return settled if self._reader.locate(settled) else None
 
 

@@ -88,7 +88,7 @@ class LanePointReader:
             return None
         partials = self._partials()
         values = [lower(*[partials[place] for place in places]) for lower, places in self._calls]
-        start, end = settled - self._window.size, settled - self._window.to
+        start, end = self._window.start(settled), settled - self._window.to
         return self._row.table(values, start, end, bool(is_complete(start, end, True, self._known_since)))
 
     def _settled(self, at: int | None) -> int | None:
@@ -98,9 +98,7 @@ class LanePointReader:
             instant = self._history.end
         if instant is None:
             return None
-        if self._query.slide:
-            instant -= instant % self._query.slide
-        settled: int = self._window.settle(instant)
+        settled: int = self._window.settle(self._query.pace.floor(instant))
         return settled if self._reader.locate(settled) else None
 
     def _partials(self) -> list[Any]:

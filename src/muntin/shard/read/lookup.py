@@ -172,16 +172,13 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
     instant = at if at is not None else state.now_of(name)
     if (join := join_of(state, name)) is not None:
         columns = None if key is None else key_columns(join.query.keys, key)
-        if instant is not None and query.slide:
-            instant -= instant % query.slide
-        return join.lookup(state, instant, columns)
+        return join.lookup(state, None if instant is None else query.pace.floor(instant), columns)
     ids = None if key is None else _ids_of(state, query, key)
     if instant is None and query.keys:
         return Answered(query.answer_schema().empty_table())
     if instant is None:
         return answer_one(state, Question(name, np.zeros(1, np.int64), is_started=False))
-    if query.slide:
-        instant -= instant % query.slide
+    instant = query.pace.floor(instant)
     if key is None and (key_filter := key_filter_of(state, name)):
         passing = key_filter.ask(instant)
         return (

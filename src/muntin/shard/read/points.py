@@ -23,7 +23,7 @@ from muntin.shard.read.reading import GroupWindow, Reading, reading_of
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.structure.synopsis import Asked, Found
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 Keys = tuple[tuple[Expression, ...], tuple[int, ...]]  # what keys are, and the columns that name them
 
@@ -40,7 +40,7 @@ class _Standing(NamedTuple):
     """A window, and the slide of the queries that look at it."""
 
     window: Window
-    slide: int
+    pace: Pace
 
 
 class PointReads:
@@ -50,7 +50,7 @@ class PointReads:
         self._state = state
         self._at = at
         self._asked = asked  # kept, so that the ids of columns stay their own
-        self._settled: dict[int, Ints] = {0: at}
+        self._settled: dict[Pace, Ints] = {}
         self._ids: dict[Keys, Ints] = {}
         self._lanes: dict[tuple[Laned, Keys], _InLanes] = {}
         self._orders: dict[int, tuple[Ints, Ints]] = {}  # by the identity of ids, which are kept
@@ -60,18 +60,18 @@ class PointReads:
             reading = reading_of(state, name)
             for wanted in reading.windows:
                 windows = self._needs.setdefault(self._place(name, reading, wanted), {})
-                standing = _Standing(wanted.window, reading.query.slide)
+                standing = _Standing(wanted.window, reading.query.pace)
                 windows.setdefault(standing, {}).update(dict.fromkeys(wanted.needs))
 
     def instants(self, name: str) -> Ints:
         """Where a query stands for each point."""
-        return self._on_slide(reading_of(self._state, name).query.slide)
+        return self._on(reading_of(self._state, name).query.pace)
 
     def found(self, name: str) -> list[Found]:
         """What there is of each window of a query, a slot for each point."""
         reading = reading_of(self._state, name)
         return [
-            self._find(self._place(name, reading, wanted))[_Standing(wanted.window, reading.query.slide)]
+            self._find(self._place(name, reading, wanted))[_Standing(wanted.window, reading.query.pace)]
             for wanted in reading.windows
         ]
 
@@ -79,25 +79,25 @@ class PointReads:
         keys = (reading.query.key_expressions, tuple(map(id, self._asked[name])))
         return _Place(wanted.number, wanted.laned or reading.laned, keys)
 
-    def _on_slide(self, slide: int) -> Ints:
-        if slide not in self._settled:
-            self._settled[slide] = self._at - self._at % slide
-        return self._settled[slide]
+    def _on(self, pace: Pace) -> Ints:
+        if pace not in self._settled:
+            self._settled[pace] = pace.floor(self._at)
+        return self._settled[pace]
 
     def _find(self, place: _Place) -> dict[_Standing, Found]:
         if place not in self._found:
             self._found[place] = {}
-            for slide in dict.fromkeys(standing.slide for standing in self._needs[place]):
-                self._found[place] |= self._read(place, slide)
+            for pace in dict.fromkeys(standing.pace for standing in self._needs[place]):
+                self._found[place] |= self._read(place, pace)
         return self._found[place]
 
-    def _read(self, place: _Place, slide: int) -> dict[_Standing, Found]:
-        """All windows of a place that queries of one slide look at."""
+    def _read(self, place: _Place, pace: Pace) -> dict[_Standing, Found]:
+        """All windows of a place that queries of one pace look at."""
         number, laned, keys = place
         windows = {
-            each.window: tuple(needs) for each, needs in self._needs[place].items() if each.slide == slide
+            each.window: tuple(needs) for each, needs in self._needs[place].items() if each.pace == pace
         }
-        settled = {window: window.settle(self._on_slide(slide)) for window in windows}
+        settled = {window: window.settle(self._on(pace)) for window in windows}
         if laned is None:
             asked = {window: Asked(settled[window], needs) for window, needs in windows.items()}
             found = self._lookup(number, asked, self._key_ids(keys) if keys[0] else None)
@@ -109,7 +109,7 @@ class PointReads:
                 window: lanes.merged(each, windows[window], window, known_since)
                 for window, each in self._lookup(number, asked, lanes.pair).items()
             }
-        return {_Standing(window, slide): each for window, each in found.items()}
+        return {_Standing(window, pace): each for window, each in found.items()}
 
     def _lookup(self, number: int, asked: Mapping[Window, Asked], ids: Ints | None) -> dict[Window, Found]:
         if ids is None:
@@ -157,7 +157,7 @@ class PointReads:
 def _put_back(found: Found, back: Ints, window: Window, instants: Ints) -> Found:
     """What was found in another order."""
     if window.is_time:
-        start, end = instants - window.size, instants - window.to
+        start, end = window.start(instants), instants - window.to
     else:
         start, end = found.start[back], found.end[back]
     return found._replace(

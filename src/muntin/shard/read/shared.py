@@ -25,7 +25,7 @@ from muntin.shard.read.side_by_side import SideBySide, is_in_one_place, places_i
 from muntin.shard.state import State
 from muntin.store.needs import Need
 from muntin.structure.synopsis import Asked, CountsEvents, Found, Synopsis
-from muntin.window import Window
+from muntin.window import Pace, Window
 
 Thing = TypeVar("Thing")
 
@@ -41,7 +41,7 @@ class SharedReads:
         self.visited: set[int] = set()  # groups of which all keys have been looked up
         self._once: dict[Hashable, Any] = {}
         self._picked: list[Picked] = []
-        self._settled: dict[tuple[int, int], tuple[Ints, bytes, Ints]] = {}
+        self._settled: dict[tuple[int, Pace], tuple[Ints, bytes, Ints]] = {}
 
     def prefetch(self, questions: Iterable[Question]) -> None:
         """Look up all windows of questions about all keys, group by group, so that windows of one group can share the
@@ -235,8 +235,7 @@ class SharedReads:
 
     def _settle(self, window: Window, instants: Ints) -> tuple[Ints, bytes]:
         """Where a window stands when it is looked up; with a token for what is the same."""
-        slide = window.slide if window.is_time else 0
-        which = (id(instants), slide)
+        which = (id(instants), window.pace)
         if which not in self._settled:
             settled = window.settle(instants)
             self._settled[which] = settled, settled.tobytes(), instants  # kept, so that its id stays its own
@@ -266,11 +265,11 @@ def hosted(asked: Mapping[Window, Asked]) -> tuple[dict[Window, Asked], dict[Win
     >>> list(hosts), rides[seldom].host == often, rides[seldom].places
     ([[RANGE 8 MICROSECONDS SLIDE 2 MICROSECONDS]], True, array([0, 2]))
     """
-    alike: dict[tuple[int, int], list[Window]] = {}
+    alike: dict[tuple[int, int, bool], list[Window]] = {}
     hosts: dict[Window, Asked] = {}
     for window, each in asked.items():
         if window.is_time:
-            alike.setdefault((window.size, window.to), []).append(window)
+            alike.setdefault((window.size, window.to, window.since), []).append(window)
         else:
             hosts[window] = each
     rides: dict[Window, Ride] = {}

@@ -7,6 +7,7 @@ window more; they nest, and are read together. One slot beyond the keys is that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +122,7 @@ def measure(
 
 def own_windows(asked: GroupWindow, sizes: Iterable[int]) -> list[Window]:
     """The windows of rows that say how long they are; at least one, so that there is a slot of nothing."""
-    return [Window("time", size, 0, asked.window.slide) for size in sizes] or [asked.window]
+    return [replace(asked.window, size=size, step=0) for size in sizes] or [asked.window]
 
 
 def read_windows(

@@ -17,7 +17,7 @@ def owes_with(state: State, table: str, until: int) -> bool:
     for each in state.registrations.values():
         if each.joined is not None and any(table == one.name for one in each.joined.tables):
             after = each.owes_after(first)
-            if (until // each.slide > after // each.slide) if each.slide else until > after:
+            if each.pace.floor(until) > after:
                 return True
     return False
 
