@@ -103,7 +103,7 @@ def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
     if not rows.width:
         return Answered(reading.schema.empty_table())
     if shared.is_alone or question.ids is not None or question.moves is not None:
-        return answer(reading, rows, find, state.texts, band=question.band)
+        return answer(reading, rows, find, state.texts, band=question.band, only=question.only)
     same = ("answers", reading.same_answers, id(question.instants))
     return shared.once(same, lambda: answer(reading, rows, find, state.texts, shared.once))
 

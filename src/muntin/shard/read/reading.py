@@ -99,11 +99,11 @@ class Reading:
         outputs = tuple(output.expression.sql for output in query.outputs)
         alike = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
         asked = (*alike, self.laned)
-        self.same_answers = state.prepared.number((self.windows, query.window, query.having, *asked))
+        self.same_answers = state.prepared.number((self.windows, query.window, query.having, query.top, *asked))
         # of queries that are the same but for the band that HAVING lets pass; None of others
         self.same_but_band = (
             None
-            if self.compared is None or self.keys is None or self.laned is not None
+            if self.compared is None or self.keys is None or self.laned is not None or query.top is not None
             else state.prepared.number((self.windows, query.window, self.compared, *asked))
         )
         # of those that differ in their one window of time, too
@@ -114,7 +114,7 @@ class Reading:
         )
         # of those that differ in their one lane, too, and in the cut of its range: they may be emitted as a crowd
         self.same_but_lane = None
-        if self.is_in_one_lane and self.laned is not None:
+        if self.is_in_one_lane and self.laned is not None and query.top is None:
             (window, *others) = self.windows
             if not others and (self.compared is not None or query.having is None):
                 same = (window.number, window.needs, query.window is None, self.compared, self.laned.way)
