@@ -239,9 +239,11 @@ class ReferenceEngine:
         query, log = standing.query, self.logs[standing.query.stream.name]
         instant = microseconds(at) if at is not None else None if log.greatest is None else log.greatest + 1
         events = self._passing(query, log)
-        by_key = _by_key(query, events) if key is None else _only(key, _by_key(query, events))
-        rows = [row for key, own in by_key.items() if (row := self._row(standing, key, own, instant))]
-        return self._answer(standing, rows)
+        by_key = _by_key(query, events)
+        asked = by_key if key is None else _only(key, by_key)
+        some = asked if query.top is None else by_key  # who is among the first depends on all
+        rows = [row for each, own in some.items() if (row := self._row(standing, each, own, instant))]
+        return self._answer(standing, [row for row in _first(query, rows) if row.key in asked])
 
     def lookup_at(self, name: str, requests: Sequence[tuple[Any, int]]) -> list[AtInstant]:
         """What `lookup(key, at)` gives for each request, once the watermark has passed its instant."""
@@ -300,18 +302,19 @@ class ReferenceEngine:
         by_key = _by_key(query, events)
         if _count_slide(query):
             return self._closed_counts(standing, by_key, reached)
-        return [
-            row
+        by_instant = (
+            [row for key, own in by_key.items() if (row := self._row(standing, key, own, instant))]
             for instant in _instants(standing, log, reached)
-            for key, own in by_key.items()
-            if (row := self._row(standing, key, own, instant))
-        ]
+        )
+        return [row for rows in by_instant for row in _first(query, rows)]
 
     def _changes(self, standing: _Standing, log: _Log, reached: int) -> Answer:
         """EMIT CHANGES: who enters and who leaves, instant by instant and key by key."""
         query, answer = standing.query, Answer(standing.query, standing.since is None)
         by_key = _by_key(query, self._passing(query, log))
         for instant in _instants(standing, log, reached) if log.events or log.begun is not None else []:
+            rows = [row for key, own in by_key.items() if (row := self._row(standing, key, own, instant))]
+            first = {row.key for row in _first(query, rows)}
             for key, own in by_key.items():
                 is_there = self._row(standing, key, own, instant) is not None
                 row = self._row(standing, key, own, instant, is_needed=True)
@@ -320,7 +323,7 @@ class ReferenceEngine:
                 if is_there and passes is NO_VALUE:
                     answer.left_out += 1
                     continue
-                is_in = is_there and passes is True
+                is_in = is_there and passes is True and key in first
                 if is_in == (key in standing.inside):
                     continue
                 if NO_VALUE in values.values():
@@ -563,8 +566,8 @@ def _fill_in(expression: Expression, log: _Log) -> None:
             event.values[expression.sql] = value
 
 
-def _selected(query: Query, rows: list[_Row]) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Of each row, what HAVING says and the values of SELECT; `NO_VALUE` for what does not exist."""
+def _parts(query: Query, rows: list[_Row]) -> dict[str, Any]:
+    """The keys and the answers of the calls, by the names that expressions over answers have for them."""
     parts = {
         key.name: pa.array([row.key[place] for row in rows], key.expression.type)
         for place, key in enumerate(query.keys)
@@ -572,12 +575,61 @@ def _selected(query: Query, rows: list[_Row]) -> tuple[list[Any], list[dict[str,
     for place, call in enumerate(query.calls):
         kind = answer_type(call.function, call.argument.type if call.argument else None)
         parts[f"${place}"] = pa.array([row.calls[place].value for row in rows], kind)
+    return parts
+
+
+def _selected(query: Query, rows: list[_Row]) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Of each row, what HAVING says and the values of SELECT; `NO_VALUE` for what does not exist."""
+    parts = _parts(query, rows)
     passes = _of_each(query.having, parts, rows) if query.having else [True] * len(rows)
     columns = [_of_each(output.expression, parts, rows) for output in query.outputs]
     names = [each.name for each in (*query.outputs, *query.keys)]
     columns += [_listed(parts[key.name]) for key in query.keys]
     found = zip(*columns, strict=True)
     return passes, [dict(zip(names, values, strict=True)) for values in found]
+
+
+def _first(query: Query, rows: list[_Row]) -> list[_Row]:
+    """ORDER BY and LIMIT at one instant, if there are any: of the rows that pass HAVING and have all their values the
+    first, in order; with those that lack a value and stand before the last of them, or of which HAVING has none."""
+    if query.top is None or not rows:
+        return rows
+    parts = _parts(query, rows)
+    ranked = list(zip(*(_of_each(expression, parts, rows) for expression, _ in query.top.by), strict=True))
+    there = [
+        (row, values, passes is NO_VALUE or NO_VALUE in shown.values())
+        for row, values, passes, shown in zip(rows, ranked, *_selected(query, rows), strict=True)
+        if passes is NO_VALUE or (passes is True and NO_VALUE not in values)
+    ]
+    for place in reversed(range(len(query.keys))):  # the last that is sorted by counts most
+        there.sort(key=lambda each, place=place: _rank(each[0].key[place], False))
+    for place, (_, descends) in reversed(list(enumerate(query.top.by))):
+        there.sort(key=lambda each, place=place, descends=descends: _rank(each[1][place], descends))
+    found, many = [], 0
+    for row, _, is_lost in there:
+        if many < query.top.limit:
+            found.append(row)
+            many += not is_lost
+    return found
+
+
+def _rank(value: Any, descends: bool) -> tuple[Any, ...]:
+    """What a value is sorted by: NULL last either way, NaN above all numbers."""
+    if value is None or value is NO_VALUE:
+        return (1,)
+    if isinstance(value, str):
+        return (0, _Reversed(value) if descends else value)
+    if isinstance(value, datetime):
+        value = microseconds(value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return (0, -is_nan, 0 if is_nan else -value) if descends else (0, is_nan, 0 if is_nan else value)
+
+
+class _Reversed(str):
+    """A text that comes after those it comes before."""
+
+    def __lt__(self, other: str) -> bool:
+        return str(other) < str(self)
 
 
 def _add(answer: Answer, standing: _Standing, row: _Row, values: dict[str, Any]) -> None:

@@ -72,6 +72,15 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Top:
+    """`ORDER BY a DESC, b LIMIT 10`: at an instant, the first keys that pass HAVING. NULL comes last, and keys with
+    the same values in the order of the keys themselves."""
+
+    by: tuple[tuple[Expression, bool], ...]  # over the answers, as an output is; and whether it descends
+    limit: int
+
+
+@dataclass(frozen=True)
 class Query:
     """WHERE filters events before they enter a window, FILTER those inside it; the two differ
     for ROWS windows only (docs/decisions)."""
@@ -88,6 +97,7 @@ class Query:
     tolerance: float | None = None  # of a HAVING that may be missed by this factor; None: exact
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
     is_joined: bool = False  # with tables (`table_query.py`), which answers for it: all its keys are read
+    top: Top | None = None  # which of the keys are in, if not all
 
     @property
     def streams(self) -> tuple[Stream, ...]:

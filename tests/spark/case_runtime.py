@@ -14,6 +14,7 @@ import pyarrow as pa
 from shards import Shards
 
 from muntin.spark.job import key_query
+from muntin.spark.ranked import is_ranked, lookup_ranked
 from muntin.sql import parse_query
 from muntin.stream import Stream
 from reference import declared, microseconds
@@ -152,6 +153,10 @@ class _Running:
             shards = self.shards.of_route(route)
         for each in shards:
             each.check()
+        if is_ranked(query):
+            asked = None if keys is None else list(keys)
+            return lookup_ranked([each.shard for each in shards], query, name, asked, instant).to_pylist()
+        for each in shards:
             found += each._shard.lookup(name, None if keys is None else list(keys), instant).to_pylist()
         return found
 

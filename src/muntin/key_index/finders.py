@@ -17,6 +17,7 @@ from muntin.arrays import Ints
 from muntin.band import GREATEST
 from muntin.expression import Expression
 from muntin.key_index.collective_index import parts_for
+from muntin.key_index.heads import DEPTH, Heads, WindowHeads
 from muntin.key_index.key_finder import DENSE, Candidates, KeyFinder, unit_for, why_not_indexed
 from muntin.store.needs import Need
 from muntin.store.sequence import Sequence
@@ -75,6 +76,15 @@ class Finders:
     def __init__(self, store: Sequence, where: Expression | None, keys: tuple[Expression, ...]):
         self._store, self._where, self._keys = store, where, keys
         self._accounts: dict[tuple[Need, float, int], _Account] = {}
+        self._heads: dict[Need, Heads] = {}  # of slices, for the keys that come first
+
+    def heads(self, need: Need, lo: int, hi: int, width: int) -> WindowHeads | None:
+        """The greatest cells of the slices from number `lo` to `hi`; None if it is better to visit all keys."""
+        if width < FEW or (hi - lo) * DEPTH > width:
+            return None
+        if need not in self._heads:
+            self._heads[need] = Heads(self._store, self._where, self._keys, need)
+        return self._heads[need].of(lo, hi)
 
     def candidates(self, wanted: KeySearch) -> Candidates | None:
         """Ids, ascending, of all keys that qualify and some that do not; None if it is better to visit all."""
@@ -147,25 +157,32 @@ class Finders:
         """The store has changed."""
         for account in self._accounts.values():
             account.finder.follow()
+        for heads in self._heads.values():
+            heads.follow()
 
     def needs(self) -> set[Need]:
         """What has been looked for."""
-        return {need for need, *_ in self._accounts}
+        return {need for need, *_ in self._accounts} | self._heads.keys()
 
     def drop(self, need: Need) -> None:
         """It is not asked for any more."""
         self._accounts = {place: each for place, each in self._accounts.items() if place[0] != need}
+        self._heads.pop(need, None)
 
     def renumber(self, new_id: Ints) -> None:
         for account in self._accounts.values():
             account.finder.renumber(new_id)
+        for heads in self._heads.values():
+            heads.renumber(new_id)
 
     def begin_again(self) -> None:
         for account in self._accounts.values():
             account.finder.begin_again()
+        self._heads.clear()
 
     def nbytes(self) -> int:
-        return sum(account.finder.nbytes() for account in self._accounts.values())
+        every = [*(account.finder for account in self._accounts.values()), *self._heads.values()]
+        return sum(each.nbytes() for each in every)
 
     def check(self) -> None:
         for account in self._accounts.values():
@@ -180,4 +197,5 @@ class Finders:
                 shown.append(f"{kind} ({finder.form}) of {need}")
             else:
                 shown.append(f"all keys are visited for {need}: {finder.refused or 'an index would not pay'}")
+        shown += [f"heads of slices of {need}" for need in self._heads]
         return "; ".join(shown)

@@ -94,6 +94,11 @@ def answerable(name: str, query: AnyQuery) -> Query:
         )
     if not isinstance(query, Query):
         raise MuntinError(f"query '{name}' joins two streams; lookup_at takes queries over one stream")
+    if query.top is not None:
+        raise MuntinError(
+            f"query '{name}' has LIMIT: who is among the first depends on all keys, at every instant of a request; "
+            "look up a query without ORDER BY and LIMIT"
+        )
     return query
 
 

@@ -1,7 +1,7 @@
 """Answers on their way: packed by shards with a few numbers about each micro-batch, unpacked into rows.
 
-Of spread queries (spread.py, shares.py), and of joins whose partials are merged (join_answers.py), each row has what
-one shard said of a window; they are merged where they are unpacked.
+Of spread queries (spread.py, shares.py), of those with LIMIT (ranked.py), and of joins whose partials are merged
+(join_answers.py), each row has what one shard said of a window; they are merged where they are unpacked.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from muntin.spark.asking import ask_of
 from muntin.spark.job import Job
 from muntin.spark.join_answers import is_part, split_parts, whole_join
 from muntin.spark.join_job import JoinJob
+from muntin.spark.ranked import first_rows, has_ranks, split_ranked
 from muntin.spark.shares import has_shares, split_shares, whole_answers
 from muntin.spark.spread import split_windows, whole_answer
 
@@ -43,8 +44,9 @@ def emitted_rows(
     """Answers of one shard, and what was refused, packed; a row even if there is neither."""
     pieces: list[tuple[str | None, int | None, bytes | None]] = []
     route, bucket = job.route_of(shard)
+    ranked = {name: table for name, table in answers.items() if has_ranks(table)}
     shares = {name: table for name, table in answers.items() if route.whole or is_part(table)}
-    answers = {name: table for name, table in answers.items() if name not in shares}
+    answers = {name: table for name, table in answers.items() if name not in shares | ranked}
     count = sum(table.num_rows for table in answers.values())
     if job.asking is not None:
         count = sum(table.num_rows for name, table in answers.items() if not ask_of(name)[0])
@@ -66,6 +68,9 @@ def emitted_rows(
         count += 0 if bucket else sum(table.num_rows for table in shares.values())
         split = _split(job, shares) if route.whole else split_parts(shares)
         pieces += [(name, end, _to_bytes(table)) for name, end, table in split]
+    for name, table in ranked.items():
+        count += table.num_rows
+        pieces += [(each, end, _to_bytes(rows)) for each, end, rows in split_ranked(name, table)]
     for number, piece in enumerate(pieces):
         numbers = (events, late, ahead, bad, count, overflows, greatest, state_bytes, report)
         numbers = numbers if number == 0 else (0, 0, 0, 0, 0, 0, greatest, 0, None)
@@ -116,6 +121,10 @@ def _merged(job: Job, held: _Held) -> Iterator[pa.RecordBatch]:
         held.clear()
         return
     for (name, _), told in held.items():
+        if has_ranks(told[0][1]):
+            first = first_rows([table for _, table in told])
+            yield from job.answer_table.table({name: first}).to_batches()
+            continue
         query, shards = job.whole_query(name)
         places = {
             each: place for route in job.routes if name in route.whole for place, each in enumerate(route.ids)

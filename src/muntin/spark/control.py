@@ -28,6 +28,7 @@ from muntin.spark.history import files_told, looked_up
 from muntin.spark.job import Job, Route, is_together, over_one_stream, route_name
 from muntin.spark.join_job import JoinJob
 from muntin.spark.pack import packed_rows
+from muntin.spark.ranked import is_ranked
 from muntin.sql import (
     DeleteRows,
     DropQuery,
@@ -132,6 +133,12 @@ def _home(job: Job, name: str, query: AnyQuery) -> str:
     keys = route_name(read)
     if keys not in {each.name for each in job.routes}:
         raise MuntinError(_no_route(job, name, keys))
+    shards = next(each.shards for each in job.routes if each.name == keys)
+    if is_ranked(read) and shards > 1 and not job.is_ranked:
+        raise MuntinError(
+            f"query '{name}' has LIMIT, and the job has no step that ranks the rows of all its shards: give a query with "
+            "LIMIT to shared_windows from the start, or run with shards=1"
+        )
     return keys
 
 
@@ -140,7 +147,7 @@ def _no_route(job: Job, name: str, keys: str) -> str:
     if is_together(keys):
         return (
             f"query '{name}' needs what is kept by '{keys.partition(' ')[2]}' in one shard, from the start: give such "
-            "a query to shared_windows, or add the stream's columns of ON to GROUP BY"
+            "a query to shared_windows; one that joins a table may have the stream's columns of ON in GROUP BY instead"
         )
     return f"query '{name}' is by '{keys}', which is not among keys={known}"
 

@@ -16,6 +16,7 @@ from muntin.spark.fold import FoldPlan
 from muntin.spark.job import Job, Route, is_together, read_query
 from muntin.spark.join_job import JoinJob, is_merged
 from muntin.spark.plan_job import can_fold
+from muntin.spark.ranked import is_ranked
 from muntin.spark.shard import SparkShard
 from muntin.window import span
 
@@ -100,6 +101,9 @@ def _explain_route(job: Job, route: Route) -> str:
     lines = [f"route {by}: {_counted(len(route.queries), 'query')} in {_counted(route.shards, 'shard')}"]
     if route.whole:
         lines.append("  events are dealt out to all shards; one more step merges what these say of a window")
+    ranked = [name for name, text in route.queries.items() if is_ranked(read_query(job.stream, text, tables=job.tables))]
+    if ranked and route.shards > 1:
+        lines.append(f"  one more step ranks the first keys of all shards for {', '.join(ranked)}")
     for table, columns in route.held.items():
         where = "all shards" if columns is None else f"the shard of {', '.join(name for name, _ in columns)}"
         lines.append(f"  rows of table {table} are held by {where}")

@@ -94,6 +94,7 @@ class Job:
     bad_events: str = FAIL  # what becomes of them (bad_events.py)
     name: str | None = None  # that it is observed by
     roster: str | None = None  # a folder where tasks find queries that came by statements (shared_roster.py)
+    is_ranked: bool = False  # whether there is a step that ranks rows of several shards (ranked.py)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -161,7 +162,7 @@ class Job:
     @property
     def is_spread(self) -> bool:
         """Whether answers are merged from what several shards say."""
-        return any(route.whole for route in self.routes)
+        return self.is_ranked or any(route.whole for route in self.routes)
 
     def whole_query(self, name: str) -> tuple[Query, int]:
         """A spread query, and how many shards answer it."""
@@ -181,9 +182,10 @@ class Job:
 
 
 def route_name(query: Query | TableQuery) -> str:
-    """The name of a query's route: the keys of its source."""
-    together = TOGETHER if isinstance(query, TableQuery) and is_in_one_shard(query) else ""
-    return together + ", ".join(map(str, source_of(query).key_expressions))
+    """The name of a query's route: the keys of its source. Who enters the first keys and who leaves them is known where
+    all keys are."""
+    is_one = is_in_one_shard(query) if isinstance(query, TableQuery) else query.top and query.emits_changes
+    return (TOGETHER if is_one else "") + ", ".join(map(str, source_of(query).key_expressions))
 
 
 def is_together(route: str) -> bool:

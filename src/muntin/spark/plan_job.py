@@ -32,6 +32,7 @@ from muntin.spark.job import (
     route_name,
     source_of,
 )
+from muntin.spark.ranked import is_ranked
 from muntin.spark.shares import dealt_by, has_shares
 from muntin.spark.spread import is_spread, share_text
 from muntin.sql import shared_templates
@@ -130,6 +131,7 @@ def plan_job(
     return Job(
         stream, routes, answer_table, flush, rewind, tuple(tables), history=tuple(history), bad_events=bad_events,
         name=name, roster=roster,
+        is_ranked=any(is_ranked(asked[each]) for route in routes if route.shards > 1 for each in route.queries),
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from muntin.spark.asking import ASKED, REQUESTS, by_owner
 from muntin.spark.job import SPREAD, Job, Route
 from muntin.spark.ledger import KINDS, Head, Ledger, columns_in, parse_head
 from muntin.spark.processor import ShardProcessor
+from muntin.spark.ranked import is_ranked, lookup_ranked
 from muntin.spark.session import STATE_SETTINGS
 from muntin.spark.shard import SparkShard
 from muntin.spark.state import with_settings
@@ -222,6 +223,8 @@ class RestoredState:
         shards = self._shards(name)
         instant = None if at is None else to_microseconds(at)
         query = self._asked(name)
+        if is_ranked(query) and len(shards) > 1:
+            return lookup_ranked([each.shard for each in shards], query, name, key, instant)
         if not isinstance(query, Query) or key is None or len(shards) == 1:
             return pa.concat_tables([each.shard.lookup(name, key, instant) for each in shards])
         keys = key if isinstance(key, list) else [key]
@@ -245,6 +248,10 @@ class RestoredState:
         instant = None if at is None else to_microseconds(at)
         if len(shards) == 1 or key is None or isinstance(key, list):
             return shards[0].shard.value(name, key, instant)
+        if is_ranked(query):
+            first = self.lookup(name, key, at)
+            place = len(query.keys) if len(query.outputs) > len(query.top.by) else 0
+            return first.column(place)[0].as_py() if first.num_rows else None
         if isinstance(query, Query):
             ((bucket, _),) = by_owner(key_columns(query.keys, key), len(shards))
             return shards[bucket].shard.value(name, key, instant)

@@ -26,6 +26,7 @@ from muntin.spark.held_rows import Owner
 from muntin.spark.history import Share, fill
 from muntin.spark.job import NO_LIMIT, Job, Route, read_query, source_of
 from muntin.spark.pack import read_batch
+from muntin.spark.ranked import is_ranked, ranked_share
 from muntin.spark.shard_tables import ShardTables
 from muntin.spark.shares import dealt_by, has_shares, share_of
 from muntin.spark.stateful_shard import BadSoFar
@@ -282,6 +283,8 @@ class SparkShard:
             query = read_query(self._stream, text, self._parsed.templates, tables)
             if self._is_spread and isinstance(query, Query) and has_shares(query):
                 query = share_of(query)
+            if self._place[1] > 1 and isinstance(query, Query) and is_ranked(query):
+                query = ranked_share(query)
             self._parsed[text] = query
         return self._parsed[text]
 

@@ -16,7 +16,8 @@ from sqlglot import exp
 from muntin.aggregate import AGGREGATES
 from muntin.aggregate.approximate import ERROR
 from muntin.expression import Expression
-from muntin.query import CHANGE, Call, Key, Output, Query
+from muntin.query import CHANGE, Call, Key, Output, Query, Top
+from muntin.sql.bind_top import check_order, top_of
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.composed import expanded
 from muntin.sql.expressions import Scope, compile_expression, constant_number
@@ -84,6 +85,7 @@ class SelectBinder:
         check_distinct(select, self.keys.values(), len(self.key_items))
         outputs = self._outputs()
         having = self._having()
+        top = self._top()
         calls = tuple(self.calls)
         if not calls and not self.keys:
             raise Misfit(
@@ -91,7 +93,7 @@ class SelectBinder:
             )
         self._check_windows(calls)
         query = Query(select.text, self.stream, tuple(self.keys.values()), where, select.window, calls,
-                      outputs, having, select.hint, self.tolerance, select.changes is not None)  # fmt: skip
+                      outputs, having, select.hint, self.tolerance, select.changes is not None, top=top)  # fmt: skip
         self.check_changes(query, outputs, having)
         return query
 
@@ -221,6 +223,15 @@ class SelectBinder:
             condition, self.tolerance = _approximate(condition)
         tree = self._over_answers(condition, aliases_too=True)
         return self._compile_answer(tree, self.answer_scope(), "HAVING")
+
+    def _top(self) -> Top | None:
+        order = self.select.order
+        if order is None:
+            return None
+        limit = check_order(self.select, order, self.keys.values(), self.tolerance is not None)
+        trees = [self._over_answers(tree.copy(), aliases_too=True) for tree, _ in order.by]
+        scope = self.answer_scope()
+        return top_of(order, limit, [self._compile_answer(tree, scope) for tree in trees])
 
     def _compile_answer(self, tree: exp.Expr, scope: Scope, condition_of: str | None = None) -> Expression:
         try:

@@ -53,7 +53,7 @@ def bind_fold(select: SelectSyntax, rows: Scope, name: str, over_refusal: str) -
             raise misfit(node, over_refusal)
     types = {**rows.types, PAIR_TIME: pa.int64(), PAIR_NUMBER: pa.int64()}
     stream = Stream(name, pa.schema(list(types.items())), PAIR_TIME)
-    plain = replace(select, window=_NOW, where=None, changes=None, join=None)
+    plain = replace(select, window=_NOW, where=None, changes=None, join=None, order=None)
     query = bind_over(plain, stream, rows)
     number = compile_expression(exp.column(PAIR_NUMBER, quoted=True), Scope(types, stream.name))
     first = f"${len(query.calls)}"

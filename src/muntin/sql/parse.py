@@ -74,7 +74,7 @@ from muntin.sql.syntax import (
     StatementSyntax,
 )
 from muntin.sql.template import Templates
-from muntin.sql.vocabulary import CLAUSE_REFUSALS, STATEMENTS
+from muntin.sql.vocabulary import STATEMENTS
 from muntin.stream import Stream
 from muntin.table import SPAN, Table
 from muntin.view_query import KnownView, ViewQuery
@@ -283,8 +283,8 @@ def _refuse_hint(select: SelectSyntax | None) -> None:
 
 def _query(select: SelectSyntax, streams: Sources) -> AnyQuery:
     refuse_star(select)
-    if select.order is not None:
-        raise Misfit(CLAUSE_REFUSALS[select.order.word], select.order.place)
+    if select.order is not None and select.join is not None:
+        raise Misfit(f"{select.order.word} is not for joins: rank the keys of one stream", select.order.place)
     if select.join is not None and joins_table(select, streams):
         return bind_table_join(select, streams)
     refuse_spans(select)

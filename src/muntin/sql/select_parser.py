@@ -71,7 +71,8 @@ class SelectParser(SourceParser):
             self._named_windows()  # which are known already
         self.windows = around
         changes = self._changes()
-        order = self._order()
+        order = self._order(items)
+        changes = changes or self._changes()
         is_closed = is_inner and self._curr and self._curr.token_type == TokenType.R_PAREN
         if not is_closed and not self._at_word(*followers):
             self._end_of_select()
@@ -118,6 +119,7 @@ class SelectParser(SourceParser):
         return keys
 
     def _key(self, items: list[Item]) -> exp.Expr:
+        """An expression, or the item of SELECT with the number that stands in its place."""
         tree = self.condition()
         if not isinstance(tree, exp.Literal) or tree.is_string or not tree.name.isdigit():
             return tree
@@ -136,31 +138,33 @@ class SelectParser(SourceParser):
                 f"{word} is not supported; register a query for each set of keys: they share their events"
             )
 
-    def _order(self) -> OrderSyntax | None:
+    def _order(self, items: list[Item]) -> OrderSyntax | None:
         """ORDER BY and LIMIT, if there is one of them."""
         first = self._curr
         by = []
         if self._match(TokenType.ORDER_BY):
-            by.append(self._ordered())
+            by.append(self._ordered(items))
             while self._match(TokenType.COMMA):
-                by.append(self._ordered())
-        limit = None
+                by.append(self._ordered(items))
+        limit = limit_place = None
         if self._match(TokenType.LIMIT):
             number = self._curr
             if not self._match(TokenType.NUMBER) or not number.text.isdigit():
                 self.fault(f"LIMIT takes a number of rows, found {self.found()}", number or None)
-            limit = int(number.text)
+            limit, limit_place = int(number.text), (number.start, number.end + 1)
         if not by and limit is None:
             return None
         word = " ".join(first.text.upper().split())
-        return OrderSyntax(word, (first.start, first.end + 1), tuple(by), limit)
+        return OrderSyntax(word, (first.start, first.end + 1), tuple(by), limit, limit_place)
 
-    def _ordered(self) -> tuple[exp.Expr, bool]:
-        tree = self.condition()
-        if self._match(TokenType.DESC):
-            return tree, True
-        self._match(TokenType.ASC)
-        return tree, False
+    def _ordered(self, items: list[Item]) -> tuple[exp.Expr, bool]:
+        tree = self._key(items)
+        descends = bool(self._match(TokenType.DESC))
+        if not descends:
+            self._match(TokenType.ASC)
+        if self.word("NULLS") and not self.word("LAST"):
+            self.fault("NULL is always last in an order; leave out NULLS FIRST")
+        return tree, descends
 
     def _distinct(self) -> Span | None:
         """Where DISTINCT stands, if it does."""
@@ -211,7 +215,8 @@ class SelectParser(SourceParser):
             self.fault("the window stands directly after the stream: FROM stream [RANGE …]")
         if word in _CLAUSES:
             self.fault(
-                f"{word} is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING, WINDOW, EMIT CHANGES"
+                f"{word} is out of order; the order is FROM, JOIN, WHERE, GROUP BY, HAVING, WINDOW, ORDER BY, "
+                "LIMIT, EMIT CHANGES"
             )
         self._refuse_misspelling("WHERE", "GROUP", "HAVING", "EMIT")
         self.fault(f"unexpected {self.found()}")

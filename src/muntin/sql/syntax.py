@@ -77,6 +77,7 @@ class OrderSyntax:
     place: Span
     by: tuple[tuple[exp.Expr, bool], ...]  # and whether it descends
     limit: int | None
+    limit_place: Span | None = None  # of the number
 
 
 @dataclass(frozen=True)

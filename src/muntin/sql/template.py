@@ -112,6 +112,7 @@ class Template:
                 query.hint,
                 query.tolerance,
                 query.emits_changes,
+                top=query.top,  # all its values are pinned
             )
         except Misfit:
             return None

@@ -241,11 +241,9 @@ LEFT_REFUSAL = f"LEFT JOIN is not supported; {_INNER}; only a table is joined so
 # By the word (or token text) that stands where a clause of SELECT could begin.
 CLAUSE_REFUSALS = {
     ".": "a stream has no schema; write its name alone",
-    "ORDER BY": "ORDER BY is only for SELECTs from views and tables: answers are ordered as their keys first appeared",
     "SORT BY": "SORT BY is not supported: answers are ordered by the first appearance of their key",
-    "LIMIT": "LIMIT is only for SELECTs from views and tables; keep fewer keys with HAVING, or slice the answer table",
     "OFFSET": "OFFSET is not supported; slice the answer table",
-    "FETCH": "FETCH is not supported; keep fewer keys with HAVING, or slice the answer table",
+    "FETCH": "FETCH is not supported; write ORDER BY n DESC LIMIT 10",
     "QUALIFY": "QUALIFY is not supported; write the condition in HAVING",
     "UNION": "UNION is not supported; register the two queries under names of their own",
     "INTERSECT": "INTERSECT is not supported; register the two queries under names of their own",

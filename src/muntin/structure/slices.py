@@ -29,6 +29,7 @@ from muntin.aggregate.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Finders, KeyBand, KeySearch
+from muntin.key_index.heads import WindowHeads
 from muntin.key_index.key_finder import Candidates
 from muntin.store.key_rows import KeyRows
 from muntin.store.key_window import KeyWindow
@@ -80,6 +81,10 @@ class Slices(Synopsis[SliceStore]):
         final = min(end, self.store.run(LONG_AGO, settled)[1])
         at_most = _ROWS_READ * band.width if self._rows[need].is_on else inf
         return self._finders.candidates(KeySearch(need, start, final, end, band, at_most))
+
+    def heads(self, need: Need, window: Window, instant: int, width: int) -> WindowHeads | None:
+        lo, hi = self.store.run(instant - window.size, instant - window.to)
+        return self._finders.heads(need, lo, hi, width)
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int

@@ -19,6 +19,7 @@ from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.key_index.finders import KeyBand
+from muntin.key_index.heads import WindowHeads
 from muntin.key_index.key_finder import Candidates
 from muntin.store.needs import Need, Needs
 from muntin.store.saved import INSTANTS, Saved
@@ -216,6 +217,10 @@ class Synopsis(ABC, Generic[Store]):
 
         Events before the instant `settled` have all come.
         """
+        return None
+
+    def heads(self, need: Need, window: Window, instant: int, width: int) -> WindowHeads | None:
+        """What names the keys that come first in a window; None if all of the `width` keys had better be visited."""
         return None
 
     def mark_keys(self, used: Bools) -> None:

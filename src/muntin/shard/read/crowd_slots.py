@@ -8,21 +8,24 @@ key of its lane the lowest *entry* that is not below its cut.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from muntin.aggregate.component import COMPONENTS
 from muntin.aggregate.contract import Partial
-from muntin.arrays import LONG_AGO, Ints, recycled
+from muntin.arrays import LONG_AGO, Bools, Ints, recycled
 from muntin.band import sort_keys
+from muntin.errors import NoValue
 from muntin.kernels.answers import members_passing
 from muntin.kernels.bands import entries_within
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.alike import joined
 from muntin.shard.read.band_order import BandOrder, accumulated, bands_of
-from muntin.shard.read.evaluate import Compared, Once, compared_numbers
+from muntin.shard.read.evaluate import Once
 from muntin.shard.read.lane_order import InLanes, LaneOrder, order_of
+from muntin.shard.read.left_out import no_sum
+from muntin.shard.read.reading import Reading
 from muntin.shard.state import State
 from muntin.store.needs import Need, dtype_of
 from muntin.store.sequence import is_complete
@@ -30,6 +33,35 @@ from muntin.structure.synopsis import Found
 
 _NOBODY = np.zeros(0, np.int64)
 _SLOTS = 1 << 21  # that are compared before room for those that pass is made anew
+
+
+class Compared(NamedTuple):
+    """The answers that HAVING compares with constants, one for each slot; all are 0 if there is no HAVING."""
+
+    bits: Ints  # integers, or floats as they lie in memory
+    are_floats: bool
+    valid: Bools  # whether a slot has such an answer, and an event if there are keys; empty: all have
+
+
+def compared_numbers(reading: Reading, found: Found) -> Compared:
+    """What HAVING compares, for all slots of one window or of several below each other; O(slots). NoValue if one of
+    them has none."""
+    valid = None
+    if reading.query.keys:
+        valid = np.logical_or.reduce([found.partials[part.need][0] > 0 for part in reading.presence])
+    if reading.compared is None:
+        many = len(next(iter(found.partials.values()))[0])
+        values: Any = np.zeros(many, np.int64)
+    else:
+        call = reading.calls[reading.compared]
+        values, known, lost = call.aggregate.lower(
+            {part.need.component: found.partials[part.need] for part in call.parts}
+        )
+        if lost is not None:
+            raise NoValue(no_sum(reading.query.calls[reading.compared]))
+        valid = known if valid is None else valid & known
+    all_valid = np.zeros(0, np.bool_) if valid is None else valid
+    return Compared(values.view(np.int64), values.dtype == np.float64, all_valid)
 
 
 class Passing(NamedTuple):

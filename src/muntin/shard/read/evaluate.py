@@ -21,9 +21,10 @@ from muntin.expression import Expression
 from muntin.kernels.answers import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.shard.read.items import lower_items
-from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, no_sum
+from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, lost_of, no_sum
 from muntin.shard.read.ranked import Ranked, plain_numbers
-from muntin.shard.read.reading import CallReading, GroupWindow, Reading
+from muntin.shard.read.reading import CallReading, GroupWindow, Reading, call_of
+from muntin.shard.read.top import first_of
 from muntin.structure.synopsis import Found
 
 _NO_SLOTS = np.zeros(0, np.int64)
@@ -67,21 +68,29 @@ def always(what: Hashable, make: Callable[[], Any]) -> Any:
 
 def answer(reading: Reading, rows: Rows, find: Finder,
            texts: Mapping[Expression, Dictionary], once: Once = always, is_filtered: bool = True,
-           band: Band | None = None) -> Answered:  # fmt: skip
+           band: Band | None = None, only: Ints | None = None) -> Answered:  # fmt: skip
     """Answers of a query for all slots of `rows` whose key is present and passes HAVING (or has its compared answer
     in the `band`), or for all of them if it is not to be `filtered`; without those of which a value does not exist.
+    Of a query with LIMIT others take the places of these, and rows of some keys may be wanted `only`.
 
     Columns that other queries have too are made by the first that asks; what was found outlives
     them, so its identity says which they are.
     """
     found = [find(window) for window in reading.windows]
+    top = reading.query.top if is_filtered else None
     chosen = select(reading, rows, found, texts, once, is_filtered, band)
-    if reading.query.having is not None or not is_filtered:
-        once = always  # of this query alone from here on
-    answers = tabulate(reading, rows, found, chosen, once)
-    return (
-        answers._replace(left_out=chosen.left_out.also(answers.left_out)) if chosen.left_out.rows else answers
-    )
+    # of this query alone from here on?
+    then = always if reading.query.having is not None or top is not None or not is_filtered else once
+    answers = tabulate(reading, rows, found, chosen, then)
+    without, left_out = chosen.unknown, chosen.left_out
+    while top is not None and answers.gone is not None and chosen.kept is not None:
+        without, left_out = np.append(without, chosen.kept[answers.gone]), left_out.also(answers.left_out)
+        chosen = select(reading, rows, found, texts, once, without=without)
+        answers = tabulate(reading, rows, found, chosen, then)
+    if only is not None:
+        answers = answers._replace(table=answers.table.filter(pa.array(np.isin(rows.ids(chosen.kept), only))))
+        left_out = left_out if np.isin(rows.ids(without), only).any() else NONE
+    return answers._replace(left_out=left_out.also(answers.left_out)) if left_out.rows else answers
 
 
 def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
@@ -130,35 +139,6 @@ def answers_by_slots(reading: Reading, asked: Sequence[Slots], rows: Rows, found
     known = np.zeros(0, np.bool_) if valid is None else valid
     within_bands(values.view(np.int64), are_floats, known, begin, end, low, high, slots, edges)
     return _cut(reading, rows, [found], chosen, slots[: edges[-1]], edges)
-
-
-class Compared(NamedTuple):
-    """The answers that HAVING compares with constants, one for each slot; all are 0 if there is no HAVING."""
-
-    bits: Ints  # integers, or floats as they lie in memory
-    are_floats: bool
-    valid: Bools  # whether a slot has such an answer, and an event if there are keys; empty: all have
-
-
-def compared_numbers(reading: Reading, found: Found) -> Compared:
-    """What HAVING compares, for all slots of one window or of several below each other; O(slots). NoValue if one of
-    them has none."""
-    valid = None
-    if reading.query.keys:
-        valid = np.logical_or.reduce([found.partials[part.need][0] > 0 for part in reading.presence])
-    if reading.compared is None:
-        many = len(next(iter(found.partials.values()))[0])
-        values: Any = np.zeros(many, np.int64)
-    else:
-        call = reading.calls[reading.compared]
-        values, known, lost = call.aggregate.lower(
-            {part.need.component: found.partials[part.need] for part in call.parts}
-        )
-        if lost is not None:
-            raise NoValue(no_sum(reading.query.calls[reading.compared]))
-        valid = known if valid is None else valid & known
-    all_valid = np.zeros(0, np.bool_) if valid is None else valid
-    return Compared(values.view(np.int64), values.dtype == np.float64, all_valid)
 
 
 def columns_of(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary]) -> Selected:
@@ -236,18 +216,6 @@ def _gone(reading: Reading, chosen: Selected, values: Sequence[Values]) -> tuple
     return gone, reason
 
 
-def lost_of(
-    reading: Reading, expression: Expression, lost: Sequence[Bools | None]
-) -> tuple[Bools | None, str]:
-    """The rows for which one of the calls that an expression reads has no value, and why."""
-    found, reason = None, ""
-    if any(each is not None for each in lost):  # seldom
-        for number in (int(name[1:]) for name in expression.columns if name[0] == "$"):
-            if lost[number] is not None:
-                found, reason = either(found, lost[number]), reason or no_sum(reading.query.calls[number])
-    return found, reason
-
-
 class Selected(NamedTuple):
     """Slots that a query answers for (None: all of them), with the answer of each call."""
 
@@ -262,19 +230,40 @@ class Selected(NamedTuple):
     def left_out(self) -> LeftOut:
         return LeftOut(len(self.unknown), self.reason)
 
+    def at(self, places: Ints) -> Selected:
+        """Some of them."""
+        taken = pa.array(places)
+        return self._replace(
+            kept=places if self.kept is None else self.kept[places],
+            columns=[column.take(taken) for column in self.columns] if len(places) else [],
+            lost=[None if each is None else each[places] for each in self.lost],
+        )
+
 
 def select(reading: Reading, rows: Rows, found: Sequence[Found],
            texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool = True,
-           band: Band | None = None) -> Selected:  # fmt: skip
+           band: Band | None = None, without: Ints = _NO_SLOTS) -> Selected:  # fmt: skip
     """The slots of a query whose key is present and passes HAVING, or the `band` in its place; or all, if not to be
-    `filtered`."""
+    `filtered`. Of a query with LIMIT the first of these in its order, `without` some."""
+    chosen = _after_having(reading, rows, found, texts, once, is_filtered, band)
+    top = reading.query.top
+    if top is None or not is_filtered or (chosen.kept is not None and not len(chosen.kept)):
+        return chosen
+    values = [_value(reading, chosen, rows, expression) for expression, _ in top.by]
+    is_shared = reading.query.having is None and not len(without)
+    return first_of(reading, rows, chosen, values, without, once if is_shared else always)
+
+
+def _after_having(reading: Reading, rows: Rows, found: Sequence[Found],
+                  texts: Mapping[Expression, Dictionary], once: Once, is_filtered: bool,
+                  band: Band | None) -> Selected:  # fmt: skip
     chosen, which = _before_having(reading, found, texts, once, is_filtered)
     kept, having = chosen.kept, reading.query.having
     if having is None or not is_filtered or (kept is not None and not len(kept)):
         return chosen
     unknown, reason = lost_of(reading, having, chosen.lost)
     if reading.compared is None:
-        verdict = _passing(reading, chosen.columns, rows, kept)
+        verdict = _evaluated(reading, chosen, rows, having)
         if verdict.lost is not None:
             unknown, reason = either(unknown, verdict.lost), reason or verdict.reason
         passes = np.asarray(verdict.column.fill_null(False))
@@ -289,12 +278,7 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
         chosen = chosen._replace(unknown=slots if kept is None else kept[slots], reason=reason)
     if len(passing) == (len(rows) if kept is None else len(kept)):
         return chosen
-    taken = pa.array(passing)
-    return chosen._replace(
-        kept=passing if kept is None else kept[passing],
-        columns=[column.take(taken) for column in chosen.columns] if len(passing) else [],
-        lost=[None if each is None else each[passing] for each in chosen.lost],
-    )
+    return chosen.at(passing)
 
 
 def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expression, Dictionary],
@@ -344,17 +328,26 @@ def lower(
     return to_arrow(value, valid, call.type), lost
 
 
-def _passing(reading: Reading, columns: Sequence[pa.Array], rows: Rows, kept: Ints | None) -> Values:
-    """Which of the kept slots pass HAVING."""
-    query, keys, having = reading.query, reading.keys, reading.query.having
-    assert having is not None
-    named = {f"${i}": column for i, column in enumerate(columns)}
-    if keys is not None and any(name[0] != "$" for name in having.columns):
+def _value(reading: Reading, chosen: Selected, rows: Rows, expression: Expression) -> Values:
+    """What ORDER BY names, for the slots that are kept."""
+    number = call_of(expression)
+    lost, reason = lost_of(reading, expression, chosen.lost)
+    if isinstance(number, int):
+        return Values(chosen.columns[number], lost, reason)
+    value = _evaluated(reading, chosen, rows, expression)
+    return Values(value.column, either(lost, value.lost), reason or value.reason)
+
+
+def _evaluated(reading: Reading, chosen: Selected, rows: Rows, expression: Expression) -> Values:
+    """An expression over the answers and keys of the slots that are kept."""
+    query, keys, kept = reading.query, reading.keys, chosen.kept
+    named = {f"${i}": column for i, column in enumerate(chosen.columns)}
+    if keys is not None and any(name[0] != "$" for name in expression.columns):
         named |= {key.name: column for key, column in zip(query.keys, keys.take(rows.ids(kept)), strict=True)}
     count = len(rows) if kept is None else len(kept)
     # an expression without a column takes the length from something
     named = named or {"$": pa.array(np.zeros(count, np.int64))}
-    return evaluate_each(having, named)
+    return evaluate_each(expression, named)
 
 
 def _bounds(reading: Reading, presence: Sequence[Found], rows: Rows, kept: Ints | None) -> list[pa.Array]:

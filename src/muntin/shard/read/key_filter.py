@@ -58,6 +58,8 @@ class KeyFilter:
         reading = reading_of(state, name)
         if reading.range is None or reading.compared is None or reading.query.window is None:
             return None
+        if reading.query.top is not None:
+            return None
         is_one = len(reading.windows) == len(reading.presence) == 1
         is_simple = all(
             isinstance(output, int) and is_plain(reading.calls[output].type) for output in reading.outputs

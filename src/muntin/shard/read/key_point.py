@@ -50,6 +50,8 @@ class KeyPointReader:
             return None
         if reading.laned is not None or reading.has_laned_calls:
             return None  # ids are of pairs there
+        if query.top is not None:
+            return None  # which depends on all keys
         if query.having is not None and reading.compared != first:
             return None
         call = reading.calls[first]

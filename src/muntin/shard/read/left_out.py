@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,9 @@ from muntin.arrays import Bools
 from muntin.errors import NoValue
 from muntin.expression import Expression
 from muntin.query import Call
+
+if TYPE_CHECKING:
+    from muntin.shard.read.reading import Reading
 
 
 class LeftOut(NamedTuple):
@@ -75,6 +78,18 @@ def either(one: Bools | None, other: Bools | None) -> Bools | None:
 def no_sum(call: Call) -> str:
     """Why a SUM has no value."""
     return f"SUM({call.argument}) does not fit 64 bits; use SUM(CAST({call.argument} AS DOUBLE))"
+
+
+def lost_of(
+    reading: Reading, expression: Expression, lost: Sequence[Bools | None]
+) -> tuple[Bools | None, str]:
+    """The rows for which one of the calls that an expression reads has no value, and why."""
+    found, reason = None, ""
+    if any(each is not None for each in lost):  # seldom
+        for number in (int(name[1:]) for name in expression.columns if name[0] == "$"):
+            if lost[number] is not None:
+                found, reason = either(found, lost[number]), reason or no_sum(reading.query.calls[number])
+    return found, reason
 
 
 def tell(name: str, counts: Counts, left_out: LeftOut, stacklevel: int) -> None:

@@ -141,6 +141,8 @@ def _may_be_like_others(state: State, reading: Reading) -> bool:
     """Whether a query looks at windows of time alone, and at all keys of them."""
     if reading.laned is not None or reading.has_laned_calls or reading.query.tolerance is not None:
         return False
+    if reading.query.top is not None:
+        return False
     if reading.range is not None and reading.range.is_forced:
         return False
     if any(key.name.startswith("?") for key in reading.query.keys):  # as constants are called

@@ -186,6 +186,8 @@ def _answered(state: State, name: str, key: Any, at: int | None) -> Answered:
             if isinstance(passing, pa.Table)
             else answer_one(state, passing, is_narrowed=True)
         )
+    if query.top is not None:
+        return answer_one(state, Question(name, np.array([instant]), only=ids))
     return answer_one(state, Question(name, np.array([instant]), ids))
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.aggregate.contract import is_text
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
@@ -92,6 +93,8 @@ class Reading:
         if query.tolerance is not None and self.compared is not None and query.having is not None:
             is_float = pa.types.is_floating(self.calls[self.compared].type)
             self.rough_band = query.having.band and query.having.band.widened(query.tolerance, is_float)
+        # the call by which the first keys of a query with LIMIT are found, if heads of slices may name them
+        self.lead = self._lead()
         self.is_by_time = all(call.window.is_time for call in query.calls)
         # numbers that queries have in common which look at the same, or are the same but for their name
         self.same_windows = state.prepared.number(self.windows)
@@ -99,11 +102,11 @@ class Reading:
         outputs = tuple(output.expression.sql for output in query.outputs)
         alike = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
         asked = (*alike, self.laned)
-        self.same_answers = state.prepared.number((self.windows, query.window, query.having, *asked))
+        self.same_answers = state.prepared.number((self.windows, query.window, query.having, query.top, *asked))
         # of queries that are the same but for the band that HAVING lets pass; None of others
         self.same_but_band = (
             None
-            if self.compared is None or self.keys is None or self.laned is not None
+            if self.compared is None or self.keys is None or self.laned is not None or query.top is not None
             else state.prepared.number((self.windows, query.window, self.compared, *asked))
         )
         # of those that differ in their one window of time, too
@@ -114,7 +117,7 @@ class Reading:
         )
         # of those that differ in their one lane, too, and in the cut of its range: they may be emitted as a crowd
         self.same_but_lane = None
-        if self.is_in_one_lane and self.laned is not None:
+        if self.is_in_one_lane and self.laned is not None and query.top is None:
             (window, *others) = self.windows
             if not others and (self.compared is not None or query.having is None):
                 same = (window.number, window.needs, query.window is None, self.compared, self.laned.way)
@@ -148,6 +151,20 @@ class Reading:
         if self.windows[part.window].laned is not None:
             return None
         return KeyRange(part, threshold.low, threshold.high, threshold.is_forced, threshold.tolerance)
+
+    def _lead(self) -> tuple[int, PartialOf] | None:
+        top = self.query.top
+        if top is None or self.laned is not None:
+            return None
+        (expression, descends), number = top.by[0], call_of(top.by[0][0])
+        if not isinstance(number, int):
+            return None
+        call, function = self.calls[number], self.query.calls[number].function
+        if function not in (("count", "sum", "max") if descends else ("min",)) or is_text(expression.type):
+            return None
+        part = next(part for part in call.parts if part.need.component == function)
+        window = self.windows[part.window]
+        return (number, part) if window.window.is_time and window.laned is None else None
 
     def _part(self, placed: Placed, laned: Laned | None = None) -> PartialOf:
         number, demand = placed
