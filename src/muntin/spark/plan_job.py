@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import is_text
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import is_text
 from muntin.errors import MuntinError, NameTaken
 from muntin.lane import Laned
 from muntin.plan import Chosen, Demand, demands_of, request_of

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.approximate import ERROR
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.approximate import ERROR
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES, Aggregate
-from muntin.aggregate.contract import is_text
+from muntin.aggregates import AGGREGATES, Aggregate
+from muntin.aggregates.contract import is_text
 from muntin.expression import Expression
 from muntin.query import Call
 from muntin.sql.expression_parser import Over

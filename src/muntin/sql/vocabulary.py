@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES
+from muntin.aggregates import AGGREGATES
 from muntin.errors import nearest
 from muntin.sql.place import Misfit, misfit
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Ints, recycled
 from muntin.band import sort_keys
 from muntin.kernels.answers import members_passing

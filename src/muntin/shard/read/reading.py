@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.aggregates import AGGREGATES, Aggregate
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
