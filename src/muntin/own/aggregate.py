@@ -60,20 +60,20 @@ class OwnAggregate(Aggregate):
 def aggregate(name: str, *, takes: type, returns: type, version: int = 1) -> Callable[[Class], Class]:
     """Make a class with the functions lift, combine, lower and perhaps subtract an aggregate of the query language.
 
-    `lift(x)` or `lift(x, at)` gives the partial of one event, of its value and its time in microseconds; `combine(a, b)`
-    that of two runs of events from theirs; `lower(state)` the answer, None for NULL; `subtract(whole, part)` what is
-    left of a run without its beginning, exactly. `identity` is the partial over nothing: a number, or a tuple of up to
-    three. `takes` and `returns` are float, int or bool.
+    `lift(x)` or `lift(x, at)` gives the partial of one event, of its value and its time in microseconds;
+    `combine(a, b)` that of two runs of events from theirs; `lower(state)` the answer, None for NULL;
+    `subtract(whole, part)` what is left of a run without its beginning, exactly. `identity` is the partial over
+    nothing: a number, or a tuple of up to three. `takes` and `returns` are float, int or bool.
 
     The functions are compiled by Numba, and tried: if combine is not associative, say, an error shows numbers for which
     it is not. Queries call the aggregate by its name, in any case; state that is kept knows its `version`.
 
-    >>> @aggregate("SUM_OF_SQUARES", takes=float, returns=float)
-    ... class SumOfSquares:
-    ...     identity = 0.0
-    ...     def lift(x): return x * x
-    ...     def combine(a, b): return a + b
-    ...     def lower(state): return state
+        @muntin.aggregate("SUM_OF_SQUARES", takes=float, returns=float)
+        class SumOfSquares:
+            identity = 0.0
+            def lift(x): return x * x
+            def combine(a, b): return a + b
+            def lower(state): return state
     """
     called = name_of(name)
     for word, kind in (("takes", takes), ("returns", returns)):
@@ -94,7 +94,9 @@ def aggregate(name: str, *, takes: type, returns: type, version: int = 1) -> Cal
             made = OwnAggregate(called.lower(), algebra, takes, returns)
             of_floats = any(kind.kind == "f" for kind, _ in algebra.identity)
             COMPONENTS[made.name] = Component.of(
-                Rules(made.name, algebra.kind, algebra.kind, lambda _: algebra.identity, is_exact=not of_floats)
+                Rules(
+                    made.name, algebra.kind, algebra.kind, lambda _: algebra.identity, is_exact=not of_floats
+                )
             )
             AGGREGATES[made.name] = made
             return made

@@ -1,8 +1,8 @@
 """An algebra: the lift, combine, subtract and lower of a user's aggregate, compiled to the rules of a component.
 
-A user sees a partial as `identity` is written: a number, or a tuple of some. Cells keep it as columns of 64 bits, truths
-as 0 and 1. So every rule is compiled together with what turns one into the other. The same compiled rule is called by
-kernels and with plain numbers: both count in 64 bits, and give NaN or infinity where Python would raise.
+A user sees a partial as `identity` is written: a number, or a tuple of some. Cells keep it as columns of 64 bits,
+truths as 0 and 1. So every rule is compiled together with what turns one into the other. The same compiled rule is
+called by kernels and with plain numbers: both count in 64 bits, and give NaN or infinity where Python would raise.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def _compiled(name: str, called: str, function: Callable[..., Any], arguments: t
 def _reason(error: NumbaError) -> str:
     """The line of Numba's that says most, with what helps against the most common fault."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if line.startswith(("Untyped global", "No implementation", "Unknown"))), None)
+    told = next(
+        (line for line in lines if line.startswith(("Untyped global", "No implementation", "Unknown"))), None
+    )
     told = told or next((line for line in lines if not line.startswith("Failed in")), lines[0])
     is_function = "cannot determine Numba type of <class 'function'>" in told
     return f"{told}; mark that function with numba.njit" if is_function else told

@@ -31,17 +31,18 @@ def function(
     answer: float, int, bool, str, datetime or date. It depends on its arguments alone: equal calls are made once, and
     none of no rows. What it raises is an error of the call that brought the rows.
 
-    >>> import pyarrow.compute as pc
-    >>> @function("IN_CELSIUS", takes=[float], returns=float)
-    ... def in_celsius(fahrenheit):
-    ...     return pc.multiply(pc.subtract(fahrenheit, 32.0), 5 / 9)
+        @muntin.function("IN_CELSIUS", takes=[float], returns=float)
+        def in_celsius(fahrenheit):
+            return pc.multiply(pc.subtract(fahrenheit, 32.0), 5 / 9)
     """
     called = name_of(name)
     if not isinstance(takes, list | tuple) or not takes:
         raise MuntinError(f"{called}: takes is a list of types, one for each argument, not {shown(takes)}")
     for word, kind in (*(("each of takes", each) for each in takes), ("returns", returns)):
         if kind not in _ARROW:
-            raise MuntinError(f"{called}: {word} is float, int, bool, str, datetime or date, not {shown(kind)}")
+            raise MuntinError(
+                f"{called}: {word} is float, int, bool, str, datetime or date, not {shown(kind)}"
+            )
 
     def register(written: Written) -> Written:
         if not inspect.isfunction(written):

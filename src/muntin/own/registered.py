@@ -1,7 +1,8 @@
-"""The user's functions by name, one version of each in a process; which of them texts call, and whether kept state fits.
+"""The user's functions by name, one version of each in a process; which of them texts call, and if kept state fits.
 
 A name means one thing in a process: state, templates and compiled loops are shared by what it means. So it can be given
-again only with the same code (a module that is loaded twice, a cell that is run again), or as long as no query has used it.
+again only with the same code (a module that is loaded twice, a cell that is run again), or as long as no query has
+used it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from muntin.aggregates.component import APPROXIMATE, COMPONENTS, HOLISTIC
 from muntin.argument import count_of, shown, text_of
 from muntin.errors import CheckpointError, MuntinError, NameTaken
 from muntin.sql.dialect import functions_called, read_expression
-from muntin.sql.own_call import OWN
 from muntin.sql.place import Misfit
 from muntin.sql.vocabulary import COMPOSED, FUNCTIONS, SYNONYMS
 
@@ -85,8 +85,8 @@ def enter(about: Registered, install: Callable[[], Target]) -> None:
         return
     if before is not None and before.target is not None and before.target.is_used:
         raise NameTaken(
-            f"function {about.name} (version {before.version}) has been used by queries of this process, and is written "
-            "otherwise now: choose another name, or start a new process"
+            f"function {about.name} (version {before.version}) has been used by queries of this process, and is "
+            "written otherwise now: choose another name, or start a new process"
         )
     about.target = install()
     REGISTERED[about.name] = about
@@ -95,13 +95,6 @@ def enter(about: Registered, install: Callable[[], Target]) -> None:
 def _written(code: CodeType) -> tuple[Any, ...]:
     constants = tuple(_written(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts)
     return code.co_code, code.co_names, constants
-
-
-def forget(name: str) -> None:
-    """Take a function away; for tests."""
-    del REGISTERED[name]
-    for known in (AGGREGATES, COMPONENTS, OWN):
-        known.pop(name.lower(), None)  # type: ignore[attr-defined]
 
 
 # Texts, and the functions that they call.

@@ -2,9 +2,9 @@
 
 Structures combine partials in any grouping, start from the identity, and merge keys and lanes in any order; R-INT takes
 a beginning away from a run. So combine is associative and commutative (one that depends on the order of events holds
-their times, as `lift(x, at)` is told them), the identity changes nothing, and subtract leaves exactly what was combined.
-Sums of floats are associative up to rounding, which is let pass; a subtraction that rounds is not, since what it loses
-is never found again.
+their times, as `lift(x, at)` is told them), the identity changes nothing, and subtract leaves exactly what was
+combined. Sums of floats are associative up to rounding, which is let pass; a subtraction that rounds is not, since what
+it loses is never found again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _PLAIN: dict[type, tuple[Any, ...]] = {
 }
 _TRIES = 300
 _SOON = 1_000_000  # microseconds between the events of a trial
-_ROUNDING = 1e-6  # of the largest number in play: far above what rounding loses, far below what a wrong rule does
+_ROUNDING = (
+    1e-6  # of the largest number in play: far above what rounding loses, far below what a wrong rule does
+)
 
 
 class _Run(NamedTuple):
@@ -40,27 +42,29 @@ class _Run(NamedTuple):
 
 def try_algebra(name: str, algebra: Algebra, takes: type) -> None:
     """An error with a counterexample, if one is found."""
+    combine, subtract = algebra.combine, algebra.subtract
     nothing = tuple(value for _, value in algebra.identity)
     for a, b, c in _runs(algebra, takes):
         x, y, z = a.partial, b.partial, c.partial
-        _same(name, "identity is none", algebra, {"a": a}, {
-            "a": x, "combine(identity, a)": algebra.combine(nothing, x), "combine(a, identity)": algebra.combine(x, nothing),
-        })  # fmt: skip
-        _same(name, "combine is not commutative", algebra, {"a": a, "b": b}, {
-            "combine(a, b)": algebra.combine(x, y), "combine(b, a)": algebra.combine(y, x),
-        })  # fmt: skip
-        _same(name, "combine is not associative", algebra, {"a": a, "b": b, "c": c}, {
-            "combine(combine(a, b), c)": algebra.combine(algebra.combine(x, y), z),
-            "combine(a, combine(b, c))": algebra.combine(x, algebra.combine(y, z)),
-        })  # fmt: skip
-        if algebra.subtract is not None:
-            _same(name, "subtract does not undo combine", algebra, {"a": a, "b": b}, {
-                "b": y, "subtract(combine(a, b), a)": algebra.subtract(algebra.combine(x, y), x),
-            }, is_exact=True)  # fmt: skip
+        of_nothing = {
+            "combine(identity, a)": combine(nothing, x),
+            "combine(a, identity)": combine(x, nothing),
+        }
+        _same(name, "identity is none", {"a": a}, {"a": x, **of_nothing})
+        of_two = {"combine(a, b)": combine(x, y), "combine(b, a)": combine(y, x)}
+        _same(name, "combine is not commutative", {"a": a, "b": b}, of_two)
+        of_three = {
+            "combine(combine(a, b), c)": combine(combine(x, y), z),
+            "combine(a, combine(b, c))": combine(x, combine(y, z)),
+        }
+        _same(name, "combine is not associative", {"a": a, "b": b, "c": c}, of_three)
+        if subtract is not None:
+            left = {"b": y, "subtract(combine(a, b), a)": subtract(combine(x, y), x)}
+            _same(name, "subtract does not undo combine", {"a": a, "b": b}, left, is_exact=True)
 
 
 def _runs(algebra: Algebra, takes: type) -> Iterator[tuple[_Run, _Run, _Run]]:
-    """Three neighbouring runs of events: first all of one plain event each, then longer ones of all sizes of numbers."""
+    """Three neighbouring runs of events: first of one plain event each, then longer ones of numbers of all sizes."""
     for values in product(_PLAIN[takes], repeat=3):
         yield tuple(_run(algebra, [value], number) for number, value in enumerate(values))  # type: ignore[misc]
     random = np.random.default_rng(20040831)
@@ -87,13 +91,17 @@ def _drawn(random: np.random.Generator, takes: type) -> Any:
 
 
 def _same(
-    name: str, fault: str, algebra: Algebra, runs: dict[str, _Run], found: dict[str, Numbers], is_exact: bool = False
+    name: str, fault: str, runs: dict[str, _Run], found: dict[str, Numbers], is_exact: bool = False
 ) -> None:  # fmt: skip
     first, *others = found.values()
     for other in others:
         for number, (left, right) in enumerate(zip(first, other, strict=True)):
-            sizes = [abs(partial[number]) for partial in (*(run.partial for run in runs.values()), *found.values())]
-            if not _equal(left, right, 0.0 if is_exact else _ROUNDING * max(filter(isfinite, sizes), default=0.0)):
+            sizes = [
+                abs(partial[number]) for partial in (*(run.partial for run in runs.values()), *found.values())
+            ]
+            if not _equal(
+                left, right, 0.0 if is_exact else _ROUNDING * max(filter(isfinite, sizes), default=0.0)
+            ):
                 raise MuntinError(f"{name}: {fault}{_shown(runs, found)}{_HINTS.get(fault, '')}")
 
 
@@ -104,7 +112,9 @@ def _equal(left: Any, right: Any, within: float) -> bool:
 
 
 def _shown(runs: dict[str, _Run], found: dict[str, Numbers]) -> str:
-    lines = [f"{word} = {_plain(run.partial)}, of {', '.join(map(str, run.values))}" for word, run in runs.items()]
+    lines = [
+        f"{word} = {_plain(run.partial)}, of {', '.join(map(str, run.values))}" for word, run in runs.items()
+    ]
     lines += [f"{text} = {_plain(partial)}" for text, partial in found.items() if text not in runs]
     return "".join(f"\n  {line}" for line in lines)
 

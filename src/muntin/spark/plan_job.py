@@ -32,6 +32,7 @@ from muntin.spark.job import (
     route_name,
     source_of,
 )
+from muntin.spark.own_functions import shipped
 from muntin.spark.shares import dealt_by, has_shares
 from muntin.spark.spread import is_spread, share_text
 from muntin.sql import shared_templates
@@ -129,7 +130,7 @@ def plan_job(
         raise MuntinError("queries that join tables take no history: leave it out, or the tables")
     return Job(
         stream, routes, answer_table, flush, rewind, tuple(tables), history=tuple(history), bad_events=bad_events,
-        name=name, roster=roster,
+        name=name, roster=roster, functions=shipped(queries.values(), is_open),
     )  # fmt: skip
 
 

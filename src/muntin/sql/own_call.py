@@ -44,7 +44,8 @@ class OwnFunction:
             raise FunctionError(f"function {self.name} gives an Arrow array, not {type(found).__name__}")
         if found.type != self.returns:
             raise FunctionError(
-                f"function {self.name} has given {type_name(found.type)}, and is declared to give {type_name(self.returns)}"
+                f"function {self.name} has given {type_name(found.type)}, and is declared to give "
+                f"{type_name(self.returns)}"
             )
         if len(found) != rows:
             raise FunctionError(f"function {self.name} has given {len(found):,} values for {rows:,} rows")
@@ -70,11 +71,11 @@ def _own_call(node: exp.Anonymous, build: Build) -> Term:
     given = [build(each) for each in node.expressions]
     if len(given) != len(function.takes):
         wanted = ", ".join(map(type_name, function.takes))
-        raise misfit(node, f"{function.name} takes {len(function.takes)} arguments: {function.name}({wanted})")
+        raise misfit(
+            node, f"{function.name} takes {_count(function.takes)}: {function.name}({wanted})"
+        )
     function.is_used = True
-    terms = [
-        _as(function, *each) for each in zip(node.expressions, given, function.takes, strict=True)
-    ]
+    terms = [_as(function, *each) for each in zip(node.expressions, given, function.takes, strict=True)]
     sql, runs = call_text(function.name, given), [term.run for term in terms]
     if all(term.constant is not None for term in terms):
         return literal(sql, function(*[term.constant for term in terms])[0])
@@ -95,6 +96,10 @@ def _as(function: OwnFunction, node: exp.Expr, term: Term, kind: pa.DataType) ->
         raise misfit(node, f"{function.name} takes {type_name(kind)} here, and {term.sql} is {type_name(term.type)}; "
                            f"write CAST({term.sql} AS {type_name(kind)})")  # fmt: skip
     return convert(term, kind)
+
+
+def _count(arguments: tuple[pa.DataType, ...]) -> str:
+    return "1 argument" if len(arguments) == 1 else f"{len(arguments)} arguments"
 
 
 OWN_CALLS: dict[type[exp.Expr], Builder] = {exp.Anonymous: _own_call}
