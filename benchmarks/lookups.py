@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.measure import RUNS, Column, Result, measure
 from muntin import Engine
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.structure.r_int import RInt
 
 COLUMNS = [

@@ -36,7 +36,9 @@ def run(quick: bool) -> Result:
     """Measure both kinds of streams."""
     keys, events = (KEYS // 50, EVENTS // 50) if quick else (KEYS, EVENTS)
     rows = [measure(what, keys, events, 2 if quick else 7) for what in ("skewed", "even")]
-    return Result("top_k", "The keys that come first", " ".join(NOTES.split()), COLUMNS, rows, {"batch_rows": events})
+    return Result(
+        "top_k", "The keys that come first", " ".join(NOTES.split()), COLUMNS, rows, {"batch_rows": events}
+    )
 
 
 def measure(what: str, keys: int, events: int, minutes: int) -> dict[str, Any]:
@@ -84,7 +86,9 @@ def measure(what: str, keys: int, events: int, minutes: int) -> dict[str, Any]:
     }
 
 
-def make_events(what: str, keys: int, events: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def make_events(
+    what: str, keys: int, events: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Keys and numbers of a minute."""
     if what == "skewed":
         key = (keys ** random.random(events)).astype(np.int64) - 1  # rank r has a share of about 1 / r

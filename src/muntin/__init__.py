@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from muntin.errors import (
         ArchiveError,
         CheckpointError,
+        FunctionError,
         MissingPackage,
         MuntinError,
         NameTaken,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         WindowTooLarge,
     )
     from muntin.join_query import JoinQuery
+    from muntin.own import aggregate, function
     from muntin.query import Query
     from muntin.sketch import merge_summaries
     from muntin.stream import Stream
@@ -35,6 +37,7 @@ _HOME = {
     "Engine": "engine",
     "ArchiveError": "errors",
     "CheckpointError": "errors",
+    "FunctionError": "errors",
     "MissingPackage": "errors",
     "MuntinError": "errors",
     "NameTaken": "errors",
@@ -49,6 +52,8 @@ _HOME = {
     "Table": "table",
     "TableQuery": "table_query",
     "Window": "window",
+    "aggregate": "own",
+    "function": "own",
     "lookup_at": "engine",
     "merge_summaries": "sketch",
 }
@@ -68,6 +73,7 @@ __all__ = [
     "ArchiveError",
     "CheckpointError",
     "Engine",
+    "FunctionError",
     "JoinQuery",
     "MissingPackage",
     "MuntinError",
@@ -83,6 +89,8 @@ __all__ = [
     "Window",
     "WindowTooLarge",
     "__version__",
+    "aggregate",
+    "function",
     "lookup_at",
     "merge_summaries",
 ]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +50,27 @@ SqlFile = Annotated[
     Path, typer.Argument(metavar="FILE.sql", help="CREATE STREAM and REGISTER QUERY statements.")
 ]
 
+
+def _import_functions(modules: list[str] | None) -> list[str] | None:
+    for module in modules or ():
+        from muntin.own.registered import import_functions
+
+        if os.getcwd() not in sys.path:  # as `python script.py` finds modules beside a script
+            sys.path.insert(0, os.getcwd())
+        with _errors_reported():
+            import_functions(module)
+    return modules
+
+
+Functions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--functions",
+        metavar="MODULE",
+        callback=_import_functions,
+        help="A module that defines functions of your own (@muntin.aggregate, @muntin.function).",
+    ),
+]
 Threads = Annotated[
     int, typer.Option(min=1, max=1_024, help="That share the work of large batches and answers.")
 ]
@@ -134,6 +151,7 @@ def run(
         ),
     ] = None,
     threads: Threads = 1,
+    functions: Functions = None,
 ) -> None:
     """Answer the queries of FILE.sql over a file of events.
 
@@ -174,6 +192,7 @@ def lookup_at(
         str | None, typer.Option(help="The stream of the history, if there are several.")
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Events taken in at once.")] = 524_288,
+    functions: Functions = None,
 ) -> None:
     """Answer the queries of FILE.sql for each row of a file of requests.
 
@@ -194,6 +213,7 @@ def lookup_at(
 def explain(
     script: SqlFile,
     engine: Annotated[Runtime, typer.Option(help="What drives the queries.")] = Runtime.embedded,
+    functions: Functions = None,
 ) -> None:
     """Print the plan for FILE.sql: which queries share what, and why."""
     with _errors_reported():
@@ -239,6 +259,7 @@ def serve(
     ] = None,
     log_format: Annotated[str, typer.Option(help="text or json, on stderr.")] = "text",
     threads: Threads = 1,
+    functions: Functions = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what the script declares.")] = False,
 ) -> None:
     """Serve the streams, tables and queries of FILE.sql over HTTP, until SIGTERM or Ctrl-C.
@@ -272,7 +293,7 @@ def serve(
 @app.command()
 def doctor() -> None:
     """Say which Python, Java and packages muntin finds, and what is missing."""
-    from muntin.cli import examine
+    from muntin.doctor import examine
 
     for finding in examine():
         typer.echo(str(finding))
@@ -339,59 +360,3 @@ def _errors_reported() -> Iterator[None]:
     except MuntinError as fault:
         typer.echo(f"error: {fault}", err=True)
         raise typer.Exit(2) from None
-
-
-_NEEDED = ("muntin", "numba", "numpy", "pyarrow", "sqlglot")
-_FOR_SPARK = ("pyspark", "pandas", "protobuf")
-_INSTALL = "pip install 'muntin[spark]'"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked for."""
-
-    what: str
-    found: str
-    is_missing: bool = False
-
-    def __str__(self) -> str:
-        return f"{'missing' if self.is_missing else 'ok':8} {self.what:16} {self.found}"
-
-
-def examine() -> list[Finding]:
-    """Everything muntin uses, found or not. Spark is optional, so nothing of it is asked to be there."""
-    return [*_python(), *_spark()]
-
-
-def _python() -> Iterator[Finding]:
-    from muntin.kernels.jit import CACHE
-
-    yield Finding("Python", platform.python_version())
-    for name in _NEEDED:
-        yield _package(name, "reinstall muntin")
-    yield Finding(
-        "kernel cache", str(CACHE) if CACHE else "no writable directory: compiled anew in every process"
-    )
-
-
-def _spark() -> Iterator[Finding]:
-    for name in _FOR_SPARK:
-        yield _package(name, f"needed for Spark only: {_INSTALL}")
-    if find_spec("pyspark") is None:
-        return
-    from muntin.errors import MuntinError
-    from muntin.spark.java import find_java
-
-    try:
-        java = find_java()
-    except MuntinError as error:
-        yield Finding("Java", str(error), is_missing=True)
-    else:
-        yield Finding("Java", f"{java.version}, by {java.found}: {java.home}")
-
-
-def _package(name: str, remedy: str) -> Finding:
-    try:
-        return Finding(name, version(name))
-    except PackageNotFoundError:
-        return Finding(name, remedy, is_missing=True)

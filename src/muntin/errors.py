@@ -48,6 +48,10 @@ class NoValue(MuntinError):
     """A value that does not exist: a sum beyond 64 bits, an integer that overflows, a text that is no number."""
 
 
+class FunctionError(MuntinError):
+    """A function of the user's own that has raised, or has given what it is not declared to give."""
+
+
 class WindowTooLarge(MuntinError):
     """A look-up at an instant whose window the state no longer (or not yet) covers."""
 

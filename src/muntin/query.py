@@ -42,7 +42,7 @@ class Call:
     `argument` is None for COUNT(*). `window` is the call's own OVER window or else the query's.
     """
 
-    function: str  # a name in muntin.aggregate.AGGREGATES
+    function: str  # a name in muntin.aggregates.AGGREGATES
     argument: Expression | None
     window: Window
     filter: Expression | None = None

@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 import pytest
 
-from muntin.aggregate.holistic import count_distinct, pick_quantile
+from muntin.aggregates.holistic import count_distinct, pick_quantile
 
 SLOTS = 60
 NAN = float("nan")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.component import COMPONENTS
 from muntin.errors import NoValue
 
 SLOTS, NAN, INFINITE = 80, float("nan"), float("inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from muntin import cli
+from muntin import doctor
 from muntin.cli import app
 
 
@@ -17,6 +17,6 @@ def test_it_names_what_is_there() -> None:
 
 
 def test_it_says_how_to_get_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_FOR_SPARK", ("no-such-package",))
-    missing = [finding for finding in cli.examine() if finding.is_missing]
+    monkeypatch.setattr(doctor, "_FOR_SPARK", ("no-such-package",))
+    missing = [finding for finding in doctor.examine() if finding.is_missing]
     assert any("pip install 'muntin[spark]'" in str(finding) for finding in missing)

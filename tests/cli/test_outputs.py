@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from muntin.aggregate import AGGREGATES
+from muntin.aggregates import AGGREGATES
 from muntin.cli import app
 
 CREATE = (

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import muntin
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.component import COMPONENTS, Component
-from muntin.aggregate.contract import Aggregate, Lowered, Partials
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.component import COMPONENTS, Component
+from muntin.aggregates.contract import Aggregate, Lowered, Partials
 from muntin.component.rules import INT, Numbers, Rules, rule
 
 # Step 1: the rules of the components. `bits` can be subtracted; `product`, modulo 2**64, has two arrays.

@@ -11,7 +11,7 @@ import pytest
 
 import muntin
 from muntin import errors
-from muntin.aggregate import AGGREGATES
+from muntin.aggregates import AGGREGATES
 from muntin.sql.vocabulary import FUNCTIONS, aggregate_names
 from tests.docs.markdown import ROOT, pages
 

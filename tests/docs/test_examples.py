@@ -8,6 +8,7 @@ import pytest
 
 import muntin
 from muntin.testing import TradeStream
+from registry import books_restored
 from tests.docs.markdown import ROOT, blocks, pages
 
 README = ROOT / "README.md"
@@ -24,8 +25,9 @@ SQL_BLOCKS = [block for page in pages() for block in blocks(page, "sql")]
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for block in blocks(page, "python"):
-        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+    with books_restored():
+        for block in blocks(page, "python"):
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
     printed = capsys.readouterr().out
     for block in blocks(page, "text"):
         expected = re.escape(block.text).replace("…", ".*")

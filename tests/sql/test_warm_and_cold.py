@@ -11,7 +11,7 @@ import pytest
 
 from cold import read_cold, told
 from effort import every_second
-from muntin.aggregate import AGGREGATES
+from muntin.aggregates import AGGREGATES
 from muntin.errors import SqlError
 from muntin.sql import parse_query
 from muntin.sql.shape import shape_of

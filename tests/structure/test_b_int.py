@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.structure.b_int import BInt
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)

@@ -9,7 +9,7 @@ import pytest
 
 from effort import THOROUGH, every_second
 from muntin import Engine
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.plan.synopses import INTERVALS
 from muntin.structure.distinct import DistinctCounter
 from muntin.structure.l_int import LInt

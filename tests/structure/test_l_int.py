@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.kernels.l_int import KEPT, ORIGIN
 from muntin.structure.l_int import LInt, Partition, partitions
 

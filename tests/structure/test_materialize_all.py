@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.structure.materialize_all import MaterializeAll
 from tests.structure.told import FLOAT, INT, A, Told, columns, cuttings, stories
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.structure.monotone_deque import MonotoneDeque
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregate.holistic import RankRule, as_written, ranks_of
+from muntin.aggregates.holistic import RankRule, as_written, ranks_of
 from muntin.kernels.sorted_runs import LEAF
 from muntin.structure.quantile_tree import QuantileTree
 from tests.structure.told import FLOAT, INT, A, Told, columns, numbers, stories

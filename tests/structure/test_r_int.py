@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from muntin.aggregate.algebraic import Sum
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.algebraic import Sum
+from muntin.aggregates.component import COMPONENTS
 from muntin.errors import NoValue
 from muntin.structure.r_int import RInt
 

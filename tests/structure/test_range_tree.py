@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.band import GREATEST, LEAST, sort_keys
 from muntin.kernels.range_tree import LEAF
 from muntin.structure.range_tree import RangeTree

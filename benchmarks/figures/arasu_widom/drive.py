@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.figures.arasu_widom import one_by_one
 from benchmarks.figures.arasu_widom.workload import BATCH, CHECKED, Inputs, Ints, Runs, lifted, recomputed
-from muntin.aggregate.component import COMPONENTS, cells_of
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, cells_of
+from muntin.aggregates.contract import Partial
 from muntin.structure.b_int import BInt
 from muntin.structure.baseline.materialize_none import MaterializeNone
 from muntin.structure.baseline.psoup import PSoup

@@ -32,6 +32,7 @@ from muntin.engine.catalog import Catalog
 from muntin.errors import CheckpointError, NotFound
 from muntin.join.group import JoinRegistration
 from muntin.join_query import JoinQuery
+from muntin.own.registered import check_versions, versions_in
 from muntin.query import Query
 from muntin.sql import parse_query, parse_view
 from muntin.store.saved import Saved, refusing, take_rows, unpack
@@ -189,6 +190,7 @@ _SHAPE = {
     "tables": Absent([{"name": str, "key": [str]}]),
     "queries": [str],
     "threads": Absent(Between(1, MOST_THREADS)),
+    "functions": Absent(Each(COUNT)),  # of the user's own, that queries call: their versions
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
     "views": Absent(
@@ -233,11 +235,14 @@ def save(
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
     description["views"] = catalog.views.promises()
+    if functions := versions_in(_texts(description)):
+        description["functions"] = functions
     return description, take_rows(arrays | _below("joins/", joined) | held)
 
 
 def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:
     """Fill an empty catalog; with `incomplete_views` also if archives do not hold what they did."""
+    check_versions(description.get("functions", {}), "this checkpoint")
     promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
     for number, saved in enumerate(description.get("tables", [])):
         _load_table(catalog, saved, Saved(arrays).under(f"tables/{number}/"))
@@ -252,6 +257,13 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
     held = description.get("view_operators", {})
     catalog.views.restore(held, arrays, catalog.streams, promises, incomplete_views)
     catalog.stream_of = {name: catalog.stream_of[name] for name in description["queries"]}
+
+
+def _texts(description: Description) -> Iterator[str]:
+    """The texts of all queries and views."""
+    holders = [each["state"]["registrations"] for each in description["streams"]]
+    for some in (*holders, description["joins"]["registrations"], description["view_operators"]):
+        yield from (each["text"] for each in some.values())
 
 
 def _load_table(catalog: Catalog, saved: Description, arrays: Saved) -> None:

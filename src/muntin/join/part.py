@@ -18,9 +18,9 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Array, is_text
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Array, is_text
 from muntin.answer import to_arrow
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression

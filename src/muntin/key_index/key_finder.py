@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import FOREVER, Ints
 from muntin.band import GREATEST, LEAST, sort_keys, sort_value
 from muntin.expression import Expression

@@ -36,7 +36,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from muntin.aggregate.contract import Array
+from muntin.aggregates.contract import Array
 from muntin.arrays import Bools, Ints
 from muntin.kernels import staircase_index as kernels
 from muntin.key_index.dyadic import DyadicIndex

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from muntin.aggregate.component import APPROXIMATE, INEXACT
+from muntin.aggregates.component import APPROXIMATE, INEXACT
 from muntin.errors import MuntinError, nearest
 from muntin.expression import Expression
 from muntin.plan.cost import UNIT_COSTS

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.component import APPROXIMATE
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.component import APPROXIMATE
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.expression import Expression, both

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from muntin.aggregate.contract import is_text
+from muntin.aggregates.contract import is_text
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.expression import Expression

@@ -7,8 +7,8 @@ from collections.abc import Set
 from functools import lru_cache, partial
 from typing import Any
 
-from muntin.aggregate.component import APPROXIMATE, COMPARING, COMPONENTS, HOLISTIC
-from muntin.aggregate.contract import is_text
+from muntin.aggregates.component import APPROXIMATE, COMPARING, COMPONENTS, HOLISTIC
+from muntin.aggregates.contract import is_text
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.sketch.keyed_sketches import KeyedSketches

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Bools, Ints
 from muntin.described import WHOLE, Between, check_shape
 from muntin.errors import CheckpointError

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import is_text
+from muntin.aggregates.contract import is_text
 from muntin.arrays import Bools, Ints
 from muntin.crew import ALONE, QUICK, Crew
 from muntin.errors import MuntinError, SchemaError

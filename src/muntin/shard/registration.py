@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.approximate import APPROXIMATE_NAMES
+from muntin.aggregates.approximate import APPROXIMATE_NAMES
 from muntin.arrays import Ints
 from muntin.query import Query
 from muntin.store.needs import Greatest

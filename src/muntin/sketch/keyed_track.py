@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import SUMMARIES
-from muntin.aggregate.contract import Array, Partial
-from muntin.aggregate.holistic import as_written, pick_quantile, ranks_of
+from muntin.aggregates.component import SUMMARIES
+from muntin.aggregates.contract import Array, Partial
+from muntin.aggregates.holistic import as_written, pick_quantile, ranks_of
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.light_quantiles import count_slots, group_values, select_ranks

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import SUMMARIES
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import SUMMARIES
+from muntin.aggregates.contract import Array, Partial
 from muntin.argument import shown, text_of
 from muntin.errors import MuntinError
 from muntin.sketch.count_summary import CountSummary, ItemSummary

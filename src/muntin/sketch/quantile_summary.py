@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.holistic import as_written
+from muntin.aggregates.holistic import as_written
 from muntin.arrays import Ints
 from muntin.described import COUNT, Between
 from muntin.errors import MuntinError

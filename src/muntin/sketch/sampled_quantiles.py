@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Array
+from muntin.aggregates.contract import Array
 from muntin.arrays import Bools, Ints
 from muntin.sketch.quantile_summary import QuantileSummary
 from muntin.sketch.sticky_sample import StickySample

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.query import Input

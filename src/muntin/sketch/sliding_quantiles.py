@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Array
+from muntin.aggregates.contract import Array
 from muntin.arrays import Arrays, Bools, Ints, scratch, unchanged
 from muntin.kernels.sliding_quantiles import cut_row, feed, finish
 from muntin.sketch.blocks import Rising

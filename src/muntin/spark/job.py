@@ -23,6 +23,7 @@ from muntin.query import Query
 from muntin.spark.answer_table import AnswerTable
 from muntin.spark.bad_events import EMIT, FAIL
 from muntin.spark.held_rows import By, is_in_one_shard
+from muntin.spark.own_functions import NO_FUNCTIONS, Shipped
 from muntin.spark.shard_of import shard_id
 from muntin.sql import Templates, parse_query
 from muntin.sql.sources import Sources
@@ -95,6 +96,7 @@ class Job:
     name: str | None = None  # that it is observed by
     roster: str | None = None  # a folder where tasks find queries that came by statements (shared_roster.py)
     is_ranked: bool = False  # whether there is a step that ranks rows of several shards (ranked.py)
+    functions: Shipped = NO_FUNCTIONS  # of the user's own
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,6 +113,7 @@ class Job:
                 self.is_table,
                 self.bad_events,
                 self.roster,
+                self.functions,
             )
         )
         tables = [

@@ -28,6 +28,7 @@ from muntin.join.part import can_merge
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.spark.answer_table import table_of
 from muntin.spark.job import MOST_SHARDS, TOGETHER, Job, Route, is_together
+from muntin.spark.own_functions import shipped
 from muntin.sql import Templates, parse_query, shared_templates
 from muntin.sql.sources import Sources
 from muntin.stream import Stream
@@ -168,7 +169,16 @@ def plan_joins(
         raise MuntinError("two shards would have the same id: choose another number of shards")
     zones = zones or {}
     answers = table_of(asked, _zone_of_times(streams, zones), zones, is_controlled)
-    return JoinJob(whole, planned, answers, flush, streams=tuple(streams), is_controlled=is_controlled)
+    functions = shipped(queries.values(), is_controlled)
+    return JoinJob(
+        whole,
+        planned,
+        answers,
+        flush,
+        functions=functions,
+        streams=tuple(streams),
+        is_controlled=is_controlled,
+    )
 
 
 def a_join(name: str, query: AnyQuery) -> JoinQuery:

@@ -20,6 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery
+from muntin.own.registered import used_in
 from muntin.spark.stream_of import stream_of, zones_of
 from muntin.spark.view_events import EventKeeper, events_of
 from muntin.spark.view_owner import OwnedView
@@ -60,6 +61,11 @@ def keep_view(
     view = parse_view(statement, known)
     if view is None:
         raise MuntinError("keep_view takes a CREATE MATERIALIZED VIEW")
+    if used := used_in([statement]):
+        raise MuntinError(
+            f"keep_view does not take functions of your own, such as {used[0].name}: compute a column in the "
+            "DataFrame, or keep the view in an embedded engine"
+        )
     for name in view.streams:
         if name not in streams:
             raise NotFound(f"there is no stream '{name}'{nearest(name, streams)}")

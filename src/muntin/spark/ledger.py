@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from muntin.errors import CheckpointError
+from muntin.own.registered import check_versions, versions_in
 from muntin.spark.held_rows import By
 from muntin.spark.job import Job, Route
 from muntin.sql.type_name import type_name
@@ -28,7 +30,8 @@ from muntin.stream import Stream
 from muntin.table import SPAN, Table
 
 FORMAT = 5  # raise it when a ledger can no longer be read by what came before
-_READABLE = (2, 3, 4, 5)  # 2 has no identity, 3 no cells by lanes, 4 no tables
+_WITH_FUNCTIONS = 6  # of a ledger whose queries call functions of the user's own
+_READABLE = (2, 3, 4, 5, 6)  # 2 has no identity, 3 no cells by lanes, 4 no tables
 _PIECE = 4 << 20  # bytes of a base that are written at once
 _SMALL = 1 << 20  # bytes of log that are not worth a new base
 _FEW = 64  # entries that are not worth a new base …
@@ -72,6 +75,9 @@ class Head:
     asked: str = ""  # what its requests are like, if it has any (asking.py)
     came: dict[str, str] = field(default_factory=dict)  # queries that came by statement, of all routes …
     went: list[str] = field(default_factory=list)  # … and went: see control.py
+    functions: dict[str, int] = field(
+        default_factory=dict
+    )  # of the user's own, that queries call: their versions
 
 
 class Ledger:
@@ -95,8 +101,9 @@ class Ledger:
         self._log.updateValue((head.entries,), (entry,))
 
     def write_head(self, head: Head) -> None:
-        head.format = FORMAT
-        self._head.update((json.dumps(asdict(head)),))
+        head.format = _WITH_FUNCTIONS if head.functions else FORMAT
+        told = {name: value for name, value in asdict(head).items() if value or name != "functions"}
+        self._head.update((json.dumps(told),))
 
     def is_due(self, head: Head) -> bool:
         """Whether the log has outgrown the base, in bytes or in entries."""
@@ -181,8 +188,12 @@ def begin_head(job: Job, route: Route | None, bucket: int) -> Head:
     return head
 
 
-def bind(head: Head, job: Job, route: Route | None) -> None:
-    """Note in a head what its state is of; a column that was read once stays bound to its type."""
+def bind(
+    head: Head, job: Job, route: Route | None, queries: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Note in a head what its state is of, with the texts of its `queries`; a column that was read once stays bound to
+    its type."""
+    head.functions = versions_in(queries.values())
     routes = job.routes if route is None else (route,)
     read = typed(job.stream, [name for each in routes for name in each.columns])
     head.stream, head.time, head.columns = job.stream.name, job.stream.time, read | (head.columns or {})
@@ -196,6 +207,7 @@ def bind(head: Head, job: Job, route: Route | None) -> None:
 def check_identity(head: Head, job: Job, route: Route | None) -> None:
     """An error that names both sides if the state of a head is not that of a job. Version 0.1.0 wrote neither stream
     nor columns: such a state is taken to be of this job's."""
+    check_versions(head.functions, "the state in this checkpoint")
     names = names_of(job)
     if head.routes != names:
         raise CheckpointError(

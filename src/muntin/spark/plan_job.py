@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import is_text
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import is_text
 from muntin.errors import MuntinError, NameTaken
 from muntin.lane import Laned
 from muntin.plan import Chosen, Demand, demands_of, request_of
@@ -32,6 +32,7 @@ from muntin.spark.job import (
     route_name,
     source_of,
 )
+from muntin.spark.own_functions import shipped
 from muntin.spark.ranked import is_ranked
 from muntin.spark.shares import dealt_by, has_shares
 from muntin.spark.spread import is_spread, share_text
@@ -130,7 +131,7 @@ def plan_job(
         raise MuntinError("queries that join tables take no history: leave it out, or the tables")
     return Job(
         stream, routes, answer_table, flush, rewind, tuple(tables), history=tuple(history), bad_events=bad_events,
-        name=name, roster=roster,
+        name=name, roster=roster, functions=shipped(queries.values(), is_open),
         is_ranked=any(is_ranked(asked[each]) for route in routes if route.shards > 1 for each in route.queries),
     )  # fmt: skip
 

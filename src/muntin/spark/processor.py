@@ -181,7 +181,7 @@ class ShardProcessor:
                 yield Row(**dict(zip(EMITTED_SCHEMA.names, emitted, strict=True)))
             told, counts, refused = {}, {}, []
         if description["steps"] or arrays or head != before:
-            bind(head, self._job, route)
+            bind(head, self._job, route, shard.queries)
             self._ledger.append(head, pack(description, arrays).to_pybytes())
             is_filled = any(step[0] == "fill" for step in description["steps"])
             if is_filled or self._ledger.is_due(head) or before.columns is None:

@@ -17,6 +17,7 @@ from muntin.argument import shown, text_of, texts_of
 from muntin.arrays import LONG_AGO
 from muntin.errors import CheckpointError, MuntinError, NotFound, nearest
 from muntin.instant import to_microseconds
+from muntin.own.registered import check_versions
 from muntin.query import Query
 from muntin.shard.read.lookup import key_columns
 from muntin.shard.read.lookup_at import AtPoints
@@ -107,6 +108,8 @@ def opened(checkpoint: str, heads: Sequence[Head], ledgers: Mapping[str, StoredL
             f"muntin 0.1.0 wrote the checkpoint '{checkpoint}', without the columns of its stream: let the job go on "
             "with this version for a micro-batch"
         )
+    for head in of_shards:
+        check_versions(head.functions, f"the checkpoint '{checkpoint}'")
     job = _job_of(of_shards)
     routes: dict[str, list[SparkShard]] = {}
     for route in job.routes:

@@ -1,7 +1,7 @@
 """Shares: exact queries without keys whose events travel as they are, answered by all shards together.
 
 Each shard has a share of the events, and tells of every window the parts that the answer is made of
-(`aggregate/part.py`): of AVG, say, a count and a sum with what its roundings have lost. A last step merges the parts
+(`aggregates/part.py`): of AVG, say, a count and a sum with what its roundings have lost. A last step merges the parts
 of a window as cells are merged, and only then come HAVING and SELECT. Events are dealt out as they come; for a
 COUNT(DISTINCT x) by the value of x, so that no two shards count the same one.
 
@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES, Partial
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import is_text
-from muntin.aggregate.part import merging_rules, part_name
+from muntin.aggregates import AGGREGATES, Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import is_text
+from muntin.aggregates.part import merging_rules, part_name
 from muntin.answer import to_arrow
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression

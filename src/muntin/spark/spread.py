@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.approximate import (
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.approximate import (
     APPROXIMATE_NAMES,
     ApproxCount,
     ApproxCountSummary,

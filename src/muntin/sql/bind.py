@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.approximate import ERROR
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.approximate import ERROR
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query, Top
 from muntin.sql.bind_top import check_order, top_of
@@ -22,10 +22,10 @@ from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
 from muntin.sql.composed import expanded
 from muntin.sql.expressions import Scope, compile_expression, constant_number
 from muntin.sql.naming import Names, default_name, is_reserved
+from muntin.sql.own_call import OWN, unknown
 from muntin.sql.place import Misfit, mark, misfit, place
 from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import Item, SelectSyntax
-from muntin.sql.vocabulary import unknown_function
 from muntin.stream import Stream
 from muntin.window import Window
 
@@ -262,8 +262,8 @@ class SelectBinder:
                 self.calls[call] = len(self.calls)
                 self.call_nodes.append(node)
             return answer_column(f"${self.calls[call]}", node)
-        if isinstance(node, exp.Anonymous):
-            raise unknown_function(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() not in OWN:
+            raise unknown(node)
         if isinstance(node, exp.Column):
             return self._key_or_alias(node, aliases_too)
         if self.has_computed_key and (key := self.keys.get(self._row_text(node) or "")):

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates import AGGREGATES
+from muntin.aggregates.component import COMPONENTS
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.query import Call, Key, Output, Query

@@ -8,15 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES, Aggregate
-from muntin.aggregate.contract import is_text
+from muntin.aggregates import AGGREGATES, Aggregate
+from muntin.aggregates.contract import is_text
 from muntin.expression import Expression
 from muntin.query import Call
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, constant_number
+from muntin.sql.own_call import OWN, unknown
 from muntin.sql.place import misfit
 from muntin.sql.type_name import type_name
-from muntin.sql.vocabulary import SYNONYMS, is_aggregate, unknown_function
+from muntin.sql.vocabulary import SYNONYMS, is_aggregate
 from muntin.window import Window
 
 # The item that APPROX_COUNT(x = v, eps) counts: a constant of the type of x, as state keeps it.
@@ -80,7 +81,10 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     if not isinstance(function, exp.Anonymous):
         raise misfit(node, "FILTER and OVER follow an aggregate, such as SUM(x)")
     if not is_call(function):
-        raise unknown_function(function)
+        if function.name.lower() in OWN:
+            name = function.name.upper()
+            raise misfit(node, f"{name} is no aggregate: FILTER and OVER follow one, such as SUM({name}(x))")
+        raise unknown(function)
     name, arguments, parameters = _arguments(function)
     for tree in arguments:
         forbid_calls(tree, "the argument of another", "nest queries by registering the inner one")

@@ -8,6 +8,7 @@ The grammar is in layers, each a file: `window_clause`, `expression_parser`, `st
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import Token, Tokenizer, TokenType, exp
@@ -131,3 +132,17 @@ def statement_texts(text: str) -> list[str]:
         else:
             statements[-1].append(token)
     return [text[tokens[0].start : tokens[-1].end + 1] for tokens in statements if tokens]
+
+
+def functions_called(text: str) -> frozenset[str]:
+    """The names that stand before a parenthesis in a text, in capitals: functions, and some words of the language.
+
+    >>> sorted(functions_called("SELECT geomean (x) FROM s [ROWS 5] WHERE y = 'f(x)' -- g(x)"))
+    ['GEOMEAN']
+    """
+    tokens = _DIALECT.tokenize(text)
+    return frozenset(
+        token.text.upper()
+        for token, after in pairwise(tokens)
+        if after.token_type == TokenType.L_PAREN and token.token_type != TokenType.STRING
+    )

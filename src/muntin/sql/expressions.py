@@ -25,10 +25,11 @@ from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
 from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
+from muntin.sql.own_call import OWN_CALLS
 from muntin.sql.place import misfit
 from muntin.sql.term import Build, Builder, Datum, Term, column, common, literal, reason
 from muntin.sql.text import TEXT
-from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
+from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
 _CALL = re.compile(r"\$\d+")  # the answer of an aggregate call
@@ -226,8 +227,6 @@ def in_quotes(name: str) -> str:
 
 
 def _refused(node: exp.Expr) -> Exception:
-    if isinstance(node, exp.Anonymous):
-        return unknown_function(node)
     return misfit(
         node, EXPRESSION_REFUSALS.get(type(node).__name__, "this is not supported in an expression")
     )
@@ -298,6 +297,7 @@ _BUILDERS: dict[type[exp.Expr], Builder] = {
     **COMOMENT,
     **COMPARISON,
     **LOGIC,
+    **OWN_CALLS,
     **TEXT,
     **TIMES,
     **CASTS,

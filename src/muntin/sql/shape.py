@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES
+from muntin.aggregates import AGGREGATES
 from muntin.expression import Deferred, Expression
 from muntin.sql.call import is_call
 from muntin.sql.expression_parser import Over

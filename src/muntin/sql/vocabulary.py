@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
-from muntin.aggregate import AGGREGATES
+from muntin.aggregates import AGGREGATES
 from muntin.errors import nearest
 from muntin.sql.place import Misfit, misfit
 
@@ -192,14 +194,14 @@ _NOWHERE = {
 }  # fmt: skip
 
 
-def unknown_function(node: exp.Anonymous) -> Misfit:
-    """A fault with the nearest function, to be raised."""
+def unknown_function(node: exp.Anonymous, own: Iterable[str] = ()) -> Misfit:
+    """A fault with the nearest function, to be raised; `own` are those of the user's own."""
     name = node.name.upper()
     if name in _ELSEWHERE:
         return misfit(node, f"unknown function '{name}'; use {_ELSEWHERE[name]}")
     if name in _NOWHERE:
         return misfit(node, f"there is no function '{name}': {_NOWHERE[name]}")
-    names = [*aggregate_names(), *FUNCTIONS]
+    names = [*aggregate_names(), *FUNCTIONS, *own]
     return misfit(node, f"unknown function '{name}'{nearest(name, names)}")
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.slices import append_cells

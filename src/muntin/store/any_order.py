@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.arrays import scratch
 from muntin.kernels.slices import number_slices
 from muntin.kernels.times import extremes_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import Ints
 from muntin.query import Input
 from muntin.store.needs import Need

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, read_only
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import COMPONENTS, read_only
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import Arrays, Bools, Ints, scratch
 from muntin.crew import ALONE, Crew
 from muntin.expression import Expression

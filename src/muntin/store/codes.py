@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from muntin.aggregate.contract import Array
+from muntin.aggregates.contract import Array
 from muntin.arrays import Bools, Ints
 from muntin.kernels.sliding_quantiles import encode_floats
 

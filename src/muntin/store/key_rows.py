@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.key_rows import merge_cells, merge_rows, read_nested
 from muntin.kernels.slices import merge_chains, merge_points

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, HOLISTIC, INEXACT
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import COMPONENTS, HOLISTIC, INEXACT
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.columns import find_run

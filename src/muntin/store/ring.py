@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.query import Input

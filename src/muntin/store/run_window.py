@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.kernels.key_runs import read_run
 from muntin.store.key_runs import KeyRuns
 from muntin.store.needs import Need, dtype_of

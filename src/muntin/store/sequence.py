@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.crew import ALONE, Crew
 from muntin.expression import Expression

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, read_only
-from muntin.aggregate.contract import Array
+from muntin.aggregates.component import COMPONENTS, read_only
+from muntin.aggregates.contract import Array
 from muntin.arrays import Arrays, Bools, Ints
 from muntin.kernels.append import FOLD, MERGE
 from muntin.query import Input

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import Bools, Ints
 from muntin.kernels.value_order import (
     FIRST,

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component, cells_of
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, Component, cells_of
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import b_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity

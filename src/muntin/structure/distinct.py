@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Array
+from muntin.aggregates.contract import Array
 from muntin.arrays import Bools, Ints
 from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.kernels.distinct import (

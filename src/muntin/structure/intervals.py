@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, Component
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 
 

@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPARING, COMPONENTS, HOLISTIC
-from muntin.aggregate.contract import Partial, is_text
-from muntin.aggregate.holistic import as_written
+from muntin.aggregates.component import COMPARING, COMPONENTS, HOLISTIC
+from muntin.aggregates.contract import Partial, is_text
+from muntin.aggregates.holistic import as_written
 from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import KeyBand

@@ -41,8 +41,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component, cells_of
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, Component, cells_of
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import l_int as kernels
 from muntin.kernels.combine import SMALLEST, move, ring_capacity

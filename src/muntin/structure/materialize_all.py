@@ -27,8 +27,8 @@ from typing import Self
 
 import numpy as np
 
-from muntin.aggregate.component import Component
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import Component
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import Ints
 from muntin.kernels.materialize_all import advance_extremes, advance_totals
 from muntin.store.columns import Columns
@@ -42,7 +42,7 @@ class MaterializeAll(Intervals):
 
     A window that reaches behind the oldest element remembered is answered from that on.
 
-    >>> from muntin.aggregate.component import COMPONENTS
+    >>> from muntin.aggregates.component import COMPONENTS
     >>> windows = MaterializeAll(COMPONENTS["max"], np.dtype(np.int64), sizes=[2, 3])
     >>> windows.extend((np.array([3, 1, 4, 1, 5, 1, 1]),))
     >>> windows.query(np.array([5, 4]), np.array([7, 7]))

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.aggregate.component import Component
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import Component
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import monotone_deque as kernels
 from muntin.store.columns import Columns
@@ -36,7 +36,7 @@ from muntin.structure.intervals import Intervals, check_rewind
 class MonotoneDeque(Intervals):
     """Suffix extremes. Asking for a run that ends earlier is an error: what it needs may be gone.
 
-    >>> from muntin.aggregate.component import COMPONENTS
+    >>> from muntin.aggregates.component import COMPONENTS
     >>> greatest = MonotoneDeque(COMPONENTS["max"], np.dtype(np.int64))
     >>> greatest.extend((np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3]),))
     >>> greatest.extremes()

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Array
-from muntin.aggregate.holistic import RankRule, as_written, ranks_of
+from muntin.aggregates.contract import Array
+from muntin.aggregates.holistic import RankRule, as_written, ranks_of
 from muntin.arrays import Bools, Ints
 from muntin.kernels.quantile_tree import select_ranks
 from muntin.structure.intervals import check_rewind, known_runs

@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from muntin.aggregate.component import COMPONENTS, Component, Those
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, Component, Those
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import r_int as kernels
 from muntin.kernels.combine import SMALLEST, ring_capacity

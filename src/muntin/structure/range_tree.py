@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, cells_of
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import COMPONENTS, cells_of
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import Bools, Ints
 from muntin.band import sort_keys
 from muntin.expression import Expression

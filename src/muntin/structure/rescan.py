@@ -22,9 +22,9 @@ from math import inf
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, HOLISTIC
-from muntin.aggregate.contract import Array, Partial, is_text
-from muntin.aggregate.holistic import count_distinct, pick_quantile
+from muntin.aggregates.component import COMPONENTS, HOLISTIC
+from muntin.aggregates.contract import Array, Partial, is_text
+from muntin.aggregates.holistic import count_distinct, pick_quantile
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Finders, KeyBand, KeySearch

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.store.needs import Need, Needs

@@ -24,8 +24,8 @@ from math import inf
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Finders, KeyBand, KeySearch

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Array
+from muntin.aggregates.contract import Array
 from muntin.arrays import Bools, Ints
 from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.kernels.sorted_runs import LEAF, LEAF_BITS, append_elements, build_runs, move_elements

@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import KeyBand

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtim
 
 import numpy as np
 
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.contract import Partial
 from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression

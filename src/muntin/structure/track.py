@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.query import Input

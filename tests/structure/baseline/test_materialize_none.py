@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.structure.baseline.materialize_none import MaterializeNone
 from tests.structure.told import (
     FLOAT,

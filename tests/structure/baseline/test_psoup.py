@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import every_second, some_of
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.structure.baseline.psoup import PSoup
 from tests.structure.told import (
     FLOAT,

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
+from muntin.errors import FunctionError
 from muntin.shard.emit.crowd_emission import ReadAt, emit_crowds
 from muntin.shard.emit.emitted import Emitted
 from muntin.shard.emit.gathering import gather
@@ -91,6 +92,8 @@ class _Due:
             self.tables.append(outcome.table)
             if outcome.left_out.rows:
                 self.left_out = self.left_out.also(outcome.left_out)
+        elif isinstance(outcome, FunctionError):
+            raise outcome  # its windows are owed until the function, or the query, is put right
         elif question.moves is not None:
             self.give_up(f"has no answer for the windows that closed: {outcome}")
         elif len(question.instants) > 1:

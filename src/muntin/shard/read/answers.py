@@ -108,7 +108,9 @@ def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
     if shared.is_alone or question.ids is not None or question.moves is not None:
         found = answer(reading, rows, find, state.texts, band=question.band, only=question.only)
         if question.is_led and found.left_out.rows:  # others take the places of these rows
-            return _answer(state, question._replace(ids=None, is_led=False), SharedReads(state, is_alone=True))
+            return _answer(
+                state, question._replace(ids=None, is_led=False), SharedReads(state, is_alone=True)
+            )
         return found
     same = ("answers", reading.same_answers, id(question.instants))
     return shared.once(same, lambda: answer(reading, rows, find, state.texts, shared.once))

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Bools, Ints
 from muntin.kernels.bands import accumulate, first_within
 from muntin.lane import Asked, Lane, Laned

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.aggregate import Partial
+from muntin.aggregates import Partial
 from muntin.answer import is_plain, to_instants
 from muntin.arrays import Bools, Ints
 from muntin.errors import MuntinError

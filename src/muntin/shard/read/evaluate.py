@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.approximate import ItemAggregate
+from muntin.aggregates.approximate import ItemAggregate
 from muntin.answer import to_arrow, to_instants
 from muntin.arrays import Bools, Ints
 from muntin.band import Band

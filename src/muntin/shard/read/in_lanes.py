@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.shard.read.evaluate import Rows
 from muntin.shard.read.lane_order import order_of

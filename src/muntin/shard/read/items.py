@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.approximate import ApproxCount, ApproxCountSummary, Counts
-from muntin.aggregate.contract import is_text
+from muntin.aggregates.approximate import ApproxCount, ApproxCountSummary, Counts
+from muntin.aggregates.contract import is_text
 from muntin.answer import to_arrow
 from muntin.arrays import Ints
 from muntin.expression import Expression

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.answer import is_plain
 from muntin.lane import columns_of_lanes
 from muntin.shard.read.point import SingleRow

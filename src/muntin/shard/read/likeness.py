@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from muntin.aggregate.approximate import ItemAggregate
+from muntin.aggregates.approximate import ItemAggregate
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.shard.read.reading import Reading

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.algebraic import TOO_LARGE
+from muntin.aggregates.algebraic import TOO_LARGE
 from muntin.arrays import Ints
 from muntin.errors import MuntinError, NoValue
 from muntin.key_value import key_column

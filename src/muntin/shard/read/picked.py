@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.lane import Asked, Laned
 from muntin.shard.read.band_order import BandOrder, bands_of

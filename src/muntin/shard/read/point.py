@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from muntin.aggregate import AGGREGATES, Aggregate
+from muntin.aggregates import AGGREGATES, Aggregate
 from muntin.answer import is_plain
 from muntin.plan.placement import Placed
 from muntin.query import Query

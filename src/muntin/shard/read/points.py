@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.lane import Laned

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from muntin.aggregate import AGGREGATES, Aggregate
-from muntin.aggregate.contract import is_text
+from muntin.aggregates import AGGREGATES, Aggregate
+from muntin.aggregates.contract import is_text
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
@@ -102,7 +102,9 @@ class Reading:
         outputs = tuple(output.expression.sql for output in query.outputs)
         alike = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
         asked = (*alike, self.laned)
-        self.same_answers = state.prepared.number((self.windows, query.window, query.having, query.top, *asked))
+        self.same_answers = state.prepared.number(
+            (self.windows, query.window, query.having, query.top, *asked)
+        )
         # of queries that are the same but for the band that HAVING lets pass; None of others
         self.same_but_band = (
             None

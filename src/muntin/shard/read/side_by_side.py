@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Array, Partial
 from muntin.arrays import Ints
 from muntin.kernels.bands import entries_above
 from muntin.lane import Laned

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.component import COMPONENTS
+from muntin.aggregates.component import COMPONENTS
 from muntin.arrays import Bools, Ints
 from muntin.shard.adapt.timed import timed_together
 from muntin.shard.read.alike import joined as below

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.kernels.fragments import cut_events

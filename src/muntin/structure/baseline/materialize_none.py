@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component, cells_of
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, Component, cells_of
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.combine import scan_runs
 from muntin.store.columns import Columns

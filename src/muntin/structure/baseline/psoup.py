@@ -32,8 +32,8 @@ from math import log2
 
 import numpy as np
 
-from muntin.aggregate.component import COMPONENTS, Component, cells_of
-from muntin.aggregate.contract import Partial
+from muntin.aggregates.component import COMPONENTS, Component, cells_of
+from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels.combine import SMALLEST, ring_capacity
 from muntin.kernels.psoup import (

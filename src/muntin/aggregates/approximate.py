@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Lowered, Partials, any_type, is_number
-from muntin.aggregate.holistic import Quantile
+from muntin.aggregates.contract import Aggregate, Lowered, Partials, any_type, is_number
+from muntin.aggregates.holistic import Quantile
 
 ERROR = "_error"  # suffix of the companions
 _FINEST = 1e-5

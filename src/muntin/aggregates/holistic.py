@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Array, Lowered, Partial, Partials, any_type, is_number
+from muntin.aggregates.contract import Aggregate, Array, Lowered, Partial, Partials, any_type, is_number
 
 RankRule = Literal["ceil", "floor"]
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.component import COMPONENTS, Component
-from muntin.aggregate.contract import Aggregate, Lowered, Partials, is_text
+from muntin.aggregates.component import COMPONENTS, Component
+from muntin.aggregates.contract import Aggregate, Lowered, Partials, is_text
 
 _MARK = ":"  # between a component and the number of an array, in no name of a function
 

@@ -1,6 +1,6 @@
 """What is computed over a window: one class per function of the query language."""
 
-from muntin.aggregate.algebraic import (
+from muntin.aggregates.algebraic import (
     Avg,
     Count,
     First,
@@ -13,7 +13,7 @@ from muntin.aggregate.algebraic import (
     VarPop,
     VarSamp,
 )
-from muntin.aggregate.approximate import (
+from muntin.aggregates.approximate import (
     ApproxCount,
     ApproxCountError,
     ApproxCountSummary,
@@ -22,9 +22,9 @@ from muntin.aggregate.approximate import (
     ApproxQuantileError,
     ApproxQuantileSummary,
 )
-from muntin.aggregate.contract import Aggregate, Lowered, Partial, Partials
-from muntin.aggregate.holistic import CountDistinct, Quantile
-from muntin.aggregate.part import part_of
+from muntin.aggregates.contract import Aggregate, Lowered, Partial, Partials
+from muntin.aggregates.holistic import CountDistinct, Quantile
+from muntin.aggregates.part import part_of
 
 
 class Aggregates(dict[str, Aggregate]):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregate.contract import Aggregate, Array, Lowered, Partials, Picked, is_number, real_type
+from muntin.aggregates.contract import Aggregate, Array, Lowered, Partials, Picked, is_number, real_type
 from muntin.arrays import recycled
 from muntin.component.sum import LAP, has_overflown, whole_sum
 from muntin.errors import NoValue

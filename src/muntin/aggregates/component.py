@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from muntin.aggregate.contract import Array, Partial
+from muntin.aggregates.contract import Array, Partial
 from muntin.component import RULES, Rules
 from muntin.kernels.fold import fold_events, fold_runs, lift_events, merge_partials, merge_runs
 
