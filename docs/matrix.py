@@ -58,6 +58,11 @@ QUERIES = (
     Entry("FILTER", f"SELECT COUNT(*) FILTER (WHERE v > 3) AS n FROM t {_W}"),
     Entry("HAVING", f"SELECT k, SUM(v) AS s FROM t {_W} GROUP BY k HAVING SUM(v) > 5"),
     Entry("EMIT CHANGES", f"SELECT k, SUM(v) AS s FROM t {_W} GROUP BY k HAVING SUM(v) > 5 EMIT CHANGES"),
+    Entry("ORDER BY … LIMIT", f"SELECT k, SUM(v) AS s FROM t {_W} GROUP BY k ORDER BY s DESC LIMIT 1"),
+    Entry(
+        "ORDER BY … LIMIT with EMIT CHANGES",
+        f"SELECT k, SUM(v) AS s FROM t {_W} GROUP BY k ORDER BY s DESC LIMIT 1 EMIT CHANGES",
+    ),
     Entry("SELECT DISTINCT", f"SELECT DISTINCT k FROM t {_W}"),
     Entry(
         "COUNT, SUM, AVG, MIN, MAX",

@@ -1,7 +1,7 @@
 """Answers: how every question is answered, one or a million.
 
     narrow     an index may name the keys that can pass HAVING          question.py
-               heads of slices, those that may come first by ORDER BY   leaders.py
+               heads of slices, those that come first by ORDER BY       leaders.py
     settle     each window stands at a multiple of its slide            shared.py
     locate     where the windows lie in their stores                    store/sequence.py
     read       partials of all windows of a group together              shared.py, structure/
@@ -22,7 +22,7 @@ from muntin.errors import MuntinError
 from muntin.shard.read.alike import answers_of_alike
 from muntin.shard.read.changes import Changes, changes
 from muntin.shard.read.evaluate import Answered, answer
-from muntin.shard.read.leaders import led
+from muntin.shard.read.leaders import lead
 from muntin.shard.read.question import Question, narrowed
 from muntin.shard.read.reading import GroupWindow, reading_of
 from muntin.shard.read.shared import SharedReads
@@ -49,12 +49,14 @@ def answer_all(
     """What becomes of each question, in their order. Questions with the same array of instants share most. Of those
     that `are_narrowed`, indexes have been asked already. What others have read at the same instants may be `shared`."""
     asked = questions if are_narrowed else narrowed(state, questions, shared.visited if shared else ())
-    asked = led(state, asked)
-    if shared is None and len(asked) == 1 and _shares_nothing(state, asked[0]):
+    asked, answers = lead(state, asked)
+    outcomes: dict[int, Outcome] = {**answers}
+    if shared is None and len(asked) == 1 and not outcomes and _shares_nothing(state, asked[0]):
         return [_outcome(state, asked[0], SharedReads(state, is_alone=True))]
-    outcomes: dict[int, Outcome] = {}
     among_all: list[tuple[int, Question]] = []
     for number, question in enumerate(asked):
+        if number in outcomes:
+            continue
         if question.ids is None and question.moves is None:
             among_all.append((number, question))
         else:
@@ -106,12 +108,7 @@ def _answer(state: State, question: Question, shared: SharedReads) -> Answered:
     if not rows.width:
         return Answered(reading.schema.empty_table())
     if shared.is_alone or question.ids is not None or question.moves is not None:
-        found = answer(reading, rows, find, state.texts, band=question.band, only=question.only)
-        if question.is_led and found.left_out.rows:  # others take the places of these rows
-            return _answer(
-                state, question._replace(ids=None, is_led=False), SharedReads(state, is_alone=True)
-            )
-        return found
+        return answer(reading, rows, find, state.texts, band=question.band, only=question.only)
     same = ("answers", reading.same_answers, id(question.instants))
     return shared.once(same, lambda: answer(reading, rows, find, state.texts, shared.once))
 

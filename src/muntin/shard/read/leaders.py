@@ -1,75 +1,157 @@
-"""Leaders: the keys among which are the first of a query with LIMIT, found without a visit to all keys.
+"""Leaders: the first keys of queries with LIMIT, found without a visit to all keys.
 
 ORDER BY … LIMIT is a HAVING whose threshold nobody knows. The heads of slices (`key_index/heads.py`) name some keys that
 are probably first; these are read, and the last of the first that pass HAVING is a threshold: the heads tell which other
-keys could reach it. Where that takes too many keys, all are visited.
+keys could reach it. Where that takes too many keys, all are visited. Queries that differ in LIMIT and window alone are
+answered together: their windows stand below each other, as the instants of one query do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.key_index.heads import DEPTH
-from muntin.shard.read.evaluate import always, select
+from muntin.errors import MuntinError
+from muntin.key_index.heads import DEPTH, WindowHeads
+from muntin.shard.read.alike import stacked_found
+from muntin.shard.read.evaluate import Answered, Rows, Selected, always, select, tabulate
 from muntin.shard.read.question import Question
-from muntin.shard.read.reading import Reading, reading_of
+from muntin.shard.read.reading import GroupWindow, Reading, reading_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
+from muntin.structure.synopsis import Found
 
-_MORE, _TWICE = 8, 2  # cells of each slice that are looked at first, beyond as many as keys are looked for
+_TWICE, _MORE = 2, 8  # cells of each slice that are looked at first: so many times LIMIT, and so many more
 _PART = 16  # if more than one key in so many is to be read, all had better be visited
 
 
-def led(state: State, questions: Sequence[Question]) -> list[Question]:
-    """The same questions; where heads name the keys that may come first, of those keys alone. Queries that differ in
-    LIMIT alone are asked of the same keys."""
-    ranked = [(number, reading) for number, each in enumerate(questions) if (reading := _led(state, each))]
-    found: dict[Hashable, Ints | None] = {}
-    asked = list(questions)
-    for number, reading in sorted(ranked, key=lambda each: -_limit(each[1])):
-        question = asked[number]
-        what = (reading.lead, reading.windows, reading.query.having, int(question.instants[0]))
-        if what not in found:
-            found[what] = _leaders(state, question, reading)
-        if (ids := found[what]) is not None:
-            asked[number] = question._replace(ids=ids, is_led=True)
-    return asked
+class _Member(NamedTuple):
+    number: int  # among the questions
+    question: Question
+    reading: Reading
+
+    @property
+    def limit(self) -> int:
+        assert self.reading.query.top is not None
+        return self.reading.query.top.limit
+
+    @property
+    def window(self) -> GroupWindow:
+        (window,) = self.reading.windows
+        return window
 
 
-def _led(state: State, question: Question) -> Reading | None:
-    """The reading of a question whose first keys heads may name."""
-    if question.ids is not None or len(question.instants) > 1 or not question.is_started:
-        return None
-    reading = reading_of(state, question.name)
-    return None if reading.lead is None or _limit(reading) > DEPTH else reading
+def lead(state: State, questions: Sequence[Question]) -> tuple[list[Question], dict[int, Answered]]:
+    """The same questions, and the answers of some of them, by their numbers. Of some others all but the first keys are
+    left out."""
+    families: dict[tuple[int | None, int], list[_Member]] = {}
+    for number, question in enumerate(questions):
+        if question.ids is not None or len(question.instants) > 1 or not question.is_started:
+            continue
+        reading = reading_of(state, question.name)
+        if reading.lead is not None:
+            what = (reading.same_but_limit, int(question.instants[0]))
+            families.setdefault(what, []).append(_Member(number, question, reading))
+    asked, answers = list(questions), dict[int, Answered]()
+    for some in families.values():
+        try:
+            found = list(_answered(state, sorted(some, key=lambda each: -each.limit)))
+        except (MuntinError, pa.ArrowException):
+            continue  # one of them has no answer: each finds out for itself
+        for each, first in found:
+            if each.question.inside is None and each.question.only is None:
+                answers[each.number] = first.answer
+            else:
+                asked[each.number] = each.question._replace(ids=np.sort(first.ids))
+    return asked, answers
 
 
-def _limit(reading: Reading) -> int:
-    assert reading.query.top is not None
-    return reading.query.top.limit
+class _First(NamedTuple):
+    """The first keys of one window, in order, and their rows."""
+
+    ids: Ints
+    answer: Answered
 
 
-def _leaders(state: State, question: Question, reading: Reading) -> Ints | None:
-    """Keys among which are the first; None if all have to be visited. O(slices) and O(keys named)."""
-    assert reading.lead is not None
-    call, part = reading.lead
-    number, window = reading.windows[part.window][:2]
-    instant, limit = window.settle(int(question.instants[0])), _limit(reading)
-    heads = state.synopses[number].heads(part.need, window, instant, reading.width)
-    if heads is None:
-        return None
+def _answered(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, _First]]:
+    """Those queries whose first keys are found; O(slices) and O(keys named) for each window. The first of them has the
+    greatest LIMIT."""
+    reading, question, limit = some[0].reading, some[0].question, some[0].limit
+    heads = {} if limit > DEPTH else _heads_of(state, some)
+    if not heads:
+        return
     depth = min(_TWICE * limit + _MORE, DEPTH)
-    ids = heads.keys(depth)
-    rows, find = SharedReads(state, is_alone=True).slots(question._replace(ids=ids))
-    found = [find(each) for each in reading.windows]
-    chosen = select(reading, rows, found, state.texts, always)
-    if chosen.kept is None or len(chosen.kept) < limit or not chosen.columns[call][-1].is_valid:
-        return None
-    value = chosen.columns[call].cast("float64", safe=False)[-1].as_py()
-    beyond = heads.depth_beyond(value)
-    if beyond is not None and beyond > depth:
-        ids = heads.keys(beyond)
-    return None if beyond is None or len(ids) * _PART > reading.width else np.asarray(ids)
+    ids = np.unique(np.concatenate([each.keys(depth) for each in heads.values()]))
+    if not len(ids):
+        return
+    tried = _Tried(state, reading, list(heads), question, ids)
+    beyond = {
+        window: tried.depth_beyond(number, limit, head) for number, (window, head) in enumerate(heads.items())
+    }
+    enough = {window: each for window, each in beyond.items() if each is not None}
+    deeper = [heads[window].keys(each) for window, each in enough.items() if each > depth]
+    if deeper:
+        ids = np.unique(np.concatenate([ids, *deeper]))
+        if len(ids) * _PART > reading.width:
+            return
+        tried = _Tried(state, reading, list(heads), question, ids)
+    place = {window: number for number, window in enumerate(heads)}
+    answers = tried.answers()
+    if answers.left_out.rows:  # others take the places of these rows
+        return
+    for each in some:
+        if each.window in enough:
+            lo, hi = tried.edges[place[each.window] :][:2]
+            many = min(int(hi - lo), each.limit)
+            first = answers.table.slice(int(lo), many)
+            yield each, _First(tried.ids[lo : lo + many], Answered(first))
+
+
+def _heads_of(state: State, some: Sequence[_Member]) -> dict[GroupWindow, WindowHeads]:
+    """The heads of each window that one of the queries looks at, if it has any."""
+    found: dict[GroupWindow, WindowHeads] = {}
+    for window in dict.fromkeys(each.window for each in some):
+        reading = some[0].reading
+        assert reading.lead is not None
+        instant = window.window.settle(int(some[0].question.instants[0]))
+        need = reading.lead[1].need
+        heads = state.synopses[window.number].heads(need, window.window, instant, reading.width)
+        if heads is not None:
+            found[window] = heads
+    return found
+
+
+class _Tried:
+    """Some keys in several windows: those that come first in each of them."""
+
+    def __init__(
+        self, state: State, reading: Reading, windows: Sequence[GroupWindow], question: Question, ids: Ints
+    ):
+        asked, shared = question._replace(ids=ids), SharedReads(state, is_alone=True)
+        self._reading = reading
+        self._found: Found = stacked_found(
+            windows[0].needs, [shared.find(window, asked, len(ids)) for window in windows]
+        )
+        self._rows = Rows(len(ids), np.repeat(question.instants, len(windows)), np.tile(ids, len(windows)))
+        self._chosen: Selected = select(reading, self._rows, [self._found], state.texts, always)
+        assert self._chosen.kept is not None
+        self.ids = self._rows.ids(self._chosen.kept)
+        # where the keys of each window begin
+        self.edges: Ints = np.searchsorted(self._chosen.kept // len(ids), np.arange(len(windows) + 1))
+
+    def depth_beyond(self, number: int, limit: int, heads: WindowHeads) -> int | None:
+        """So many cells of each slice name all that may be first in a window; None if that is not known."""
+        assert self._reading.lead is not None
+        lo, hi = self.edges[number], self.edges[number + 1]
+        if hi - lo < limit:
+            return None
+        last = self._chosen.columns[self._reading.lead[0]][int(hi) - 1].as_py()
+        return None if last is None else heads.depth_beyond(float(last))
+
+    def answers(self) -> Answered:
+        made = tabulate(self._reading, self._rows, [self._found], self._chosen, always)
+        return made._replace(left_out=self._chosen.left_out.also(made.left_out))

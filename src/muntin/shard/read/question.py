@@ -32,7 +32,6 @@ class Question(NamedTuple):
     band: Band | None = None  # what HAVING lets pass, if not what its text says
     inside: Ints | None = None  # EMIT CHANGES: the keys that qualified at the instant before the first
     moves: Moves | None = None  # of windows that close by count: these, instead of instants
-    is_led: bool = False  # whether the ids are of keys among which are the first of a query with LIMIT
     only: Ints | None = None  # of a query with LIMIT: of its rows those of these keys, ascending
 
 

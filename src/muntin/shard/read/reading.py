@@ -124,6 +124,12 @@ class Reading:
             if not others and (self.compared is not None or query.having is None):
                 same = (window.number, window.needs, query.window is None, self.compared, self.laned.way)
                 self.same_but_lane = state.prepared.number((*same, query.emits_changes, *alike))
+        # of queries with LIMIT that are the same but for that and their one window
+        self.same_but_limit = None
+        if self.lead is not None and query.top is not None:
+            (window,) = self.windows
+            same = (window.number, window.needs, query.window is None, query.having, query.top.by, *asked)
+            self.same_but_limit = state.prepared.number(same)
         self.likeness: Any = False  # found when it is first asked for; see likeness.py
 
     @property
@@ -156,7 +162,7 @@ class Reading:
 
     def _lead(self) -> tuple[int, PartialOf] | None:
         top = self.query.top
-        if top is None or self.laned is not None:
+        if top is None or self.laned is not None or len(self.windows) > 1:
             return None
         (expression, descends), number = top.by[0], call_of(top.by[0][0])
         if not isinstance(number, int):

@@ -1,0 +1,229 @@
+"""ORDER BY … LIMIT: whatever finds the first keys, they are those that a sort of all keys finds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from answers import is_close
+from muntin import Engine
+from muntin.errors import MuntinError, SqlError
+from muntin.key_index import finders
+from muntin.shard.read import leaders
+from muntin.shard.read.in_order import InOrder, Words, words_of
+from reference import ReferenceEngine
+from runtimes import checkpointed
+
+SECOND = 1_000_000
+STREAM = "CREATE STREAM s (ts BIGINT, k VARCHAR, j BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND"
+W = "FROM s [RANGE 4 SECONDS SLIDE 1 SECOND]"
+QUERIES = {
+    "sums": f"SELECT k, SUM(n) AS v {W} GROUP BY k ORDER BY v DESC LIMIT 2",
+    "more of them": f"SELECT k, SUM(n) AS v {W} GROUP BY k ORDER BY v DESC LIMIT 4",
+    "another window": "SELECT k, SUM(n) AS v FROM s [RANGE 7 SECONDS SLIDE 1 SECOND] GROUP BY k ORDER BY v DESC LIMIT 2",
+    "least sums": f"SELECT k, SUM(n) AS v {W} GROUP BY k ORDER BY v LIMIT 3",
+    "floats": f"SELECT k, j, SUM(x) AS v {W} GROUP BY k, j ORDER BY v DESC, COUNT(*) LIMIT 3",
+    "extremes": f"SELECT j, MAX(x) AS v {W} GROUP BY j ORDER BY 2 DESC LIMIT 2",
+    "least": f"SELECT k, MIN(n) AS v {W} GROUP BY k ORDER BY v LIMIT 1",
+    "texts": f"SELECT j, MAX(k) AS v {W} GROUP BY j ORDER BY v DESC NULLS LAST, j DESC LIMIT 2",
+    "having": f"SELECT k, COUNT(*) AS v {W} GROUP BY k HAVING SUM(n) > 6 ORDER BY v DESC LIMIT 2",
+    "expression": f"SELECT k, AVG(n) AS v {W} GROUP BY k HAVING COUNT(*) > 1 ORDER BY SUM(n) / COUNT(*) - MIN(n) LIMIT 2",
+    "filtered": f"SELECT k, COUNT(*) AS v {W} WHERE n > 1 GROUP BY k ORDER BY SUM(n) FILTER (WHERE j = 1) DESC LIMIT 2",
+    "without slide": "SELECT k, COUNT(*) AS v FROM s [RANGE 3 SECONDS] GROUP BY k ORDER BY v DESC LIMIT 2",
+    "rows": "SELECT k, SUM(n) AS v FROM s [ROWS 3] GROUP BY k ORDER BY v DESC LIMIT 2",
+    "two windows": f"SELECT k, SUM(n) OVER [RANGE 2 SECONDS] AS v {W} GROUP BY k ORDER BY v DESC LIMIT 2",
+    "different": f"SELECT DISTINCT k {W} ORDER BY k DESC LIMIT 2",
+    "changes": f"SELECT k, SUM(n) AS v {W} GROUP BY k ORDER BY v DESC LIMIT 2 EMIT CHANGES",
+    "few changes": f"SELECT k, MAX(n) AS v {W} GROUP BY k HAVING COUNT(*) > 1 ORDER BY v DESC LIMIT 1 EMIT CHANGES",
+}
+
+
+@pytest.fixture(params=["all keys", "heads"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """How first keys are found: few are visited all, unless heads are told to name even these."""
+    if request.param == "heads":
+        monkeypatch.setattr(finders, "FEW", 0)
+        monkeypatch.setattr(finders, "DEPTH", 0)
+        monkeypatch.setattr(leaders, "_PART", 0)
+        monkeypatch.setattr(leaders, "_MORE", 0)
+        monkeypatch.setattr(leaders, "_TWICE", 1)
+    return request.param
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_are_those_of_the_reference(seed: int, way: str) -> None:
+    rng = np.random.default_rng(seed)
+    engine, reference = Engine(threads=1 + seed % 2), ReferenceEngine()
+    for each in (engine, reference):
+        each.execute(STREAM)
+        for name, sql in QUERIES.items():
+            each.register(sql, name=name)
+    now = 10 * SECOND
+    for step in range(7):
+        batch = random_batch(rng, now)
+        now += int(rng.choice([1, 2, 3, 9])) * SECOND
+        for each in (engine, reference):
+            each.push("s", batch)
+        if step == 4:
+            engine = checkpointed(engine)
+        for name in QUERIES:
+            assert_same(engine.lookup(name), reference.lookup(name), name)
+        some = ["a", "c", None]
+        assert_same(engine.lookup("sums", key=some), reference.lookup("sums", key=some), "keys")
+        first = reference.lookup("sums", key="b").rows
+        assert engine.value("sums", key="b") == (first[0]["v"] if first else None)
+        emitted, wanted = engine.advance(), reference.advance()
+        assert emitted.keys() == wanted.keys()
+        for name, answer in wanted.items():
+            assert_same(emitted[name], answer, f"emitted {name}")
+    engine.check()
+
+
+def random_batch(rng: np.random.Generator, now: int) -> dict[str, list[Any]]:
+    count = int(rng.integers(1, 30))
+    at = np.sort(rng.integers(now, now + 3 * SECOND, count)) - rng.integers(0, SECOND, count)
+    wild = [math.nan, math.inf, -math.inf, -0.0, 0.0, None, 1.5, 1e300]
+    return {
+        "ts": at.tolist(),
+        "k": [None if each == 6 else "abcdef"[each] for each in rng.integers(0, 7, count).tolist()],
+        "j": rng.integers(0, 3, count).tolist(),
+        "n": [None if each == 9 else each - 2 for each in rng.integers(0, 10, count).tolist()],
+        "x": [wild[each] if each < 8 else each / 4 for each in rng.integers(0, 40, count).tolist()],
+    }
+
+
+def assert_same(table: pa.Table, wanted: Any, context: str) -> None:
+    got = table.to_pylist()
+    names = [name for name in table.column_names if name != "complete"]
+    expected = [{name: row[name] for name in names} for row in wanted.rows]
+    same = len(got) == len(expected) and all(
+        is_close(one[name], other[name]) for one, other in zip(expected, got, strict=True) for name in names
+    )
+    assert same, "\n".join([context, "expected:", *map(str, expected), "got:", *map(str, got)])
+
+
+@pytest.mark.parametrize("keys", [6_000, 12_000])
+def test_heads_name_the_first_of_many_keys(keys: int) -> None:
+    """Skewed sums, and DuckDB's opinion of them; queries of one window that differ in LIMIT are asked of the same keys."""
+    rng = np.random.default_rng(keys)
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT) TIMESTAMP BY ts")
+    for size in (1, 3, 5):
+        for limit in (1, 5, 20):
+            engine.register(
+                f"SELECT k, SUM(n) AS v FROM s [RANGE {size} SECONDS SLIDE 1 SECOND] GROUP BY k "
+                f"ORDER BY v DESC LIMIT {limit}",
+                f"{size} {limit}",
+            )
+    every = []
+    for second in range(8):
+        count = 4 * keys if second == 0 else keys
+        key = (keys ** rng.random(count)).astype(np.int64) - 1
+        key[:keys] = np.arange(keys) if second == 0 else key[:keys]
+        events = pa.table(
+            {
+                "ts": second * SECOND + np.arange(count) * (SECOND // count),
+                "k": key,
+                "n": rng.integers(-1, 9, count),
+            }
+        )
+        every.append(events)
+        engine.push("s", events)
+        answers = engine.advance(until=(second + 1) * SECOND)
+        pushed = pa.concat_tables(every)
+        for name, answer in answers.items():
+            size, limit = map(int, name.split())
+            told = duckdb.sql(
+                f"SELECT k, SUM(n)::BIGINT AS v FROM pushed WHERE ts >= {(second + 1 - size) * SECOND} "
+                f"GROUP BY k ORDER BY v DESC NULLS LAST, k LIMIT {limit}"
+            ).fetchall()
+            assert pushed.num_rows
+            assert list(zip(*answer.select(["k", "v"]).to_pydict().values(), strict=True)) == told, name
+    assert "heads of slices of sum of n" in engine.explain("3 5")
+    engine.check()
+
+
+def test_a_row_without_a_value_leaves_its_place_to_the_next() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts")
+    engine.register(
+        "SELECT k, SUM(n) + MAX(n) AS v FROM s [RANGE 9 SECONDS] GROUP BY k ORDER BY COUNT(*) DESC LIMIT 2",
+        "top",
+    )
+    large = 2**62
+    engine.push(
+        "s",
+        {"ts": [1, 2, 3, 4, 5, 6], "k": ["a", "b", "c", "a", "b", "a"], "n": [1, large, 4, 1, large - 1, 1]},
+    )
+    with pytest.warns(RuntimeWarning, match="leaves out 1 row"):
+        assert engine.lookup("top").column("k").to_pylist() == ["a", "c"]
+    with pytest.raises(MuntinError, match="no answer for the key 'b'"):
+        engine.lookup("top", key="b")
+    assert engine.lookup("top", key="a").num_rows == 1
+
+
+def test_what_is_refused() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts")
+    engine.execute("CREATE TABLE t (k VARCHAR, most BIGINT, PRIMARY KEY (k))")
+    by = "GROUP BY k ORDER BY COUNT(*) DESC LIMIT 2"
+    for sql, why in (
+        (f"SELECT k FROM s [ROWS 4 SLIDE 2] {by}", "moves by events, each key at its own"),
+        (
+            f"SELECT s.k FROM s [RANGE 4 SECONDS] JOIN t ON s.k = t.k {by.replace('BY k', 'BY s.k')}",
+            "not for joins",
+        ),
+        (
+            f"SELECT k {W} GROUP BY k HAVING APPROX(COUNT(*) > 2, 0.5) ORDER BY COUNT(*) LIMIT 2",
+            "exactly which keys pass HAVING",
+        ),
+        (
+            "SELECT k FROM s [RANGE 4 SECONDS] GROUP BY k ORDER BY APPROX_FREQUENT(n, 0.1, 0.05) LIMIT 2",
+            "takes numbers, texts and times",
+        ),
+    ):
+        with pytest.raises(SqlError, match=why):
+            engine.register(sql, "refused")
+    engine.register(f"SELECT k {W} {by}", "top")
+    with pytest.raises(MuntinError, match="has LIMIT: who is among the first depends on all keys"):
+        engine.lookup_at("top", {"k": ["a"], "at": [1]})
+
+
+def test_limit_as_a_parameter_and_in_the_place_of_another() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts")
+    sql = f"SELECT k, SUM(n) AS v {W} GROUP BY k ORDER BY v DESC LIMIT $many"
+    engine.execute(f"REGISTER QUERY top AS {sql}", {"many": 1})
+    engine.push("s", {"ts": [SECOND, SECOND + 1, 2 * SECOND], "k": ["a", "b", "c"], "n": [1, 2, 3]})
+    assert engine.lookup("top", at=3 * SECOND).column("k").to_pylist() == ["c"]
+    engine.execute(f"CREATE OR REPLACE QUERY top AS {sql}", {"many": 2})
+    assert engine.lookup("top", at=3 * SECOND).column("k").to_pylist() == ["c", "b"]
+
+
+@pytest.mark.parametrize("many", [1, 3, 40, 1_000])
+def test_first_in_order(many: int) -> None:
+    """Beside a sort, with ties, NULLs and NaN."""
+    rng = np.random.default_rng(many)
+    values = rng.integers(0, 60, 900).astype(float)
+    values[rng.random(900) < 0.1] = np.nan
+    column = pa.array(values, mask=rng.random(900) < 0.2)
+    ties = rng.permutation(900)
+    for descends in (False, True):
+        words = words_of(column, descends)
+        found = InOrder([words], lambda some: [Words(ties[some], None)]).first(many)
+        sign = -1 if descends else 1
+        listed = column.to_pylist()
+        wanted = sorted(range(900), key=lambda row: (*_place(listed[row], sign), ties[row]))
+        assert found.tolist() == wanted[:many]
+
+
+def _place(value: float | None, sign: int) -> tuple[Any, ...]:
+    if value is None:
+        return (True, False, 0.0)
+    return (False, sign * math.isnan(value), 0.0 if math.isnan(value) else sign * value)
