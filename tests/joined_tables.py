@@ -44,8 +44,10 @@ QUERIES = [
     "JOIN u ON p.k = u.k GROUP BY u.id HAVING COUNT(*) > u.floor",
     "SELECT u.id, MEDIAN(p.v) AS m, COUNT(*) OVER [RANGE 3 SECONDS SLIDE 1 SECOND] AS n "
     "FROM p [RANGE u.span UP TO 4 SECONDS STEP 2 SECONDS SLIDE 1 SECOND] AS p JOIN u ON p.k = u.k GROUP BY u.id",
-    "SELECT u.id, u.span, COUNT(p.ts) AS n FROM u LEFT JOIN p [RANGE u.span UP TO 4 SECONDS SLIDE 2 SECONDS] AS p "
-    "ON p.k = u.k GROUP BY u.id",
+    "SELECT u.id, u.span, COUNT(p.ts) AS n FROM u LEFT JOIN p "
+    "[RANGE u.span UP TO 4 SECONDS SLIDE 2 SECONDS OFFSET 1 SECOND] AS p ON p.k = u.k GROUP BY u.id",
+    "SELECT p.k, SUM(p.v) AS s, t.most FROM p [SINCE HOUR SLIDE 2 SECONDS OFFSET 1 SECOND] AS p JOIN t ON p.k = t.k "
+    "GROUP BY p.k HAVING SUM(p.v) > t.most",
     # without SLIDE, and by rows
     "SELECT p.k, SUM(p.v) AS s, t.most FROM p [RANGE 3 SECONDS] AS p JOIN t ON p.k = t.k GROUP BY p.k",
     "SELECT p.k, SUM(p.v) AS s, t.most FROM p [ROWS 3] AS p JOIN t ON p.k = t.k GROUP BY p.k HAVING SUM(p.v) > t.most",

@@ -129,7 +129,7 @@ class Window:
 
     def settle(self, instant: Instants) -> Instants:
         """Where this window stands when it is looked up at an instant, or at many."""
-        return self.pace.floor(instant)
+        return instant - (instant - self.offset) % self.slide if self.slide and self.is_time else instant
 
     @cached_property
     def _landmarks(self) -> Pace:

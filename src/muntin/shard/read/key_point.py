@@ -27,7 +27,7 @@ class KeyPointReader:
         self._clock, self._history = state.clock, state.registrations[name].history
         assert reading.keys is not None
         self._ids = KeyIds(reading.keys)
-        self._pace = reading.query.pace
+        self._slide, self._offset = reading.query.pace
         self._band: Band | None = reading.query.having.band if reading.query.having is not None else None
         self._lower = call.aggregate.lower_one
         self._is_count = call.aggregate.name == "count"
@@ -74,7 +74,9 @@ class KeyPointReader:
             instant = self._history.end
         if instant is None:
             return UNREAD  # no event yet, but the key may have to be refused
-        settled = self._window.settle(self._pace.floor(instant))
+        if self._slide:
+            instant -= (instant - self._offset) % self._slide
+        settled = self._window.settle(instant)
         if not self._reader.locate(settled):
             return UNREAD  # rare: it may have to be refused
         id = self._ids.find(key)

@@ -42,7 +42,7 @@ class KeyRowReader:
 
     def __init__(self, state: State, name: str, reading: Reading, reader: KeyReader):
         self._clock, self._history = state.clock, state.registrations[name].history
-        self._pace = reading.query.pace
+        self._slide, self._offset = reading.query.pace
         (asked,) = reading.windows
         self._reader, self._window = reader, asked.window
         places = {need: place for place, need in enumerate(asked.needs)}
@@ -148,7 +148,9 @@ class KeyRowReader:
             instant = self._history.end
         if instant is None:
             return None
-        settled: int = self._window.settle(self._pace.floor(instant))
+        if self._slide:
+            instant -= (instant - self._offset) % self._slide
+        settled: int = self._window.settle(instant)
         return settled if self._reader.locate(settled) else None
 
 

@@ -83,11 +83,13 @@ class PointPlace:
         self.store = store
         self.window = window
         self.synopses: list[RunSynopsis] = []  # who answers for it
-        self._to, self._pace = window.to, window.pace
+        self._size = 0 if window.since else window.size  # 0: it depends on the instant
+        self._to, (self._slide, self._offset) = window.to, window.pace
 
     def locate(self, instant: int) -> Located:
         """Where the window lies that is looked up at an instant; refused if a synopsis has forgotten it."""
-        instant = self._pace.floor(instant)
+        if self._slide:
+            instant -= (instant - self._offset) % self._slide
         located = self.store.locate_one(self.window.start(instant), instant - self._to)
         if not located.is_whole:
             for synopsis in self.synopses:
@@ -96,8 +98,9 @@ class PointPlace:
 
     def run(self, instant: int) -> tuple[int, int]:
         """The run that the window is at an instant; for those who need not know how much of it is there."""
-        instant = self._pace.floor(instant)
-        start = self.window.start(instant)
+        if self._slide:
+            instant -= (instant - self._offset) % self._slide
+        start = instant - self._size if self._size else self.window.start(instant)
         if start < self.store.forgotten_before:  # rare
             return self.locate(instant)[:2]
         return self.store.run(start, instant - self._to)
@@ -135,7 +138,7 @@ class PointReader:
         query, placement = state.registrations[name].query, state.manager.placements[name]
         self.query = query
         self._clock, self._history = state.clock, state.registrations[name].history
-        self._pace = query.pace
+        self._slide, self._offset = query.pace
         self._places: dict[tuple[int, Window], PointPlace] = {}
         self._readings = [
             self._reading(state, AGGREGATES[call.function], parts)
@@ -187,7 +190,9 @@ class PointReader:
         instant = self._clock.now if at is None else at
         if instant is None and self._history is not None:
             instant = self._history.end
-        return None if instant is None else self._pace.floor(instant)
+        if instant is not None and self._slide:
+            instant -= (instant - self._offset) % self._slide
+        return instant
 
     def _reading(self, state: State, aggregate: Aggregate, placed: Sequence[Placed]) -> PointCall:
         parts = [_part(state, each) for each in placed]
