@@ -93,9 +93,8 @@ def test_state_knows_versions(module: Path) -> None:
     shards = Shards(STREAM, {"q": QUERY}, shards=1)
     answers = shards.send([[batch]])
     assert answers["q"]["a"].to_pylist() == [3.0, 3.0]
-    shards.restart()
     REGISTERED["TRIPLED"].version = 2
-    shards.configure({"q": QUERY})
+    shards.restart({"q": QUERY})
     with pytest.raises(CheckpointError, match="TRIPLED, version 1, and version 2 is registered"):
         shards.send([[batch]])
 

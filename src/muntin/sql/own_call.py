@@ -71,9 +71,7 @@ def _own_call(node: exp.Anonymous, build: Build) -> Term:
     given = [build(each) for each in node.expressions]
     if len(given) != len(function.takes):
         wanted = ", ".join(map(type_name, function.takes))
-        raise misfit(
-            node, f"{function.name} takes {_count(function.takes)}: {function.name}({wanted})"
-        )
+        raise misfit(node, f"{function.name} takes {_count(function.takes)}: {function.name}({wanted})")
     function.is_used = True
     terms = [_as(function, *each) for each in zip(node.expressions, given, function.takes, strict=True)]
     sql, runs = call_text(function.name, given), [term.run for term in terms]
