@@ -17,6 +17,7 @@ from casefile import read_case
 from effort import some_of
 from muntin.errors import CheckpointError, FunctionError
 from muntin.own.registered import REGISTERED
+from muntin.serve.record import Record, unpack_record
 from queries import Question, random_question
 from replay import assert_agreement
 from runtimes import RUNTIMES, Runtime
@@ -166,6 +167,16 @@ def test_checkpoint_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(CheckpointError, match="DOUBLED, version 1, which is not registered"):
         muntin.Engine.restore(tmp_path / "with")
     muntin.Engine.restore(tmp_path / "without")
+
+
+def test_log_of_a_server_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start must not go on without a query that was accepted."""
+    record = Record("execute", {"sql": "REGISTER QUERY q AS SELECT TOTAL(n) AS a FROM s [ROWS 5]"})
+    assert unpack_record(record.pack()) == record
+    packed = record.pack()
+    monkeypatch.delitem(REGISTERED, "TOTAL")
+    with pytest.raises(CheckpointError, match="the log is of queries that call TOTAL, version 3"):
+        unpack_record(packed)
 
 
 FAULTS: dict[str, tuple[Callable[[pa.Array], Any], str]] = {
