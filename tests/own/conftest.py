@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry import BOOKS, books_restored
+
+sys.path.append(str(Path(__file__).parents[1] / "spark"))  # where a case runs without a JVM
 
 
 @cache

@@ -32,7 +32,10 @@ def register(name: str = "TRIED", takes: type = float, returns: type = float, **
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"combine": lambda a, b: (a + b) / 2, "identity": (0.0,), "lift": lambda x: (x,)}, "combine gives float64"),
+        (
+            {"combine": lambda a, b: a[0] + b[0], "identity": (0.0,), "lift": lambda x: (x,)},
+            "combine gives float64, and a partial is (float) as identity is",
+        ),
         ({"combine": lambda a, b: a + b + 1.0}, "identity is none\n  a = 1.0, of 1.0\n  combine(identity, a) = 2.0"),
         ({"combine": lambda a, b: a - b}, "combine(identity, a) = -1.0"),
         (

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import AGGREGATES
-from muntin.aggregates.component import COMPONENTS, Component
+from muntin.aggregates.component import COMPONENTS, Component, read_only
 from muntin.aggregates.contract import Aggregate, Lowered, Partials
 from muntin.argument import shown
 from muntin.component.rules import Rules
@@ -48,7 +48,7 @@ class OwnAggregate(Aggregate):
         (count,) = partials["count"]
         valid = count > 0
         out = np.zeros(len(count), np.float64 if self._returns is float else np.int64)
-        self._algebra.lower_cells(valid, out, *partials[self.name])
+        self._algebra.lower_cells(valid, out, *(read_only(each) for each in partials[self.name]))
         return Lowered(out, valid)
 
     def lower_one(self, *partials: tuple[Any, ...]) -> Any:

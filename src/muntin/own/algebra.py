@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from numba.core import types
 from numba.core.errors import NumbaError
 
-from muntin.component.rules import FLOAT, INT, Identity, Numbers
+from muntin.component.rules import FLOAT, INT, Identity
 from muntin.errors import MuntinError
 from muntin.kernels.combine import take
 from muntin.kernels.jit import Kernel, inner, kernel
@@ -214,6 +214,3 @@ def _check_answer(name: str, compiled: Any, returns: type) -> None:
     found = given.type if isinstance(given, types.Optional) else given
     if _python(found) not in _WIDENED[returns]:
         raise MuntinError(f"{name}: lower gives {given}, and is declared to give {returns.__name__}")
-
-
-__all__ = ["MOST_NUMBERS", "Algebra", "Numbers", "compile_algebra"]

@@ -16,13 +16,13 @@ from types import CodeType
 from typing import Any, Protocol
 
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
 from muntin.aggregates import AGGREGATES
 from muntin.aggregates.component import APPROXIMATE, COMPONENTS, HOLISTIC
 from muntin.argument import count_of, shown, text_of
 from muntin.errors import CheckpointError, MuntinError, NameTaken
 from muntin.sql.dialect import functions_called, read_expression
-from muntin.sql.place import Misfit
 from muntin.sql.vocabulary import COMPOSED, FUNCTIONS, SYNONYMS
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -69,13 +69,17 @@ def name_of(given: Any) -> str:
     known = {*AGGREGATES, *COMPONENTS, *HOLISTIC, *APPROXIMATE, *SYNONYMS, *COMPOSED, "approx"}
     if name.lower() in known or name in FUNCTIONS:
         raise NameTaken(f"'{name}' is a function of the language: choose another name")
-    try:
-        tree = read_expression(f"{name}(x)")
-    except Misfit:
-        tree = None
-    if not isinstance(tree, exp.Anonymous) or tree.name != name:
+    if not _is_read_as_a_call(name):
         raise NameTaken(f"'{name}' is a word of the language: choose another name")
     return name
+
+
+def _is_read_as_a_call(name: str) -> bool:
+    try:
+        tree = read_expression(f"{name}(x)")
+    except ParseError:
+        return False
+    return isinstance(tree, exp.Anonymous) and tree.name == name
 
 
 def enter(about: Registered, install: Callable[[], Target]) -> None:

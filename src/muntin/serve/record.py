@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.described import COUNT, WHOLE, Absent, check_shape
+from muntin.described import COUNT, WHOLE, Absent, Each, check_shape
+from muntin.own.registered import check_versions, versions_in
 from muntin.serve.producers import Once
 
 _LENGTH = struct.Struct("<I")
@@ -29,6 +30,7 @@ _SHAPE = {
     "producer": Absent(str),  # who numbers its changes
     "sequence": Absent(COUNT),
     "at": Absent(WHOLE),  # the clock on the wall
+    "functions": Absent(Each(COUNT)),  # of the user's own: their versions
     "last": Absent(COUNT),  # the number of the last record that was logged together with this one
 }
 
@@ -58,16 +60,19 @@ class Record:
         return self if once is None else replace(self, told=self.told | once._asdict())
 
     def pack(self) -> bytes:
-        """As it stands in the log."""
-        head = json.dumps({"do": self.do, **self.told}).encode()
+        """As it stands in the log, with the versions of functions of the user's own that its statements call."""
+        called = versions_in([self.told["sql"]] if "sql" in self.told else [])
+        known = {"functions": called} if called else {}
+        head = json.dumps({"do": self.do, **self.told, **known}).encode()
         return _LENGTH.pack(len(head)) + head + self.body
 
 
 def unpack_record(data: bytes) -> Record:
-    """What `pack` made."""
+    """What `pack` made; an error if functions that it calls are not there: a start would go on without its query."""
     (length,) = _LENGTH.unpack_from(data)
     told = json.loads(data[_LENGTH.size : _LENGTH.size + length])
     check_shape(told, _SHAPE, "the record")
+    check_versions(told.pop("functions", {}), "the log")
     return Record(told.pop("do"), told, data[_LENGTH.size + length :])
 
 
