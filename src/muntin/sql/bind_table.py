@@ -24,7 +24,7 @@ from muntin.sql.syntax import (
     SelectSyntax,
 )
 from muntin.sql.term import kind_of
-from muntin.sql.type_name import arrow_type, type_name
+from muntin.sql.type_name import column_type, type_name
 from muntin.sql.window_clause import duration_of
 from muntin.table import Table
 from muntin.table_query import RowsWhere, TableSelect
@@ -38,7 +38,7 @@ def bind_columns(columns: tuple[ColumnSyntax, ...]) -> list[pa.Field]:
     for column in columns:
         if column.name.text.casefold() in {field.name.casefold() for field in fields}:
             raise column.name.misfit(f"two columns are called '{column.name.text}'")
-        fields.append(pa.field(column.name.text, arrow_type(column.type)))
+        fields.append(pa.field(column.name.text, column_type(column.type)))
     return fields
 
 
