@@ -29,7 +29,7 @@ def is_decimal(kind: pa.DataType) -> bool:
 
 def is_kept(kind: pa.DataType) -> bool:
     """Whether values of a type are decimals that an integer of 64 bits can stand for."""
-    return bool(pa.types.is_decimal128(kind)) and kind.precision <= MOST_DIGITS and 0 <= kind.scale
+    return bool(pa.types.is_decimal128(kind)) and kind.precision <= MOST_DIGITS and kind.scale >= 0
 
 
 def check_columns(schema: pa.Schema, owner: str) -> None:

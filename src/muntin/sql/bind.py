@@ -6,7 +6,6 @@ aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +18,7 @@ from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call, parts_of
 from muntin.sql.composed import expanded
-from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number
+from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number, with_meanings
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.place import Misfit, mark, misfit, place
 from muntin.sql.sources import Sources, find_stream
@@ -226,9 +225,8 @@ class SelectBinder:
         try:
             return compile_expression(tree, scope, condition_of)
         except Misfit as fault:  # `$0` means nothing to the user: show the call
-            calls = list(self.calls)
-            shown = re.sub(r"\$(\d+)", lambda number: str(calls[int(number[1])]), fault.message)
-            raise Misfit(shown, fault.span) from None
+            meant = {f"${number}": str(call) for call, number in self.calls.items()}
+            raise Misfit(with_meanings(fault.message, meant), fault.span) from None
 
     def answer_scope(self) -> Scope:
         """The names that SELECT and HAVING may use: keys, and answers of calls."""

@@ -66,7 +66,9 @@ def _cut(operation: Operation, left: Datum, right: Datum) -> Datum:
         wide = [pc.cast(each, pa.decimal256(each.type.precision, each.type.scale)) for each in (left, right)]
     made = operation(*wide)
     if made.type.scale > WIDEST:
-        raise pa.ArrowInvalid(f"a DECIMAL has at most {WIDEST} digits, and this {made.type.scale} after the point")
+        raise pa.ArrowInvalid(
+            f"a DECIMAL has at most {WIDEST} digits, and this {made.type.scale} after the point"
+        )
     return pc.cast(made, pa.decimal128(WIDEST, made.type.scale))
 
 
@@ -133,7 +135,11 @@ def _halves(value: pa.Array) -> Halves:
     if value.null_count:
         value = value.fill_null(Decimal(0))
     data = value.buffers()[1]
-    return np.frombuffer(data, HALVES, value.offset + len(value))[value.offset :] if data else np.zeros(0, HALVES)
+    return (
+        np.frombuffer(data, HALVES, value.offset + len(value))[value.offset :]
+        if data
+        else np.zeros(0, HALVES)
+    )
 
 
 def _quotients(halves: Halves, scale: int, count: npt.NDArray[np.int64] | None) -> npt.NDArray[np.float64]:
@@ -144,7 +150,9 @@ def _quotients(halves: Halves, scale: int, count: npt.NDArray[np.int64] | None) 
     # a quotient of two integers that are DOUBLEs is rounded once
     is_small = (high == low >> 63) & (low <= _EXACT) & (low >= -_EXACT) & (many <= _EXACT // over)
     found = low / (float(over) * np.where(is_small, many, 1))
-    for row in np.flatnonzero(~is_small).tolist():  # as Python's integers, whose quotient is rounded once, too
+    for row in np.flatnonzero(
+        ~is_small
+    ).tolist():  # as Python's integers, whose quotient is rounded once, too
         whole = (int(high[row]) << 64) + (int(low[row]) & (2**64 - 1))
         found[row] = whole / (over * int(many[row]))
     return np.asarray(found, np.float64)

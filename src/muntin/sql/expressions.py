@@ -26,16 +26,17 @@ from muntin.sql.arithmetic import ARITHMETIC, call_text
 from muntin.sql.comoment import COMOMENT
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
+from muntin.sql.decimals import OPERATIONS
 from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
-from muntin.sql.decimals import OPERATIONS
 from muntin.sql.place import mark, misfit, place
 from muntin.sql.term import ATOM, Build, Builder, Datum, Term, apply, column, common, literal, reason
 from muntin.sql.text import TEXT
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS, unknown_function
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
-_CALL = re.compile(r"\$\d+")  # the answer of an aggregate call
+# the answer of an aggregate call, or what is put together from the answers of a call's parts
+_CALL = re.compile(r"\$DECIMAL_(SUM|MEAN)\((\$\d+)[^()]*\)|(\$\d+)")
 _LONG = 2**63
 
 
@@ -142,7 +143,9 @@ def compile_equal(node: exp.Expr, parts: Sequence[tuple[exp.Expr, Scope]]) -> li
     terms = common(node, [_compile(scope, tree.unnest()) for tree, scope in parts])
     if is_decimal(terms[0].type) and not is_kept(terms[0].type):
         shown = " and ".join(term.sql for term in terms)
-        raise misfit(node, f"{shown} have more than {MOST_DIGITS} digits together; CAST one to the type of the other")
+        raise misfit(
+            node, f"{shown} have more than {MOST_DIGITS} digits together; CAST one to the type of the other"
+        )
     # not kept in their scopes: there, the same text stands for the value in its own type
     return [
         Expression(term.sql, term.type, tuple(sorted(term.columns)), _evaluator(term, scope), tree)  # type: ignore[arg-type]
@@ -217,9 +220,20 @@ def _evaluate(
     try:
         value = run(columns)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), sql)
-        raise NoValue(f"{shown}: {reason(error)}") from error
+        raise NoValue(f"{with_meanings(sql, meanings)}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
+
+
+def with_meanings(text: str, meanings: Mapping[str, str]) -> str:
+    """A text in which answers are called as users know them: `MAX(n)` for `$0`."""
+
+    def told(found: re.Match[str]) -> str:
+        name = found[2] or found[3]
+        shown = meanings.get(name, name)
+        whole = {"SUM": "SUM", "MEAN": "AVG"}.get(found[1])
+        return shown if whole is None else shown.replace("SUM:0", whole, 1)
+
+    return _CALL.sub(told, text)
 
 
 def _compile(scope: Scope, tree: exp.Expr, given: Callable[[exp.Expr], Term | None] | None = None) -> Term:
@@ -283,9 +297,13 @@ def literal_term(node: exp.Literal) -> Term:
         if isinf(real):
             raise misfit(node, f"{node.name} does not fit a DOUBLE")
         if "e" in node.name.lower():
-            return replace(value_term(real), exact=None)  # with an exponent it is a DOUBLE beside decimals, too
+            return replace(
+                value_term(real), exact=None
+            )  # with an exponent it is a DOUBLE beside decimals, too
         exact = Decimal(node.name)
-        if exact != Decimal(repr(real)):  # more digits than a DOUBLE has: the text must tell it from its neighbours
+        if exact != Decimal(
+            repr(real)
+        ):  # more digits than a DOUBLE has: the text must tell it from its neighbours
             return literal(f"{exact:f}", pa.scalar(real, pa.float64()), exact=exact)
     except ValueError:
         raise misfit(node, f"'{node.name}' is not a number") from None

@@ -49,7 +49,9 @@ class Term:
     columns: frozenset[str] = frozenset()
     constant: pa.Scalar | None = None
     says: Compared | Connected | Negated | None = None  # of a predicate that `conditions.py` understands
-    exact: Decimal | None = None  # of a constant that is written with a point: a DOUBLE, but a DECIMAL beside decimals
+    exact: Decimal | None = (
+        None  # of a constant that is written with a point: a DOUBLE, but a DECIMAL beside decimals
+    )
 
     @property
     def kind(self) -> Kind:

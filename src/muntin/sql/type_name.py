@@ -21,9 +21,21 @@ _TYPES: dict[str, pa.DataType] = {
 }  # fmt: skip
 _ELSEWHERE = {
     "TIME": "BIGINT, or TIMESTAMP for an instant", "UUID": "VARCHAR", "BLOB": "VARCHAR", "VARBINARY": "VARCHAR",
-    "FLOAT64": "DOUBLE", "FLOAT32": "REAL", "INT128": "BIGINT", "HUGEINT": "BIGINT", "NUMBER": "BIGINT or DOUBLE", "MONEY": "DECIMAL(18, 2)",
+    "FLOAT64": "DOUBLE", "FLOAT32": "REAL", "INT128": "BIGINT", "HUGEINT": "BIGINT", "NUMBER": "BIGINT or DOUBLE",
+    "MONEY": "DECIMAL(18, 2)",
 }  # fmt: skip
-_OFFERED = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "DECIMAL", "VARCHAR", "TIMESTAMP", "DATE")
+_OFFERED = (
+    "BOOLEAN",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "REAL",
+    "DOUBLE",
+    "DECIMAL",
+    "VARCHAR",
+    "TIMESTAMP",
+    "DATE",
+)
 _DECIMAL = pa.decimal128(18, 3)  # as in DuckDB, without sizes
 _NAMES = {kind: name for name, kind in reversed(_TYPES.items())} | {
     pa.int32(): "INTEGER", pa.uint32(): "UINTEGER", pa.float32(): "REAL", pa.string(): "VARCHAR", _INSTANT: "TIMESTAMP",
@@ -58,7 +70,9 @@ def column_type(node: exp.Expr) -> pa.DataType:
     """The same for a column, whose values are kept."""
     kind = arrow_type(node)
     if is_decimal(kind) and not is_kept(kind):
-        raise misfit(node, f"a column has at most {MOST_DIGITS} digits: write DECIMAL({MOST_DIGITS}, {kind.scale})")
+        raise misfit(
+            node, f"a column has at most {MOST_DIGITS} digits: write DECIMAL({MOST_DIGITS}, {kind.scale})"
+        )
     return kind
 
 
@@ -67,7 +81,10 @@ def _decimal(node: exp.Expr) -> pa.DataType:
     if not sizes:
         return _DECIMAL
     if len(sizes) > 2 or not all(isinstance(each, exp.Literal) and each.name.isdigit() for each in sizes):
-        raise misfit(node, "DECIMAL takes how many digits there are, and how many of them after the point: DECIMAL(12, 2)")
+        raise misfit(
+            node,
+            "DECIMAL takes a number of digits, and how many of them stand after the point: DECIMAL(12, 2)",
+        )
     digits, scale = int(sizes[0].name), int(sizes[1].name) if len(sizes) > 1 else 0
     if not 1 <= digits <= WIDEST or scale > digits:
         raise misfit(
