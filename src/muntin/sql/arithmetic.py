@@ -207,7 +207,7 @@ def _negate(node: exp.Neg, build: Build) -> Term:
     if term.kind == "span":
         return apply(node, sql, SIGN, pc.negate_checked, [in_microseconds(term)])
     made = apply(node, sql, SIGN, pc.negate_checked, numbers(node, [term]))
-    return made if term.exact is None else replace(made, exact=-term.exact)
+    return made if term.exact is None else replace(made, exact=term.exact.copy_negate())
 
 
 def call_text(name: str, terms: Sequence[Term]) -> str:

@@ -90,7 +90,7 @@ def _constant(name: str, value: Any) -> Iterator[_Word]:
     elif isinstance(value, bool):
         yield (TokenType.TRUE, "TRUE") if value else (TokenType.FALSE, "FALSE")
     elif isinstance(value, Decimal) and value.is_finite():
-        number = (TokenType.NUMBER, f"{abs(value):f}")
+        number = (TokenType.NUMBER, f"{value.copy_abs():f}")
         yield from (_OPEN, _MINUS, number, _CLOSE) if value < 0 else (number,)
     elif isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         is_negative = copysign(1, value) < 0
