@@ -78,6 +78,10 @@ QUERIES = (
         "COUNT_IF, BOOL_AND, COVAR_POP, CORR, …",
         f"SELECT CORR(v, v * v) AS c, COUNT_IF(v > 1) AS n FROM t {_W}",
     ),
+    Entry(
+        "SUM, AVG, MIN, … of DECIMAL",
+        f"SELECT SUM(CAST(v AS DECIMAL(12, 2)) * 1.19) AS s, AVG(CAST(v AS DECIMAL(12, 2))) AS m FROM t {_W}",
+    ),
     Entry("expressions of aggregates", f"SELECT SUM(v) / COUNT(*) AS mean FROM t {_W}"),
     Entry("`/*+ SYNOPSIS(…) */`", f"SELECT /*+ SYNOPSIS(rescan) */ SUM(v) AS s FROM t {_W}"),
     Entry(

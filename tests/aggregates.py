@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -44,6 +45,8 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         return pa.list_(pa.struct([("item", argument), *bounds]))
     if function.startswith("approx_count"):
         return pa.int64()
+    if function == "sum:0" and pa.types.is_decimal(argument):
+        return pa.int64()
     if function in ("min", "max", "first", "last", "quantile", "approx_quantile"):
         return argument
     return pa.float64()
@@ -58,6 +61,10 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
     if function == "quantile":
         return _quantile(values, parameters[0])
     if function.startswith("approx"):
+        if pa.types.is_decimal(kind) and function.startswith(
+            "approx_count"
+        ):  # the item is kept as an integer
+            parameters = (Decimal(int(parameters[0])).scaleb(-kind.scale), *parameters[1:])
         return _exactly(function, values, parameters)
     if not values:
         return NOTHING
@@ -79,6 +86,8 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         "sum:0",
         "sum:1",
     ):  # what COVAR_POP and its like are made of: a sum, and what its rounding lost
+        if pa.types.is_decimal(kind):
+            return _part_of_decimal_sum(values, kind.scale, function == "sum:1")
         return _part_of_sum(values, function == "sum:1")
     if function == "m2:2":
         spread = _spread("var_pop", values)
@@ -121,6 +130,12 @@ def _part_of_sum(values: list[float], is_rest: bool) -> Measured:
         return Measured(0.0 if is_rest else _sum(values).value)
     exact = sum(map(Fraction, values), Fraction())
     return Measured(_rounded(exact - Fraction(_rounded(exact))) if is_rest else _rounded(exact))
+
+
+def _part_of_decimal_sum(values: list[Decimal], scale: int, is_shadow: bool) -> Measured:
+    """The total in units of the last digit: modulo 2**64, and as a float."""
+    total = sum(int(value.scaleb(scale)) for value in values)
+    return Measured(float(total) if is_shadow else (total + 2**63) % 2**64 - 2**63)
 
 
 def _avg(values: list[Any]) -> Measured:

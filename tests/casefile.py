@@ -131,6 +131,8 @@ def read_cell(text: str, kind: pa.DataType) -> Any:
         return {"true": True, "false": False}[text]
     if pa.types.is_integer(kind):
         return int(text)
+    if pa.types.is_decimal(kind):
+        return Decimal(text)
     if pa.types.is_floating(kind):
         return float(Fraction(text)) if re.fullmatch(r"-?\d+/\d+", text) else float(text)
     return ast.literal_eval(text) if text.startswith("'") else text
@@ -294,6 +296,8 @@ def _written_cell(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else repr(value)
     return repr(value)

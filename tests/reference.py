@@ -401,10 +401,15 @@ def declared(sql: str) -> Stream:
     match = _CREATE.match(" ".join(sql.split()))
     assert match, f"the reference cannot read: {sql}"
     name, columns, time, many, unit, most, unit_ahead = match.groups()
-    fields = [column.split() for column in columns.split(",")]
-    schema = pa.schema([(column, _TYPES[kind.upper()]) for column, kind in fields])
+    fields = [column.split(None, 1) for column in re.split(r",(?![^(]*\))", columns)]
+    schema = pa.schema([(column, _type_of(kind.strip())) for column, kind in fields])
     ahead = int(most) * _UNITS[unit_ahead.upper()] if most else None
     return Stream(name, schema, time, int(many) * _UNITS[unit.upper()] if many else 0, ahead)
+
+
+def _type_of(kind: str) -> pa.DataType:
+    sizes = re.fullmatch(r"DECIMAL ?\((\d+), ?(\d+)\)", kind, re.I)
+    return pa.decimal128(int(sizes[1]), int(sizes[2])) if sizes else _TYPES[kind.upper()]
 
 
 def microseconds(instant: Any) -> int:

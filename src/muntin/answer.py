@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from muntin.fixed_point import decimals_of, is_decimal
+
 _INSTANT = pa.timestamp("us")
 
 
@@ -33,6 +35,8 @@ def to_arrow(value: np.ndarray, valid: npt.NDArray[np.bool_], kind: pa.DataType)
         return pa.array(value.astype(np.int32), mask=mask).view(kind)
     if pa.types.is_temporal(kind):
         return pa.array(value, pa.int64(), mask=mask).view(kind)
+    if is_decimal(kind):
+        return decimals_of(value, mask, kind)
     array = pa.array(value, mask=mask)
     return array if array.type == kind else array.cast(kind)
 

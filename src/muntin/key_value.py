@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.errors import MuntinError
+from muntin.fixed_point import unit_of
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,6 +58,8 @@ def _reader(kind: pa.DataType) -> tuple[_Read, str]:
         return _boolean, "True or False"
     if is_.is_integer(kind):
         return _integer, "an integer that fits it"
+    if is_.is_decimal(kind):
+        return _decimal, f"a decimal.Decimal or an integer, of at most {kind.scale} digits after the point"
     if is_.is_floating(kind):
         return _real, "a number that fits it"
     if is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
@@ -97,6 +101,14 @@ def _real(value: Any, kind: pa.DataType) -> float:
     ):
         raise OverflowError
     return real
+
+
+def _decimal(value: Any, kind: pa.DataType) -> Decimal:
+    """Not of floats: 0.1 is none of the values that a DECIMAL has."""
+    number = value if isinstance(value, Decimal) else Decimal(_integer(value, kind))
+    if abs(unit_of(number, kind.scale)) >= 10**kind.precision:
+        raise OverflowError
+    return number
 
 
 def _text(value: Any, kind: pa.DataType) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from muntin.band import sort_value
 from muntin.expression import Columns, Expression, not_written
+from muntin.fixed_point import decimal_of
 from muntin.passing import Range, domain_of
 
 # For each attribute a sort key (`band.py`) or a text, None for NULL; and last, if one is banded, a `Range` of it.
@@ -131,6 +132,8 @@ def _values(points: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(kind):
         keys = pa.array(points, pa.int32() if kind.bit_width == 32 else pa.int64())
         return keys.view(kind)
+    if pa.types.is_decimal(kind):
+        return pa.array([None if each is None else decimal_of(each, kind.scale) for each in points], kind)
     return pa.array(points, kind)
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.band import GREATEST, LEAST, sort_key, sort_keys, sort_value
+from muntin.fixed_point import decimal_of, numbers_of
 
 Range = tuple[int, int]  # of sort keys; both ends belong to it
 _MOST_POINTS = 1024
@@ -226,6 +227,8 @@ def domain_of(kind: pa.DataType) -> Range:
         return 0, int(2**kind.bit_width) - 1
     if is_.is_integer(kind) or is_.is_date32(kind):
         return -int(2 ** (kind.bit_width - 1)), int(2 ** (kind.bit_width - 1)) - 1
+    if is_.is_decimal(kind):
+        return 1 - int(10**kind.precision), int(10**kind.precision) - 1
     return LEAST, GREATEST
 
 
@@ -281,13 +284,7 @@ class PassingTexts(Passing):
 
 def _keys_of(values: pa.Array) -> npt.NDArray[np.int64]:
     """The sort keys of values; of NULL, anything."""
-    kind = values.type
-    if pa.types.is_date32(kind):
-        values = values.view(pa.int32())
-    elif pa.types.is_temporal(kind):
-        values = values.view(pa.int64())
-    elif pa.types.is_boolean(kind):
-        values = values.cast(pa.int8())
+    kind, values = values.type, numbers_of(values)
     numbers = np.asarray(values.fill_null(0) if values.null_count else values)
     return sort_keys(numbers.astype(np.float64 if pa.types.is_floating(kind) else np.int64, copy=False))
 
@@ -378,6 +375,8 @@ def _value(key: int, kind: pa.DataType) -> str:
     if pa.types.is_temporal(kind):
         word = "DATE" if pa.types.is_date(kind) else "TIMESTAMP"
         return f"{word} '{pc.cast(pa.scalar(key, kind), pa.string()).as_py()}'"
+    if pa.types.is_decimal(kind):
+        return f"{decimal_of(key, kind.scale):f}"
     return str(key)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from muntin.argument import shown, text_of
 from muntin.errors import MuntinError, SchemaError, nearest
+from muntin.fixed_point import check_columns
 from muntin.window import span
 
 
@@ -38,6 +39,7 @@ class Stream:
         text_of("time", self.time)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
+        check_columns(self.schema, self.label)
         if type(self.delay) is not int:
             raise MuntinError(f"delay is a number of microseconds, not {shown(self.delay)}")
         kind = self.column(self.time).type

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from muntin.argument import shown, text_of, texts_of
 from muntin.errors import MuntinError, SchemaError, nearest
+from muntin.fixed_point import check_columns
 
 SPAN = pa.duration("us")  # what INTERVAL is
 
@@ -30,6 +31,7 @@ class Table:
         text_of("name", self.name)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
+        check_columns(self.schema, self.label)
         texts_of("key", self.key)
         if not self.key:
             raise SchemaError(f"table '{self.name}' needs a primary key")

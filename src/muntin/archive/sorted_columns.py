@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from muntin.errors import ArchiveError, MuntinError
+from muntin.fixed_point import is_kept, units_of
 from muntin.key_value import key_column
 
 Side = Literal["left", "right"]
@@ -80,6 +81,8 @@ def numbers_of(column: pa.Array) -> Any:
     if pa.types.is_temporal(column.type):
         width = column.type.bit_width
         return column.view(pa.int64() if width == 64 else pa.int32()).to_numpy() if width <= 64 else None
+    if is_kept(column.type):
+        return units_of(column)
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return column.to_numpy()
     return None

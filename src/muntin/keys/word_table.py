@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
+from muntin.fixed_point import HALVES, halves_of, is_kept
 from muntin.kernels.word_table import (
     bounds_of,
     encode_direct,
@@ -51,6 +52,8 @@ def dtype_of_words(kind: pa.DataType) -> np.dtype[Any] | None:
         return dtype
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return np.dtype(np.int64 if kind.bit_width == 64 else np.int32)
+    if is_kept(kind):
+        return HALVES
     return None
 
 
@@ -66,6 +69,8 @@ def to_words(array: pa.Array) -> tuple[Ints, Bools]:
     data = array.buffers()[1]
     values = np.zeros(0, dtype) if data is None else np.frombuffer(data, dtype)
     values = values[array.offset : array.offset + len(array)]
+    if dtype == HALVES:
+        return np.ascontiguousarray(values["low"]), valid
     if dtype.kind == "f":
         return _bits(values).astype(np.int64, copy=False), valid
     return (values.view(np.int64) if dtype.itemsize == 8 else values.astype(np.int64)), valid
@@ -75,6 +80,8 @@ def from_words(words: Ints, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Words as NumPy values of a type, without copying where they are as wide."""
     if dtype.itemsize == 8:
         return words.view(dtype)
+    if dtype == HALVES:
+        return halves_of(words)
     return words.astype(f"i{dtype.itemsize}").view(dtype)
 
 

@@ -1,7 +1,8 @@
 """Rows as they travel over HTTP: JSON for people and scripts, Arrow for programs.
 
 JSON has no NaN and no infinities: they are the texts "NaN", "Infinity" and "-Infinity". A TIMESTAMP is ISO 8601 in
-UTC, a length of time a text such as "5 MINUTES".
+UTC, a length of time a text such as "5 MINUTES". A DECIMAL is a text such as "9.99": most readers of JSON take a number
+for a DOUBLE. It may be sent as either.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ import pyarrow.json
 
 from muntin.arrow_bytes import UnsoundBytes, read_batches
 from muntin.errors import SchemaError
+from muntin.fixed_point import is_decimal
 from muntin.instant import to_microseconds
 from muntin.key_value import key_column
 from muntin.shard.record_batch import to_table
@@ -56,6 +59,8 @@ def json_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, timedelta):
         return span(value // _MICROSECOND)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return value
 
 
@@ -91,7 +96,7 @@ def read_rows(declared: Stream | Table, body: bytes, kind: str) -> pa.Table:
     readers: dict[str, Callable[[], pa.Table]] = {
         ARROW: lambda: arrow_rows(body),
         LINES: lambda: _lines(declared, body),
-        JSON: lambda: _lines(declared, _as_lines(body)),
+        JSON: lambda: _lines(declared, _as_lines(declared, body)),
         CSV: lambda: _csv(declared, body),
     }
     name = kind.partition(";")[0].strip().lower() or JSON
@@ -111,17 +116,18 @@ def arrow_rows(body: bytes) -> pa.Table:
         raise SchemaError(f"the body is no Arrow stream: {error}") from None
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, parse_float: Callable[[str], Any] = float) -> Any:
     """What a JSON text says."""
     try:
-        return json.loads(body)
+        return json.loads(body, parse_float=parse_float)
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"the body is no JSON: {error}") from None
 
 
-def _as_lines(body: bytes) -> bytes:
+def _as_lines(declared: Stream | Table, body: bytes) -> bytes:
     """A list of objects, or an object of lists, as JSON lines."""
-    given = read_json(body)
+    decimals = [field.name for field in declared.schema if is_decimal(field.type)]
+    given = read_json(body, Decimal if decimals else float)  # with all their digits
     if isinstance(given, dict) and given and all(isinstance(each, list) for each in given.values()):
         lengths = {len(each) for each in given.values()}
         if len(lengths) > 1:
@@ -129,7 +135,9 @@ def _as_lines(body: bytes) -> bytes:
         given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise SchemaError("rows are a list of objects, or an object of lists: [{…}, …] or {column: […], …}")
-    return "\n".join(map(json.dumps, given)).encode()
+    for row in given if decimals else ():
+        row.update((name, str(row[name])) for name in decimals if isinstance(row.get(name), Decimal))
+    return "\n".join(json.dumps(row, default=float) for row in given).encode()
 
 
 def _lines(declared: Stream | Table, body: bytes) -> pa.Table:
@@ -203,10 +211,14 @@ def _part(value: Any, name: str, kind: pa.DataType) -> Any:
                 value = datetime.fromisoformat(value).replace(tzinfo=None)
             elif pa.types.is_date(kind):
                 value = date.fromisoformat(value)
+            elif is_decimal(kind):
+                value = Decimal(value)
             elif pa.types.is_floating(kind) and value in ("NaN", "Infinity", "-Infinity"):
                 value = float(value)
-        except ValueError:
+        except (ValueError, ArithmeticError):
             pass  # the error of the key says what it takes
+    if is_decimal(kind) and type(value) is float:
+        value = Decimal(repr(value))
     return key_column([value], kind, name)[0].as_py()
 
 

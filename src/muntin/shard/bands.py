@@ -20,6 +20,7 @@ import pyarrow as pa
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.band import GREATEST
 from muntin.errors import CheckpointError
+from muntin.fixed_point import numbers_of
 from muntin.kernels.bands import find_bands
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.keys.table_room import ALL_VALID, read_only
@@ -280,10 +281,7 @@ def _bits(values: pa.Array) -> tuple[Ints, Bools]:
     """Values as the kernel takes them: integers, or floats as they lie in memory; and which of them are not NULL."""
     kind = values.type
     valid = np.asarray(values.is_valid()) if values.null_count else ALL_VALID
-    if pa.types.is_date32(kind):
-        values = values.view(pa.int32())
-    elif pa.types.is_temporal(kind):
-        values = values.view(pa.int64())
+    values = numbers_of(values)
     numbers = np.asarray(values.fill_null(0) if values.null_count else values)
     if pa.types.is_floating(kind):
         return numbers.astype(np.float64, copy=False).view(np.int64), valid

@@ -16,6 +16,7 @@ from muntin.arrays import Bools, Ints
 from muntin.crew import ALONE, QUICK, Crew
 from muntin.errors import MuntinError, SchemaError
 from muntin.expression import Expression
+from muntin.fixed_point import numbers_of
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
 from muntin.shard.lanes import Lanes
@@ -140,12 +141,7 @@ def _passing_rest(
 def to_column(array: pa.Array) -> Column:
     """Values as numbers, and which of them are not NULL."""
     valid, kind = _valid(array), array.type
-    if pa.types.is_date32(kind):
-        array = array.cast(pa.int32())
-    elif pa.types.is_temporal(kind):
-        array = array.view(pa.int64())
-    elif pa.types.is_boolean(kind):
-        array = array.cast(pa.int8())
+    array = numbers_of(array)
     if array.null_count:
         array = array.fill_null(0)
     if pa.types.is_uint64(kind) and exceeds_storage(array).any():

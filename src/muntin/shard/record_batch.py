@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.argument import shown
 from muntin.errors import SchemaError, nearest
+from muntin.fixed_point import is_decimal
 from muntin.instant import FIRST, LAST, warn_of_unit
 from muntin.kernels.times import extremes_of
+from muntin.sql.decimal_type import digits_of, type_of
+from muntin.sql.decimals import to_real
+from muntin.sql.type_name import type_name
 from muntin.sql.window_clause import duration_of
 from muntin.stream import Stream
 from muntin.table import Table
@@ -141,11 +146,24 @@ def _cast(array: pa.Array | pa.ChunkedArray, field: pa.Field, stream: Stream | T
             raise pa.ArrowInvalid(f"text where {field.type} is declared")
         if not _is_text(array.type) and _is_text(field.type) and not pa.types.is_null(array.type):
             raise pa.ArrowInvalid(f"{array.type} where {field.type} is declared")
-        return array.cast(field.type)
+        return _decimals(array, field.type) if is_decimal(field.type) else array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(
             f"column '{field.name}' of the batch does not fit {stream.label}: {_first_line(error)}"
         ) from None
+
+
+def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Numbers as decimals, nothing rounded away. A float is the decimal that is written as it: 0.1 is 0.1."""
+    if pa.types.is_integer(array.type):
+        return array.cast(type_of(digits_of(array.type))).cast(kind)
+    made = array.cast(kind)
+    if pa.types.is_floating(array.type):
+        differs = pc.not_equal(to_real(made, pa.float64()), array.cast(pa.float64()))
+        if pc.any(differs).as_py():
+            number = array.filter(differs)[0]
+            raise pa.ArrowInvalid(f"{number} has more digits than {type_name(kind)}")
+    return made
 
 
 def _spans(texts: pa.Array) -> pa.Array:

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from muntin.errors import MuntinError, NotFound
+from muntin.fixed_point import is_decimal, is_kept
 from muntin.shard.clock import wall_clock
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.bad_events import FAIL
@@ -262,4 +263,5 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _is_foreign(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_foreign(kind.value_type)
-    return bool(pa.types.is_decimal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind))
+    is_wide = is_decimal(kind) and not is_kept(kind)
+    return bool(is_wide or pa.types.is_nested(kind) or pa.types.is_binary(kind))

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.errors import CheckpointError
+from muntin.fixed_point import MOST_DIGITS
 from muntin.own.registered import check_versions, versions_in
 from muntin.spark.held_rows import By
 from muntin.spark.job import Job, Route
@@ -169,6 +170,7 @@ KINDS = {
     for kind in (
         pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
         pa.float32(), pa.float64(), pa.string(), pa.date32(), SPAN,
+        *(pa.decimal128(digits, scale) for digits in range(1, MOST_DIGITS + 1) for scale in range(digits + 1)),
         *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")),
     )
 }  # fmt: skip

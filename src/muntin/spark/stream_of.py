@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
 from muntin.errors import SchemaError, nearest
+from muntin.fixed_point import MOST_DIGITS, is_decimal
 from muntin.stream import Stream
 from muntin.table import SPAN
 
@@ -29,9 +30,9 @@ def stream_of(
 ) -> Stream:
     """The stream called `name` whose events are the rows of a DataFrame.
 
-    Columns of types that muntin does not have (DECIMAL, arrays, structs …) are left out, and so are columns that
-    share their name with another one. The delay is the one given, else that of `withWatermark` on the time
-    column, else 0; of a table's, Spark knows nothing.
+    Columns of types that muntin does not have (a DECIMAL of more than 18 digits, arrays, structs …) are left out, and
+    so are columns that share their name with another one. The delay is the one given, else that of `withWatermark` on
+    the time column, else 0; of a table's, Spark knows nothing.
     """
     time = find_time(time, df.columns)
     watermarks = {field.name: field.metadata[WATERMARK] for field in df.schema if WATERMARK in field.metadata}
@@ -47,11 +48,12 @@ def stream_of(
             left_out.append(
                 (field.name, f"the DataFrame has {often[field.name]} columns of this name; rename them")
             )
-        elif type(field.dataType) in _TYPES:
-            fields.append((field.name, _TYPES[type(field.dataType)]))
+        elif (kind := _arrow_type(field.dataType)) is not None:
+            fields.append((field.name, kind))
         else:
             why = f"in the DataFrame it is {_name(field)}, a type that muntin does not have; cast it there"
-            left_out.append((field.name, f"{why}, for example to DOUBLE" if "DECIMAL" in why else why))
+            fewer = f", for example to DECIMAL({MOST_DIGITS}, 2)"
+            left_out.append((field.name, f"{why}{fewer}" if "DECIMAL" in why else why))
     if time not in dict(fields):
         raise SchemaError(f"time column '{time}' must be TIMESTAMP or BIGINT, not {_name(df.schema[time])}")
     declared = timedelta(milliseconds=int(watermarks.get(time, 0)))
@@ -96,7 +98,13 @@ def zones_of(df: DataFrame) -> dict[str, str | None]:
 
 def to_arrow_type(kind: spark.DataType) -> pa.DataType | None:
     """The type of a column of a table; None if there is none."""
-    return SPAN if isinstance(kind, spark.DayTimeIntervalType) else _TYPES.get(type(kind))
+    return SPAN if isinstance(kind, spark.DayTimeIntervalType) else _arrow_type(kind)
+
+
+def _arrow_type(kind: spark.DataType) -> pa.DataType | None:
+    if isinstance(kind, spark.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= MOST_DIGITS else None
+    return _TYPES.get(type(kind))
 
 
 def to_spark_type(kind: pa.DataType) -> spark.DataType:
@@ -105,6 +113,8 @@ def to_spark_type(kind: pa.DataType) -> spark.DataType:
         return spark.TimestampNTZType() if kind.tz is None else spark.TimestampType()
     if kind == SPAN:
         return spark.DayTimeIntervalType()
+    if is_decimal(kind):
+        return spark.DecimalType(kind.precision, kind.scale)
     if pa.types.is_list(kind):
         return spark.ArrayType(to_spark_type(kind.value_type))
     if pa.types.is_struct(kind):

@@ -1,6 +1,7 @@
 """Numbers: + - * / // %, operations on bits, and the numeric functions.
 
-Integers compute in 64 bits and an overflow is an error; everything else computes in DOUBLE. What
+Integers compute in 64 bits and an overflow is an error; decimals compute exactly, in up to 38 digits (`decimals.py`);
+everything else computes in DOUBLE, and so does `/`. What
 has no value is NULL: x / 0, x % 0, the root of a negative number, the logarithm of zero or less.
 `//` and operations on bits are for integers alone.
 Times and intervals add and subtract too.
@@ -9,6 +10,7 @@ Times and intervals add and subtract too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from muntin.fixed_point import is_decimal
+from muntin.sql.decimals import add, ceiling, floor, folded, multiply, rounded, subtract
 from muntin.sql.function_nodes import Log, Xor
 from muntin.sql.place import misfit
 from muntin.sql.term import (
@@ -30,8 +34,11 @@ from muntin.sql.term import (
     Operation,
     Term,
     apply,
+    are_decimals,
+    as_decimals,
     common,
     convert,
+    exact_value,
     literal,
 )
 from muntin.sql.type_name import type_name
@@ -47,10 +54,12 @@ def is_real(term: Term) -> bool:
 
 
 def numbers(node: exp.Expr, terms: Sequence[Term], real: bool = False) -> list[Term]:
-    """The terms as BIGINT, or as DOUBLE if one of them is (or `real` asks for it)."""
+    """The terms as BIGINT, as decimals if one of them is, or as DOUBLE if one of them is (or `real` asks for it)."""
     for term in terms:
         if term.kind not in ("number", "null"):
             raise misfit(node, f"{term.sql} is {type_name(term.type)}; a number is needed here")
+    if not real and are_decimals(terms):
+        return as_decimals(terms)
     kind = pa.float64() if real or any(map(is_real, terms)) else pa.int64()
     return [convert(term, kind) for term in terms]
 
@@ -69,6 +78,8 @@ def _whole_quotient(left: Datum, right: Datum) -> Datum:
 
 
 def _remainder(left: Datum, right: Datum) -> Datum:
+    if is_decimal(left.type):
+        raise pa.ArrowInvalid("% is not for DECIMAL; write CAST(x AS BIGINT) or CAST(x AS DOUBLE)")
     divisor = _or_null(pc.not_equal(right, 0), right)
     if pa.types.is_floating(divisor.type):
         return _real_remainder(left, divisor)
@@ -98,7 +109,11 @@ def _binary(symbol: str, strength: int, operation: Operation, real: bool = False
         sql = f"{left.within(strength)} {symbol} {right.within(strength + 1)}"
         if {"time", "span"} & {left.kind, right.kind}:
             return _with_time(node, sql, symbol, left, right)
-        return apply(node, sql, strength, operation, numbers(node, (left, right), real))
+        made = apply(node, sql, strength, operation, numbers(node, (left, right), real))
+        if pa.types.is_floating(made.type) and made.constant is not None:
+            exact = folded(symbol, exact_value(left), exact_value(right))
+            return made if exact is None else replace(made, exact=exact)
+        return made
 
     return build
 
@@ -191,7 +206,8 @@ def _negate(node: exp.Neg, build: Build) -> Term:
     sql = f"-{term.within(ATOM)}"
     if term.kind == "span":
         return apply(node, sql, SIGN, pc.negate_checked, [in_microseconds(term)])
-    return apply(node, sql, SIGN, pc.negate_checked, numbers(node, [term]))
+    made = apply(node, sql, SIGN, pc.negate_checked, numbers(node, [term]))
+    return made if term.exact is None else replace(made, exact=term.exact.copy_negate())
 
 
 def call_text(name: str, terms: Sequence[Term]) -> str:
@@ -230,18 +246,24 @@ def _log(node: Log, build: Build) -> Term:
 
 
 def _sign(value: Datum) -> Datum:
-    return pc.cast(pc.sign(value), value.type)
+    return pc.sign(value) if is_decimal(value.type) else pc.cast(pc.sign(value), value.type)
 
 
 def _floor(value: Datum) -> Datum:
+    if is_decimal(value.type):
+        return floor(value)
     return value if pa.types.is_integer(value.type) else pc.floor(value)
 
 
 def _ceiling(value: Datum) -> Datum:
+    if is_decimal(value.type):
+        return ceiling(value)
     return value if pa.types.is_integer(value.type) else pc.ceil(value)
 
 
 def _rounded(value: Datum, digits: int) -> Datum:
+    if is_decimal(value.type):
+        return rounded(value, digits)
     if pa.types.is_integer(value.type) and digits >= 0:
         return value
     return pc.round(value, ndigits=digits, round_mode="half_towards_infinity")
@@ -260,9 +282,9 @@ def _round(node: exp.Round, build: Build) -> Term:
 
 
 ARITHMETIC: dict[type[exp.Expr], Builder] = {
-    exp.Add: _binary("+", ADD, pc.add_checked),
-    exp.Sub: _binary("-", ADD, pc.subtract_checked),
-    exp.Mul: _binary("*", MULTIPLY, pc.multiply_checked),
+    exp.Add: _binary("+", ADD, add),
+    exp.Sub: _binary("-", ADD, subtract),
+    exp.Mul: _binary("*", MULTIPLY, multiply),
     exp.Div: _binary("/", MULTIPLY, _divide, real=True),
     exp.IntDiv: _of_integers("//", MULTIPLY, _whole_quotient),
     exp.Mod: _binary("%", MULTIPLY, _remainder),

@@ -6,7 +6,6 @@ aggregate call is replaced by a column `$0`, `$1`, … and equal calls share one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -18,9 +17,9 @@ from muntin.aggregates.approximate import ERROR
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query, Top
 from muntin.sql.bind_top import check_order, top_of
-from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call
+from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call, parts_of
 from muntin.sql.composed import expanded
-from muntin.sql.expressions import Scope, compile_expression, constant_number
+from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number, with_meanings
 from muntin.sql.naming import Names, default_name, is_reserved
 from muntin.sql.own_call import OWN, unknown
 from muntin.sql.place import Misfit, mark, misfit, place
@@ -133,7 +132,7 @@ class SelectBinder:
         for tree in trees:
             meant = self._aliased(tree) or tree
             forbid_calls(meant, "GROUP BY", "a key is computed from one event")
-            expression = compile_expression(meant, self.rows)
+            expression = compile_kept(meant, self.rows)
             if not expression.columns:
                 raise misfit(tree, "GROUP BY takes columns or expressions of them, not a constant")
             if expression.sql in self.keys:
@@ -174,7 +173,7 @@ class SelectBinder:
         if any(calls_in(tree)):
             return None
         try:
-            return compile_expression(tree.copy(), self.rows).sql
+            return compile_kept(tree.copy(), self.rows).sql
         except Misfit:
             return None
 
@@ -237,9 +236,8 @@ class SelectBinder:
         try:
             return compile_expression(tree, scope, condition_of)
         except Misfit as fault:  # `$0` means nothing to the user: show the call
-            calls = list(self.calls)
-            shown = re.sub(r"\$(\d+)", lambda number: str(calls[int(number[1])]), fault.message)
-            raise Misfit(shown, fault.span) from None
+            meant = {f"${number}": str(call) for call, number in self.calls.items()}
+            raise Misfit(with_meanings(fault.message, meant), fault.span) from None
 
     def answer_scope(self) -> Scope:
         """The names that SELECT and HAVING may use: keys, and answers of calls."""
@@ -258,10 +256,12 @@ class SelectBinder:
             return self._over_answers(composed, aliases_too)
         if is_call(node):
             call = self._call(node)
-            if call not in self.calls:
-                self.calls[call] = len(self.calls)
-                self.call_nodes.append(node)
-            return answer_column(f"${self.calls[call]}", node)
+            if (composed := parts_of(call)) is None:
+                return self._answer_of(call, node)
+            function, parts = composed
+            assert call.argument is not None
+            scale = exp.Literal.number(call.argument.type.scale)
+            return function(expressions=[*(self._answer_of(part, node) for part in parts), scale])
         if isinstance(node, exp.Anonymous) and node.name.lower() not in OWN:
             raise unknown(node)
         if isinstance(node, exp.Column):
@@ -276,6 +276,13 @@ class SelectBinder:
                     name, [self._over_answers(p, aliases_too) if isinstance(p, exp.Expr) else p for p in part]
                 )
         return node
+
+    def _answer_of(self, call: Call, node: exp.Expr) -> exp.Expr:
+        """The column that a call is answered in."""
+        if call not in self.calls:
+            self.calls[call] = len(self.calls)
+            self.call_nodes.append(node)
+        return answer_column(f"${self.calls[call]}", node)
 
     def _call(self, node: exp.Expr) -> Call:
         return bind_call(node, self.rows, self.select.window)

@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.errors import SchemaError, nearest
+from muntin.fixed_point import is_decimal
 from muntin.sql.bind_view import answer_names, answer_order, key_bounds
 from muntin.sql.call import forbid_calls
-from muntin.sql.expressions import Scope, compile_expression
+from muntin.sql.expressions import Scope, compile_expression, term_of
 from muntin.sql.fold import bind_fold, bind_outputs, is_folded
 from muntin.sql.place import Misfit, misfit
 from muntin.sql.syntax import (
@@ -23,8 +24,8 @@ from muntin.sql.syntax import (
     Name,
     SelectSyntax,
 )
-from muntin.sql.term import kind_of
-from muntin.sql.type_name import arrow_type, type_name
+from muntin.sql.term import exact_value, kind_of
+from muntin.sql.type_name import column_type, type_name
 from muntin.sql.window_clause import duration_of
 from muntin.table import Table
 from muntin.table_query import RowsWhere, TableSelect
@@ -38,7 +39,7 @@ def bind_columns(columns: tuple[ColumnSyntax, ...]) -> list[pa.Field]:
     for column in columns:
         if column.name.text.casefold() in {field.name.casefold() for field in fields}:
             raise column.name.misfit(f"two columns are called '{column.name.text}'")
-        fields.append(pa.field(column.name.text, arrow_type(column.type)))
+        fields.append(pa.field(column.name.text, column_type(column.type)))
     return fields
 
 
@@ -108,6 +109,8 @@ def _value(node: exp.Expr, field: pa.Field) -> pa.Scalar:
             return pa.scalar(duration_of(found.as_py()), pa.int64()).cast(field.type)
         if given == "text" and wanted == "time":
             return pc.cast(pc.cast(found, pa.timestamp("us")), field.type)
+        if is_decimal(field.type) and (exact := exact_value(term_of(node, _CONSTANTS))) is not None:
+            return pa.scalar(exact, field.type)
         if given == wanted:
             return pc.cast(found, field.type)
     except (pa.ArrowException, ValueError) as error:

@@ -21,7 +21,7 @@ from muntin.sql.bind import SelectBinder, answer_column
 from muntin.sql.bind_join import PairScope, unqualified
 from muntin.sql.call import bind_call
 from muntin.sql.determined import Determined
-from muntin.sql.expressions import Scope, compile_expression, quoted
+from muntin.sql.expressions import Scope, compile_expression, compile_kept, quoted
 from muntin.sql.place import Misfit, misfit, place
 from muntin.sql.sources import Sources, find_source
 from muntin.sql.syntax import SelectSyntax
@@ -153,7 +153,7 @@ class _TableBinder(SelectBinder):
     def _stream_key(self, text: str, key: Key, tree: exp.Expr) -> int:
         """The number of the source's key that a key of GROUP BY is."""
         meant = self._aliased(tree) or tree
-        expression = compile_expression(unqualified(meant, self.pairs), self.inputs.events)
+        expression = compile_kept(unqualified(meant, self.pairs), self.inputs.events)
         number = self.inputs.key(expression)
         name = self._source_name(expression, number)
         scope = Scope({name: expression.type}, "the answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,12 +11,16 @@ from sqlglot import exp
 
 from muntin.aggregates import AGGREGATES, Aggregate
 from muntin.aggregates.contract import is_text
+from muntin.aggregates.part import part_name
 from muntin.expression import Expression
+from muntin.fixed_point import is_decimal, unit_of
 from muntin.query import Call
 from muntin.sql.expression_parser import Over
-from muntin.sql.expressions import Scope, compile_expression, constant_number
+from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number, term_of
+from muntin.sql.function_nodes import DecimalMean, DecimalSum
 from muntin.sql.own_call import OWN, unknown
 from muntin.sql.place import misfit
+from muntin.sql.term import Term, exact_value
 from muntin.sql.type_name import type_name
 from muntin.sql.vocabulary import SYNONYMS, is_aggregate
 from muntin.window import Window
@@ -29,7 +34,7 @@ def bind_item(node: exp.Expr, rows: Scope, function: str) -> tuple[Expression, f
     if not isinstance(node, exp.EQ):
         raise misfit(node, f"{function} counts one item: write {function}(x = 7, 0.01)")
     compile_expression(node.copy(), rows)  # says what is wrong with types
-    sides = [compile_expression(side, rows) for side in (node.this, node.expression)]
+    sides = [compile_kept(side, rows) for side in (node.this, node.expression)]
     varying = [side for side in sides if side.columns]
     if len(varying) != 1:
         raise misfit(node, f"{function} compares a column, or an expression of some, with a constant")
@@ -39,11 +44,20 @@ def bind_item(node: exp.Expr, rows: Scope, function: str) -> tuple[Expression, f
     if value.null_count:
         raise misfit(node, f"nothing equals NULL; count it with COUNT(*) FILTER (WHERE {argument} IS NULL)")
     try:
+        if is_decimal(argument.type):
+            return argument, _units(term_of(constant.tree, rows), argument.type.scale)
         return argument, _kept(pc.cast(value, argument.type)[0])
-    except pa.ArrowException:
+    except (pa.ArrowException, ValueError):
         raise misfit(
             node, f"{constant} is no {type_name(argument.type)}, so {argument} never equals it"
         ) from None
+
+
+def _units(constant: Term, scale: int) -> int:
+    value = exact_value(constant)
+    if value is None:
+        raise ValueError("a DOUBLE")
+    return unit_of(value, scale)
 
 
 def _kept(value: pa.Scalar) -> float | str:
@@ -97,7 +111,10 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
         parameters = (item, *parameters)
     elif arguments:
         tree, when = _taken_if(arguments[0])
-        argument = compile_expression(tree, rows)
+        argument = compile_kept(tree, rows)
+        if is_decimal(argument.type) and "m2" in AGGREGATES[name].components:
+            # squares have more digits than are kept: variances are of the nearest DOUBLEs, as in DuckDB
+            argument = compile_expression(exp.Cast(this=tree, to=exp.DataType.build("DOUBLE")), rows)
         if when is not None:
             condition = when if condition is None else exp.and_(condition, when)
     try:
@@ -112,6 +129,17 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
             node, f"{function.name.upper()} needs a window: FROM stream [RANGE 5 MINUTES], or OVER [RANGE …]"
         )
     return Call(name, argument, window, kept, parameters)
+
+
+def parts_of(call: Call) -> tuple[type[exp.Func], list[Call]] | None:
+    """What SUM and AVG of decimals are put together from, and by which function; None for other calls. The sum of the
+    integers that are kept may exceed 64 bits: its parts say what it is."""
+    if call.function not in ("sum", "avg") or call.argument is None or not is_decimal(call.argument.type):
+        return None
+    parts = [replace(call, function=part_name("sum", number)) for number in (0, 1)]
+    if call.function == "sum":
+        return DecimalSum, parts
+    return DecimalMean, [*parts, replace(call, function="count")]
 
 
 def _taken_if(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:

@@ -88,7 +88,7 @@ def _said(attribute: Term, tree: exp.Expr, symbol: str, constants: Sequence[Term
 def _compare(symbol: str) -> Builder:
     def build(node: exp.Binary, build: Build) -> Term:
         left, right = build(node.left), build(node.right)
-        sides = common(node, (left, right))
+        sides = common(node, (left, right), are_compared=True)
         tree, word = node.left, symbol
         if left.constant is not None and right.constant is None:  # 3 < x is x > 3
             left, right, tree, word = right, left, node.right, _MIRRORED.get(symbol, symbol)
@@ -107,7 +107,7 @@ def _inside(value: Datum, low: Datum, high: Datum) -> Datum:
 def _between(node: exp.Between, build: Build) -> Term:
     terms = [build(node.this), build(node.args["low"]), build(node.args["high"])]
     value, low, high = (term.within(COMPARE + 1) for term in terms)
-    sides = common(node, terms)
+    sides = common(node, terms, are_compared=True)
     said = _said(terms[0], node.this, "BETWEEN", sides[1:])
     return apply(node, f"{value} BETWEEN {low} AND {high}", COMPARE, _inside, sides, says=said)
 
@@ -133,7 +133,7 @@ def _in(node: exp.In, build: Build) -> Term:
         raise misfit(node, "IN takes a list of values: x IN (1, 2, 3)")
     terms = [build(node.this), *map(build, node.expressions)]
     sql = f"{terms[0].within(COMPARE + 1)} IN ({', '.join(term.sql for term in terms[1:])})"
-    sides = common(node, terms)
+    sides = common(node, terms, are_compared=True)
     return apply(node, sql, COMPARE, _among, sides, says=_said(terms[0], node.this, "IN", sides[1:]))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from sqlglot import exp
 from muntin.band import GREATEST, LEAST, Band, narrowed, sort_key, sort_value
 from muntin.condition import ALWAYS, NEVER, Condition, ConditionPart, condition_of
 from muntin.expression import Columns, Expression
+from muntin.fixed_point import is_decimal, is_kept, unit_of
 from muntin.passing import Passing, PassingKeys, PassingTexts, Range, union
 from muntin.sql.term import COMPARE, Compared, Connected, Datum, Negated, Term
 
@@ -268,6 +270,8 @@ def _key(constant: Term) -> int | None:
         return None
     if pa.types.is_temporal(value.type):
         return int(value.value)
+    if is_decimal(value.type):
+        return unit_of(value.as_py(), value.type.scale)
     return int(sort_key(value.as_py()))
 
 
@@ -278,7 +282,8 @@ def _has_keys(kind: pa.DataType) -> bool:
         return not is_.is_uint64(kind)
     return bool(
         is_.is_floating(kind) or is_.is_timestamp(kind) or is_.is_date32(kind) or is_.is_boolean(kind)
-    )
+        or is_.is_decimal(kind)
+    )  # fmt: skip
 
 
 def _itself(key: int) -> int:
@@ -295,11 +300,20 @@ def _midnight(key: int) -> int:
     return key * _DAY
 
 
+def _rescaled(by: int, key: int) -> int:
+    """Of a decimal compared as one with more digits after the point."""
+    return key * by
+
+
 def _keys_as(attribute: pa.DataType, common: pa.DataType) -> Callable[[int], int] | None:
     """From the attribute's sort keys to those of the type in which it is compared; ascending."""
     is_ = pa.types
-    if not _has_keys(attribute):
+    if not _has_keys(attribute) or (is_decimal(attribute) and not is_kept(attribute)):
         return None
+    if is_decimal(common) and is_.is_integer(attribute):
+        return partial(_rescaled, 10**common.scale)
+    if is_decimal(common) and is_decimal(attribute) and common.scale >= attribute.scale:
+        return partial(_rescaled, 10 ** (common.scale - attribute.scale))
     if attribute == common or (is_.is_floating(attribute) and is_.is_floating(common)):
         return _itself
     if is_.is_integer(attribute):

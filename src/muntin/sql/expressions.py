@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from math import isinf
 from types import MappingProxyType
@@ -19,20 +21,23 @@ from sqlglot import exp
 
 from muntin.errors import NoValue, nearest
 from muntin.expression import Columns, Expression
-from muntin.sql.arithmetic import ARITHMETIC
+from muntin.fixed_point import MOST_DIGITS, is_decimal, is_kept
+from muntin.sql.arithmetic import ARITHMETIC, call_text
 from muntin.sql.comoment import COMOMENT
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
+from muntin.sql.decimals import OPERATIONS
 from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.own_call import OWN_CALLS
-from muntin.sql.place import misfit
-from muntin.sql.term import Build, Builder, Datum, Term, column, common, literal, reason
+from muntin.sql.place import mark, misfit, place
+from muntin.sql.term import ATOM, Build, Builder, Datum, Term, apply, column, common, literal, reason
 from muntin.sql.text import TEXT
 from muntin.sql.vocabulary import ARGUMENT_REFUSALS, EXPRESSION_REFUSALS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*|\$\d+")
-_CALL = re.compile(r"\$\d+")  # the answer of an aggregate call
+# the answer of an aggregate call, or what is put together from the answers of a call's parts
+_CALL = re.compile(r"\$DECIMAL_(SUM|MEAN)\((\$\d+)[^()]*\)|(\$\d+)")
 _LONG = 2**63
 
 
@@ -114,9 +119,34 @@ def compile_expression(tree: exp.Expr, scope: Scope, condition_of: str | None = 
     return _expression(scope, term, tree)
 
 
+def compile_kept(tree: exp.Expr, scope: Scope) -> Expression:
+    """Of a value that state keeps: a DECIMAL of more than 18 digits is read as one of 18, and an event whose value
+    does not fit is refused, as one with an integer that does not fit 64 bits is."""
+    made = compile_expression(tree, scope)
+    if not is_decimal(made.type) or is_kept(made.type):
+        return made
+    if made.type.scale > MOST_DIGITS:
+        raise misfit(
+            tree,
+            f"{made} has {made.type.scale} digits after the point, and {MOST_DIGITS} are kept in all; write "
+            f"CAST({made} AS DECIMAL({MOST_DIGITS}, 4))",
+        )
+    sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (MOST_DIGITS, made.type.scale)]
+    kind = exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes)
+    cast = exp.Cast(this=tree.copy(), to=kind)
+    if (span := place(tree)) is not None:
+        mark(cast, *span)
+    return compile_expression(cast, scope)
+
+
 def compile_equal(node: exp.Expr, parts: Sequence[tuple[exp.Expr, Scope]]) -> list[Expression]:
     """Trees, each over a scope of its own, in one type: their values are compared, as `=` would."""
     terms = common(node, [_compile(scope, tree.unnest()) for tree, scope in parts])
+    if is_decimal(terms[0].type) and not is_kept(terms[0].type):
+        shown = " and ".join(term.sql for term in terms)
+        raise misfit(
+            node, f"{shown} have more than {MOST_DIGITS} digits together; CAST one to the type of the other"
+        )
     # not kept in their scopes: there, the same text stands for the value in its own type
     return [
         Expression(term.sql, term.type, tuple(sorted(term.columns)), _evaluator(term, scope), tree)  # type: ignore[arg-type]
@@ -191,9 +221,20 @@ def _evaluate(
     try:
         value = run(columns)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        shown = _CALL.sub(lambda found: meanings.get(found[0], found[0]), sql)
-        raise NoValue(f"{shown}: {reason(error)}") from error
+        raise NoValue(f"{with_meanings(sql, meanings)}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
+
+
+def with_meanings(text: str, meanings: Mapping[str, str]) -> str:
+    """A text in which answers are called as users know them: `MAX(n)` for `$0`."""
+
+    def told(found: re.Match[str]) -> str:
+        name = found[2] or found[3]
+        shown = meanings.get(name, name)
+        whole = {"SUM": "SUM", "MEAN": "AVG"}.get(found[1])
+        return shown if whole is None else shown.replace("SUM:0", whole, 1)
+
+    return _CALL.sub(told, text)
 
 
 def _compile(scope: Scope, tree: exp.Expr, given: Callable[[exp.Expr], Term | None] | None = None) -> Term:
@@ -254,6 +295,15 @@ def literal_term(node: exp.Literal) -> Term:
         real = float(node.name)
         if isinf(real):
             raise misfit(node, f"{node.name} does not fit a DOUBLE")
+        if "e" in node.name.lower():
+            return replace(
+                value_term(real), exact=None
+            )  # with an exponent it is a DOUBLE beside decimals, too
+        exact = Decimal(node.name)
+        if exact != Decimal(
+            repr(real)
+        ):  # more digits than a DOUBLE has: the text must tell it from its neighbours
+            return literal(f"{exact:f}", pa.scalar(real, pa.float64()), exact=exact)
     except ValueError:
         raise misfit(node, f"'{node.name}' is not a number") from None
     return value_term(real)
@@ -273,11 +323,21 @@ def value_term(value: int | float | str) -> Term:
     """The term of a number that fits 64 bits, or of a string."""
     if isinstance(value, str):
         return literal("'" + value.replace("'", "''") + "'", pa.scalar(value))
-    return literal(repr(value), pa.scalar(value, pa.int64() if isinstance(value, int) else pa.float64()))
+    if isinstance(value, int):
+        return literal(repr(value), pa.scalar(value, pa.int64()))
+    return literal(repr(value), pa.scalar(value, pa.float64()), exact=Decimal(repr(value)))
 
 
 def _boolean(node: exp.Boolean, build: Build) -> Term:
     return literal("TRUE" if node.this else "FALSE", pa.scalar(bool(node.this)))
+
+
+def _of_parts(node: exp.Func, build: Build) -> Term:
+    """SUM or AVG of decimals; the last argument is the scale."""
+    *parts, scale = node.expressions
+    terms = [build(part) for part in parts]
+    sql = call_text(node.sql_name(), [*terms, build(scale)])
+    return apply(node, sql, ATOM, OPERATIONS[type(node)], terms, int(scale.name))
 
 
 def _null(node: exp.Null, build: Build) -> Term:
@@ -293,6 +353,7 @@ _BUILDERS: dict[type[exp.Expr], Builder] = {
     exp.Boolean: _boolean,
     exp.Null: _null,
     exp.Paren: _paren,
+    **dict.fromkeys(OPERATIONS, _of_parts),
     **ARITHMETIC,
     **COMOMENT,
     **COMPARISON,

@@ -88,6 +88,26 @@ class Comoment(exp.Expression, exp.Func):
     is_var_len_args = True
 
 
+# What SUM and AVG of decimals are made of (`decimals.py`).
+
+
+class DecimalSum(exp.Expression, exp.Func):
+    """Of the total and the shadow of a sum of integers, and the scale."""
+
+    _sql_names: ClassVar[list[str]] = ["$DECIMAL_SUM"]
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+    is_var_len_args = True
+
+
+class DecimalMean(exp.Expression, exp.Func):
+    """Of the same, with the number of values."""
+
+    _sql_names: ClassVar[list[str]] = ["$DECIMAL_MEAN"]
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+    is_var_len_args = True
+
+
 OWN_FUNCTIONS: tuple[type[exp.Func], ...] = (
     RegexpMatches, RegexpExtract, SplitPart, Replace, Left, Right, Log, Xor, TimeBucket, Paired, ProductRest, Comoment,
+    DecimalSum, DecimalMean,
 )  # fmt: skip

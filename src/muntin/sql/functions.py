@@ -1,20 +1,25 @@
 """Functions of times, and CAST.
 
 Times: INTERVAL, EXTRACT, DATE_TRUNC and TIME_BUCKET, in UTC. CAST and TRY_CAST, with TIMESTAMP '…' and DATE '…': a
-number becomes an integer by rounding to the nearest, ties to even. What CAST cannot convert is an error of the push
+DOUBLE becomes an integer or a DECIMAL by rounding to the nearest, ties to even; of a DECIMAL or a text, ties away from
+zero, as in DuckDB. What CAST cannot convert is an error of the push
 that brought it; TRY_CAST makes it NULL. Numbers and times become text the way Arrow writes them.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.errors import nearest
+from muntin.fixed_point import WIDEST, is_decimal
 from muntin.sql.arithmetic import call_text, in_microseconds
+from muntin.sql.decimal_type import digits_of, type_of
+from muntin.sql.decimals import from_text, narrowed, rounded, to_real, to_text
 from muntin.sql.function_nodes import TimeBucket
 from muntin.sql.place import misfit
 from muntin.sql.term import ATOM, Build, Builder, Datum, Term, apply, convert, kind_of, literal
@@ -156,11 +161,14 @@ _CONVERTS = {
 }
 _INTEGER = r"^\s*[+-]?\d{1,37}\s*$"
 _REAL = r"(?i)^\s*[+-]?(\d+(\.\d*)?(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*$"
+_DECIMAL = r"^[+-]?(\d{1,37}(\.\d{0,37})?|\.\d{1,37})$"
 _TRUTH = r"(?i)^(true|false|0|1)$"
 _TIME = r"^\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?Z?)?$"
 
 
 def _cast(value: Datum, kind: pa.DataType) -> Datum:
+    if is_decimal(value.type):
+        return _cast_decimal(value, kind)
     if pa.types.is_integer(kind) and pa.types.is_floating(value.type):
         value = pc.round(value)
     if pa.types.is_date(kind) and pa.types.is_timestamp(value.type):
@@ -169,8 +177,26 @@ def _cast(value: Datum, kind: pa.DataType) -> Datum:
         value = pc.utf8_trim_whitespace(value)
         if kind_of(kind) == "number":
             value = pc.replace_substring_regex(value, r"^\+", "")
+        if is_decimal(kind):
+            return from_text(value, kind)
+    if is_decimal(kind) and pa.types.is_boolean(value.type):
+        value = pc.cast(value, pa.int8())
+    if is_decimal(kind) and pa.types.is_integer(value.type):
+        value = pc.cast(value, type_of(digits_of(value.type)))
     is_inexact = pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
     return pc.cast(value, kind, safe=not is_inexact)
+
+
+def _cast_decimal(value: Datum, kind: pa.DataType) -> Datum:
+    if pa.types.is_floating(kind):
+        return to_real(value, kind)
+    if is_decimal(kind):
+        return narrowed(value, kind)
+    if pa.types.is_integer(kind):
+        return pc.cast(rounded(value, 0), kind)
+    if pa.types.is_boolean(kind):
+        return pc.not_equal(value, pa.scalar(0, value.type))
+    return to_text(value, kind)
 
 
 def _try_cast(value: Datum, kind: pa.DataType) -> Datum:
@@ -183,6 +209,10 @@ def _try_cast(value: Datum, kind: pa.DataType) -> Datum:
 
 
 def _fits(value: Datum, kind: pa.DataType) -> Datum:
+    if is_decimal(kind):
+        return _fits_decimal(value, kind)
+    if is_decimal(value.type):
+        value = rounded(value, 0)
     if kind_of(value.type) == "number":
         return _in_bounds(value, kind)
     if pa.types.is_integer(kind):
@@ -193,6 +223,22 @@ def _fits(value: Datum, kind: pa.DataType) -> Datum:
     if kind_of(kind) == "number":
         return pc.match_substring_regex(value, _REAL)
     return _is_time(value)
+
+
+def _fits_decimal(value: Datum, kind: pa.DataType) -> Datum:
+    """Whether it has no more digits before the point than a type has; rounding may take one."""
+    if kind_of(value.type) == "text":
+        shaped = pc.match_substring_regex(pc.utf8_trim_whitespace(value), _DECIMAL)
+        value = pc.if_else(shaped, value, pa.scalar(None, value.type))
+        value = _cast(value, pa.decimal256(76, WIDEST))
+    if pa.types.is_floating(value.type):
+        bound = 10.0 ** (kind.precision - kind.scale)
+        return pc.and_(pc.is_finite(value), pc.less(pc.abs(pc.round(value, ndigits=kind.scale)), bound))
+    if pa.types.is_integer(value.type):
+        value = pc.cast(value, type_of(digits_of(value.type)))
+    wide = narrowed(value, pa.decimal256(76, kind.scale))
+    bound = pa.scalar(Decimal(10) ** (kind.precision - kind.scale), wide.type)
+    return pc.less(pc.abs(wide), bound)
 
 
 def _in_bounds(value: Datum, kind: pa.DataType) -> Datum:

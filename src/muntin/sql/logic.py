@@ -88,7 +88,10 @@ def _case(node: exp.Case, build: Build) -> Term:
         subject = build(node.this)
         sql += f" {subject.sql}"
         choices = [build(branch.this) for branch in branches]
-        conditions = [apply(node, "", ATOM, equal, common(node, (subject, choice))) for choice in choices]
+        conditions = [
+            apply(node, "", ATOM, equal, common(node, (subject, choice), are_compared=True))
+            for choice in choices
+        ]
         texts = [choice.sql for choice in choices]
     else:
         conditions = [truth(branch.this, build(branch.this), "WHEN") for branch in branches]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from math import copysign, isfinite
 from typing import Any, NamedTuple
 
@@ -88,6 +89,9 @@ def _constant(name: str, value: Any) -> Iterator[_Word]:
         yield TokenType.NULL, "NULL"
     elif isinstance(value, bool):
         yield (TokenType.TRUE, "TRUE") if value else (TokenType.FALSE, "FALSE")
+    elif isinstance(value, Decimal) and value.is_finite():
+        number = (TokenType.NUMBER, f"{value.copy_abs():f}")
+        yield from (_OPEN, _MINUS, number, _CLOSE) if value < 0 else (number,)
     elif isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         is_negative = copysign(1, value) < 0
         number = (TokenType.NUMBER, repr(abs(value)))

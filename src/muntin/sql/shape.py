@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -93,6 +94,8 @@ def shape_of(text: str) -> tuple[Shape, list[Hole]] | None:
             value, kind = written[1:-1], "text"
         else:
             value, kind = (float(written), "float") if "." in written else (int(written), "int")
+            if kind == "float" and Decimal(written) != Decimal(repr(value)):
+                return None  # beside a DECIMAL every digit counts
         pieces.append(text[end:start])
         kinds.append(kind)
         same.append(first.setdefault((kind, value), len(holes)))

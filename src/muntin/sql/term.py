@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,9 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.expression import Columns
+from muntin.fixed_point import is_decimal
+from muntin.sql.decimal_type import Digits, digits_needed, digits_of, type_compared, type_mixed, type_of
+from muntin.sql.decimals import to_real
 from muntin.sql.place import misfit
 from muntin.sql.type_name import type_name
 
@@ -45,6 +49,9 @@ class Term:
     columns: frozenset[str] = frozenset()
     constant: pa.Scalar | None = None
     says: Compared | Connected | Negated | None = None  # of a predicate that `conditions.py` understands
+    exact: Decimal | None = (
+        None  # of a constant that is written with a point: a DOUBLE, but a DECIMAL beside decimals
+    )
 
     @property
     def kind(self) -> Kind:
@@ -100,8 +107,41 @@ def kind_of(kind: pa.DataType) -> Kind:
     return "null" if is_.is_null(kind) else "other"
 
 
-def literal(sql: str, value: pa.Scalar, strength: int = ATOM) -> Term:
-    return Term(sql, strength, value.type, lambda columns: value, constant=value)
+def literal(sql: str, value: pa.Scalar, strength: int = ATOM, exact: Decimal | None = None) -> Term:
+    return Term(sql, strength, value.type, lambda columns: value, constant=value, exact=exact)
+
+
+def is_exact(term: Term) -> bool:
+    """Whether a number can be a DECIMAL without losing anything."""
+    return term.exact is not None or pa.types.is_integer(term.type) or is_decimal(term.type)
+
+
+def exact_value(term: Term) -> Decimal | None:
+    """Of a constant that is exact, and not NULL."""
+    if term.exact is not None or term.constant is None or not term.constant.is_valid or not is_exact(term):
+        return term.exact
+    return Decimal(term.constant.as_py())
+
+
+def digits(term: Term) -> Digits:
+    """How many digits an exact number may have."""
+    value = exact_value(term)
+    if value is not None and not is_decimal(term.type):
+        return digits_needed(value)
+    return digits_of(term.type)
+
+
+def as_decimals(terms: Sequence[Term]) -> list[Term]:
+    """Exact numbers, each in a decimal type of its own; NULL is one of all."""
+    return [
+        convert(term, pa.decimal128(1, 0) if term.kind == "null" else type_of(digits(term))) for term in terms
+    ]
+
+
+def are_decimals(terms: Sequence[Term]) -> bool:
+    """Whether numbers meet as decimals: one is, and none is a DOUBLE."""
+    numbers = [term for term in terms if term.kind != "null"]
+    return any(is_decimal(term.type) for term in numbers) and all(map(is_exact, numbers))
 
 
 def column(name: str, sql: str, kind: pa.DataType) -> Term:
@@ -171,17 +211,24 @@ def convert(term: Term, kind: pa.DataType) -> Term:
             kind == _DOUBLE and pa.types.is_integer(term.type) and term.constant.is_valid
         ):  # most, and quicker so
             return literal(term.sql, pa.scalar(float(term.constant.as_py()), kind), term.strength)
+        if is_decimal(kind) and (value := exact_value(term)) is not None:
+            return literal(term.sql, pa.scalar(value, kind), term.strength)
+        if is_decimal(term.type) and kind == _DOUBLE:
+            return literal(term.sql, to_real(term.constant, kind), term.strength)
         return literal(term.sql, pc.cast(term.constant, kind, safe=False), term.strength)
     run = term.run
+    if is_decimal(term.type) and pa.types.is_floating(kind):
+        return Term(term.sql, term.strength, kind, lambda columns: to_real(run(columns), kind), term.columns)
     # rounding a BIGINT to the nearest DOUBLE is meant, wrapping an integer is not
-    safe = pa.types.is_integer(kind)
+    safe = pa.types.is_integer(kind) or is_decimal(kind)
     return Term(
         term.sql, term.strength, kind, lambda columns: pc.cast(run(columns), kind, safe=safe), term.columns
     )
 
 
-def common(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
-    """The terms in one type, or a fault that names the two that do not mix."""
+def common(node: exp.Expr, terms: Sequence[Term], are_compared: bool = False) -> list[Term]:
+    """The terms in one type, or a fault that names the two that do not mix. That they are compared, and no more, may
+    take a type that is wider than any value that is kept."""
     known = [term for term in terms if term.kind != "null"]
     if not known:
         return list(terms)
@@ -192,7 +239,14 @@ def common(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
         if term.kind != known[0].kind or (term.kind == "other" and term.type != known[0].type):
             first, second = (f"{t.sql} ({type_name(t.type)})" for t in (known[0], term))
             raise misfit(node, f"{first} and {second} cannot be compared or mixed; use CAST")
-    kind = _common_type(known)
+    if are_decimals(known):
+        wanted = type_compared if are_compared else type_mixed
+        try:
+            kind = wanted(map(digits, known))
+        except ValueError as error:
+            raise misfit(node, f"{' and '.join(term.sql for term in known)}: one {error}") from None
+    else:
+        kind = _common_type(known)
     by_identity = iter(known)
     return [convert(term if term.kind == "null" else next(by_identity), kind) for term in terms]
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from muntin.errors import nearest
+from muntin.fixed_point import MOST_DIGITS, WIDEST, is_decimal, is_kept
 from muntin.sql.place import misfit
 
 _INSTANT = pa.timestamp("us")
@@ -21,8 +22,21 @@ _TYPES: dict[str, pa.DataType] = {
 _ELSEWHERE = {
     "TIME": "BIGINT, or TIMESTAMP for an instant", "UUID": "VARCHAR", "BLOB": "VARCHAR", "VARBINARY": "VARCHAR",
     "FLOAT64": "DOUBLE", "FLOAT32": "REAL", "INT128": "BIGINT", "HUGEINT": "BIGINT", "NUMBER": "BIGINT or DOUBLE",
+    "MONEY": "DECIMAL(18, 2)",
 }  # fmt: skip
-_OFFERED = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "VARCHAR", "TIMESTAMP", "DATE")
+_OFFERED = (
+    "BOOLEAN",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "REAL",
+    "DOUBLE",
+    "DECIMAL",
+    "VARCHAR",
+    "TIMESTAMP",
+    "DATE",
+)
+_DECIMAL = pa.decimal128(18, 3)  # as in DuckDB, without sizes
 _NAMES = {kind: name for name, kind in reversed(_TYPES.items())} | {
     pa.int32(): "INTEGER", pa.uint32(): "UINTEGER", pa.float32(): "REAL", pa.string(): "VARCHAR", _INSTANT: "TIMESTAMP",
     pa.null(): "NULL",
@@ -43,13 +57,41 @@ def arrow_type(node: exp.Expr) -> pa.DataType:
             node, f"{written_type(name)} is not supported: a column has one value; declare a column for each"
         )
     if name == "DECIMAL":
-        raise misfit(node, "DECIMAL is not supported; use BIGINT for exact numbers or DOUBLE")
+        return _decimal(node)
     if name in _TYPES and (not has_size or _TYPES[name] == pa.string()):
         return _TYPES[name]
     written = str(node.args.get("kind") or name).upper()
     if has_size:
         raise misfit(node, f"type {written} takes no size here; write {written}")
     raise misfit(node, unknown_type(written))
+
+
+def column_type(node: exp.Expr) -> pa.DataType:
+    """The same for a column, whose values are kept."""
+    kind = arrow_type(node)
+    if is_decimal(kind) and not is_kept(kind):
+        raise misfit(
+            node, f"a column has at most {MOST_DIGITS} digits: write DECIMAL({MOST_DIGITS}, {kind.scale})"
+        )
+    return kind
+
+
+def _decimal(node: exp.Expr) -> pa.DataType:
+    sizes = [each.this for each in node.args.get("expressions") or ()]
+    if not sizes:
+        return _DECIMAL
+    if len(sizes) > 2 or not all(isinstance(each, exp.Literal) and each.name.isdigit() for each in sizes):
+        raise misfit(
+            node,
+            "DECIMAL takes a number of digits, and how many of them stand after the point: DECIMAL(12, 2)",
+        )
+    digits, scale = int(sizes[0].name), int(sizes[1].name) if len(sizes) > 1 else 0
+    if not 1 <= digits <= WIDEST or scale > digits:
+        raise misfit(
+            node,
+            f"DECIMAL({digits}, {scale}) is none: of 1 to {WIDEST} digits, all or some may stand after the point",
+        )
+    return pa.decimal128(digits, scale)
 
 
 def written_type(name: str) -> str:
@@ -71,4 +113,6 @@ def type_name(kind: pa.DataType) -> str:
     """
     if pa.types.is_duration(kind):
         return "INTERVAL"
+    if is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
     return _NAMES.get(kind) or ("TIMESTAMP" if pa.types.is_timestamp(kind) else str(kind).upper())

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
+from muntin.fixed_point import is_decimal, wide_decimals
 from muntin.keys.key_dictionary import Dictionary
 from muntin.keys.table_room import enlarged
 from muntin.keys.word_table import dtype_of_words
@@ -77,6 +78,8 @@ class FixedColumn:
         mask = None if valid is None or valid.all() else ~valid
         if pa.types.is_boolean(self.kind):
             return pa.array(values != 0, mask=mask)
+        if is_decimal(self.kind):
+            return wide_decimals(values, mask, self.kind)
         made = pa.array(values, mask=mask)
         return made if made.type == self.kind else made.view(self.kind)
 

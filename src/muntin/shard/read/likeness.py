@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from muntin.aggregates.approximate import ItemAggregate
 from muntin.errors import MuntinError
 from muntin.expression import Expression
+from muntin.fixed_point import is_decimal
 from muntin.shard.read.reading import Reading
 from muntin.shard.state import State
 from muntin.sql import parse_expression
@@ -137,6 +138,12 @@ def _likeness(state: State, reading: Reading) -> Likeness | None:
     return Likeness(state.prepared.number(what), having, outputs, tuple(constants))
 
 
+def _kinds_read(reading: Reading) -> Iterator[pa.DataType]:
+    """The types of its keys, and of what its calls are of."""
+    yield from (key.expression.type for key in reading.query.keys)
+    yield from (call.argument.type for call in reading.query.calls if call.argument is not None)
+
+
 def _may_be_like_others(state: State, reading: Reading) -> bool:
     """Whether a query looks at windows of time alone, and at all keys of them."""
     if reading.laned is not None or reading.has_laned_calls or reading.query.tolerance is not None:
@@ -144,6 +151,8 @@ def _may_be_like_others(state: State, reading: Reading) -> bool:
     if reading.query.top is not None:
         return False
     if reading.range is not None and reading.range.is_forced:
+        return False
+    if any(is_decimal(kind) for kind in _kinds_read(reading)):  # a constant beside decimals is no DOUBLE
         return False
     if any(key.name.startswith("?") for key in reading.query.keys):  # as constants are called
         return False
