@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
+from muntin.query import Query
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
 
@@ -60,6 +62,19 @@ class WindowStream(Stream):
 DerivedStream = Selection | WindowStream
 
 
+def refuse_pushing(stream: Stream) -> None:
+    """An error if nobody can push events into a stream, or rewind it."""
+    if isinstance(stream, DerivedStream):
+        raise MuntinError(
+            f"stream '{stream.name}' {stream.origin}: its events follow from others, and cannot be pushed or rewound"
+        )
+
+
+def carrier_of(stream: Stream) -> str:
+    """The name of the stream whose events, clock and state a stream has."""
+    return stream.base.name if isinstance(stream, Selection) else stream.name
+
+
 def schema_of_windows(query: AnyQuery) -> pa.Schema:
     """The columns of a stream of a query's windows: its time, then those of the answers."""
     return query.answer_schema().insert(0, pa.field(TIME, pa.timestamp("us")))
@@ -70,3 +85,9 @@ def end_to_instant(query: AnyQuery) -> int:
     asked = query.source if isinstance(query, TableQuery) else query
     window = getattr(asked, "window", None)  # without one after FROM, windows end at the instant
     return 0 if window is None else int(window.to)
+
+
+def named_by(query: AnyQuery) -> str | None:
+    """The selection that a query names instead of the stream that it reads, if it does."""
+    source = query.source if isinstance(query, TableQuery) else query
+    return source.named if isinstance(source, Query) else None

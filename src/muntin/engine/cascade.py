@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from muntin.derived import DerivedStream, Selection, WindowStream, end_to_instant
+from muntin.derived import Selection, WindowStream, end_to_instant, refuse_pushing
 from muntin.engine.catalog import Catalog
 from muntin.errors import MuntinError, NoValue
 from muntin.join.operator import feed
@@ -39,11 +39,8 @@ def push(catalog: Catalog, stream: str, batch: object) -> None:
 
 def pushed(catalog: Catalog, stream: str) -> Shard:
     """The shard of a stream that events are pushed into; an error if it follows from others."""
-    declared = catalog.streams.get(stream)
-    if isinstance(declared, DerivedStream):
-        raise MuntinError(
-            f"stream '{stream}' {declared.origin}: its events follow from others, and cannot be pushed or rewound"
-        )
+    if stream in catalog.window_streams or stream in catalog.selections:
+        refuse_pushing(catalog.streams[stream])
     return catalog.shard(stream)
 
 

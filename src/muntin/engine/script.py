@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin import sql
-from muntin.derived import Selection
+from muntin.derived import Selection, named_by
 from muntin.engine.cascade import (
     begin_again,
     create,
@@ -27,7 +27,6 @@ from muntin.errors import MuntinError
 from muntin.instant import to_microseconds
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_join, explain_query
-from muntin.query import Query
 from muntin.shard.backfill import Backfill
 from muntin.sql.sources import Sources
 from muntin.table_query import TableQuery
@@ -174,12 +173,6 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
 def tables_of(query: AnyQuery) -> set[str]:
     """The names of the tables that a query joins."""
     return {each.name for each in query.tables} if isinstance(query, TableQuery) else set()
-
-
-def named_by(query: AnyQuery) -> str | None:
-    """The selection that a query names instead of the stream that it reads, if it does."""
-    source = query.source if isinstance(query, TableQuery) else query
-    return source.named if isinstance(source, Query) else None
 
 
 def run(
