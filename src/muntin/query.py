@@ -88,9 +88,7 @@ class Query:
     tolerance: float | None = None  # of a HAVING that may be missed by this factor; None: exact
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
     is_joined: bool = False  # with tables (`table_query.py`), which answers for it: all its keys are read
-    named: str | None = (
-        None  # the selection that the text names, if the query was bound to what it selects from
-    )
+    named: str | None = None  # the selection that the text names, if it names one (`derived.py`)
 
     @property
     def streams(self) -> tuple[Stream, ...]:

@@ -101,11 +101,11 @@ def run_on_spark(
 
 def explain_on_spark(script: Path) -> str:
     """The plan of a script's queries on all cores of this machine, stream by stream; no session is started."""
+    read = read_script(script)
+    read.refuse_derived(_NOT_DERIVED)
     from muntin.spark.explain import explain_job
     from muntin.spark.plan_job import plan_job
 
-    read = read_script(script)
-    read.refuse_derived(_NOT_DERIVED)
     parts = []
     for stream in read.streams.values():
         queries = read.only([stream]).queries

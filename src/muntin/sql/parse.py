@@ -251,6 +251,7 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             queries.discard(name.text)
             return DropView(name.text)
         case RegisterSyntax(name, select, backfill, is_replacement):
+            _refuse_view(select, known)
             query = known.registered[name.text] = _query(select, streams)
             queries.add(name.text)
             return RegisterQuery(name.text, query, backfill, is_replacement)
@@ -296,6 +297,18 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
         case DropSyntax(_, name):
             streams.pop(name.text, None)
             return DropStream(name.text)
+
+
+def _refuse_view(select: SelectSyntax, known: _Known) -> None:
+    """A fault if a standing query would read a materialised view."""
+    if (
+        find_source(select.stream, known.sources) is None
+        and find_view(select.stream, known.views) is not None
+    ):
+        raise select.stream.misfit(
+            f"'{select.stream.text}' is a materialised view, which a SELECT without REGISTER QUERY reads as of its last "
+            "update; a standing query reads streams, such as CREATE STREAM name FROM QUERY gives"
+        )
 
 
 def _refuse_hint(select: SelectSyntax | None) -> None:
