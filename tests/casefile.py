@@ -37,6 +37,13 @@ class Register:
 
 
 @dataclass(frozen=True)
+class Derive:
+    """CREATE STREAM … AS SELECT, or … FROM QUERY."""
+
+    sql: str
+
+
+@dataclass(frozen=True)
 class Push:
     stream: str
     batch: dict[str, list[Any]]  # the time column in microseconds
@@ -77,7 +84,7 @@ class Late:
     expected: int
 
 
-Step = Register | Push | Lookup | Advance | Drop | Checkpoint | Late
+Step = Register | Derive | Push | Lookup | Advance | Drop | Checkpoint | Late
 
 
 @dataclass(frozen=True)
@@ -175,6 +182,8 @@ def _read_step(head: str, block: list[str], streams: list[str], steps: list[Step
         streams.append(" ".join(block))
     elif word == "query":
         steps.append(Register(rest, " ".join(block)))
+    elif word == "derive":
+        steps.append(Derive(" ".join(block)))
     elif word == "push":
         steps.append(Push(rest, _read_batch(block, declared(_statement(rest, streams)))))
     elif word == "lookup":
@@ -248,6 +257,8 @@ def _written(step: Step, case: Case) -> list[str]:
     match step:
         case Register(name, sql):
             return [f"query {name}", f"  {sql}"]
+        case Derive(sql):
+            return ["derive", f"  {sql}"]
         case Push(name, batch):
             return [f"push {name}", *_written_batch(batch, case.stream(name))]
         case Lookup(query, keys, at, expected):

@@ -33,6 +33,7 @@ from muntin.query import Call, Query
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
 from muntin.window import Window
+from reference_cascade import Fed, Selected, begin, derived, flow
 from reference_join import StandingJoin
 from reference_table import StandingTableQuery, TableLog, declared_table
 
@@ -117,6 +118,7 @@ class _Log:
     watermark: int | None = None
     begun: int | None = None  # where it was rewound to
     gone: int = 0  # events that were accepted before
+    unknown: int | None = None  # of a derived stream: something may be missing before this instant
 
     @property
     def in_order(self) -> list[Event]:
@@ -128,10 +130,16 @@ class _Standing:
     """A registered query, and where it is in emitting."""
 
     query: Query
+    log: _Log  # of its stream
     reached: int | None  # it emitted all that closed up to here
     since: int | None  # greatest event time when it came; None if it saw the whole stream
     inside: set[Key] = field(default_factory=set)  # EMIT CHANGES: the keys that are in
     base: int = 0  # events that were forgotten when its stream was rewound
+
+    @property
+    def saw_all(self) -> bool:
+        """Whether it was there before the first event, and nothing of its stream is missing."""
+        return self.since is None and self.log.unknown is None
 
     @property
     def counted(self) -> int:
@@ -149,12 +157,17 @@ class ReferenceEngine:
         self.joins: dict[str, StandingJoin] = {}
         self.tables: dict[str, TableLog] = {}
         self.table_joins: dict[str, StandingTableQuery] = {}
+        self.derived: dict[str, Selected | Fed] = {}
 
     def execute(self, sql: str) -> None:
         """CREATE STREAM and CREATE TABLE, the statements a reference needs."""
         if sql.split()[1].upper() == "TABLE":
             table = declared_table(sql, _TYPES)
             self.tables[table.name] = TableLog(table)
+            return
+        streams = {name: log.stream for name, log in self.logs.items()}
+        if made := derived(sql, streams, {name: each.query for name, each in self.standing.items()}):
+            begin(self, made)
             return
         stream = declared(sql)
         self.logs[stream.name] = _Log(stream)
@@ -174,7 +187,7 @@ class ReferenceEngine:
             self.joins[name] = join
             return
         log = self.logs[query.stream.name]
-        self.standing[name] = _Standing(query, log.watermark, log.greatest)
+        self.standing[name] = _Standing(query, log, log.watermark, log.greatest)
 
     def drop(self, name: str) -> None:
         for queries in (self.joins, self.table_joins, self.standing):
@@ -206,6 +219,7 @@ class ReferenceEngine:
             log.events.append(Event(at, log.arrived, row))
             log.greatest = _later(log.greatest, at)
             log.watermark = _later(log.watermark, log.greatest - log.stream.delay)
+        flow(self)
 
     def rewind(self, stream: str, to: Any) -> None:
         """All is forgotten but how many events there were; every query is as if it came now."""
@@ -272,12 +286,15 @@ class ReferenceEngine:
     def advance(self, until: Any = None) -> dict[str, Answer]:
         """Every window that closed since the last call; a query without rows is left out."""
         for log in self.logs.values():
-            if until is not None:
+            if until is not None and log.stream.name not in self.derived:
                 log.watermark = _later(log.watermark, microseconds(until))
+        flow(self)
         answers = {}
         for name, standing in self.standing.items():
             log = self.logs[standing.query.stream.name]
             reached = log.watermark if until is None else microseconds(until)
+            if isinstance(self.derived.get(log.stream.name), Fed) and reached is not None:
+                reached = None if log.watermark is None else min(reached, log.watermark)
             if reached is None or (standing.reached is not None and reached <= standing.reached):
                 continue
             if standing.query.emits_changes:
@@ -310,7 +327,7 @@ class ReferenceEngine:
 
     def _changes(self, standing: _Standing, log: _Log, reached: int) -> Answer:
         """EMIT CHANGES: who enters and who leaves, instant by instant and key by key."""
-        query, answer = standing.query, Answer(standing.query, standing.since is None)
+        query, answer = standing.query, Answer(standing.query, standing.saw_all)
         by_key = _by_key(query, self._passing(query, log))
         for instant in _instants(standing, log, reached) if log.events or log.begun is not None else []:
             rows = [row for key, own in by_key.items() if (row := self._row(standing, key, own, instant))]
@@ -385,7 +402,7 @@ class ReferenceEngine:
     def _answer(self, standing: _Standing, rows: list[_Row]) -> Answer:
         """SELECT and HAVING over the keys and the calls' answers."""
         query = standing.query
-        answer = Answer(query, standing.since is None)
+        answer = Answer(query, standing.saw_all)
         if not rows:
             return answer
         for row, passes, values in zip(rows, *_selected(query, rows), strict=True):
@@ -544,8 +561,16 @@ def _is_final(query: Query, at: int, watermark: int | None) -> bool:
 
 
 def _is_complete(standing: _Standing, row: _Row) -> bool:
-    """Whether all the row looks at came after its query."""
-    return standing.since is None or (row.reach is not None and row.reach > standing.since)
+    """Whether all the row looks at came after its query, and nothing of it is missing."""
+    return is_known(standing, row.reach)
+
+
+def is_known(standing: _Standing, reach: int | None) -> bool:
+    """The same of windows that start at `reach`; None if one of them counts events."""
+    since, unknown = standing.since, standing.log.unknown
+    if since is None and unknown is None:
+        return True
+    return reach is not None and (since is None or reach > since) and (unknown is None or reach >= unknown)
 
 
 def _measure(call: Call, events: list[Event]) -> Measured:

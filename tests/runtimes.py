@@ -27,6 +27,7 @@ class Runtime(Protocol):
     is_ordered: bool
 
     def create(self, sql: str) -> None: ...
+    def derive(self, sql: str) -> None: ...
     def register(self, name: str, sql: str) -> None: ...
     def push(self, stream: str, batch: Batch) -> None: ...
     def lookup(self, name: str, keys: Sequence[Any] | None, at: int | None) -> list[Row]: ...
@@ -46,6 +47,8 @@ class Reference:
 
     def create(self, sql: str) -> None:
         self.engine.execute(sql)
+
+    derive = create
 
     def register(self, name: str, sql: str) -> None:
         self.engine.register(sql, name=name)
@@ -82,6 +85,9 @@ class Embedded:
     def create(self, sql: str) -> None:
         stream = declared(sql)
         self.streams[stream.name] = stream
+        self.engine.execute(sql)
+
+    def derive(self, sql: str) -> None:
         self.engine.execute(sql)
 
     def register(self, name: str, sql: str) -> None:

@@ -13,6 +13,7 @@ from casefile import (
     Advance,
     Case,
     Checkpoint,
+    Derive,
     Drop,
     Late,
     Lookup,
@@ -25,6 +26,7 @@ from casefile import (
 )  # fmt: skip
 from cold import read_cold
 from reference import declared
+from reference_cascade import derived
 from runtimes import RUNTIMES, Runtime
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.case"))
@@ -47,13 +49,20 @@ def test_case_can_be_written(path: Path) -> None:
 def run_case(case: Case, runtime: Runtime) -> None:
     streams = {stream.name: stream for stream in map(declared, case.streams)}
     schemas: dict[str, pa.Schema] = {}
+    queries: dict[str, Any] = {}
     for sql in case.streams:
         runtime.create(sql)
     for step in case.steps:
         match step:
             case Register(name, sql):
-                schemas[name] = read_cold(sql, streams).emission_schema()
+                queries[name] = read_cold(sql, streams)
+                schemas[name] = queries[name].emission_schema()
                 runtime.register(name, sql)
+            case Derive(sql):
+                made = derived(sql, streams, queries)
+                assert made is not None
+                streams[made.stream.name] = made.stream
+                runtime.derive(sql)
             case Push(stream, batch):
                 runtime.push(stream, batch)
             case Lookup(query, keys, at, expected):

@@ -98,6 +98,7 @@ class Query:
     emits_changes: bool = False  # push: who enters and who leaves, instead of all who are in
     is_joined: bool = False  # with tables (`table_query.py`), which answers for it: all its keys are read
     top: Top | None = None  # which of the keys are in, if not all
+    named: str | None = None  # the selection that the text names, if it names one (`derived.py`)
 
     @property
     def streams(self) -> tuple[Stream, ...]:

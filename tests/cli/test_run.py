@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 from muntin import crew
 from muntin.cli import app
 from muntin.engine import event_file
+from muntin.errors import MuntinError
+from muntin.run.on_spark import explain_on_spark
 from muntin.run.pipeline import BarProgress, PlainProgress
 from muntin.run.script import parse_script
 from muntin.run.standard import standard_streams
@@ -288,6 +290,32 @@ def test_changes_keep_their_column(muntin, tmp_path):
     long = pa.parquet.read_table(tmp_path / "two.parquet")
     of_one = long.filter((pc.field("query") == "one") & (pc.field("column") == "change"))
     assert of_one["text"].to_pylist() == [change for _, change in expected]
+
+
+def test_derived_streams(muntin, tmp_path):
+    """They have no input. At the end, queries go on until the windows with the last rows have closed; the query that
+    these come from feeds them, but is given out only as far as its own windows hold an event."""
+    (tmp_path / "e.csv").write_text("ts,n\n0,6\n1500000,9\n5000000,-1\n")
+    (tmp_path / "q.sql").write_text(
+        "CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts;"
+        "CREATE STREAM above AS SELECT ts, n FROM s WHERE n > 0;"
+        "REGISTER QUERY two AS SELECT SUM(n) AS n FROM above [RANGE 2 SECONDS SLIDE 2 SECONDS];"
+        "CREATE STREAM twos FROM QUERY two;"
+        "REGISTER QUERY four AS SELECT SUM(n) AS n, COUNT(*) AS c FROM twos [RANGE 4 SECONDS SLIDE 2 SECONDS];"
+    )
+    run(muntin, tmp_path / "q.sql", tmp_path / "e.csv", tmp_path / "out")
+    two, four = (pa.parquet.read_table(tmp_path / "out" / f"{name}.parquet") for name in ("two", "four"))
+    assert two["n"].to_pylist() == [15, None, None]
+    assert four["n"].to_pylist() == [15, 15, None, None]
+    assert four["c"].to_pylist() == [1, 2, 2, 2]
+    done = muntin(
+        "run", tmp_path / "q.sql", "--input", f"twos={tmp_path / 'e.csv'}", "--out", tmp_path / "o.csv"
+    )
+    assert "stream 'twos' has the closed windows of query 'two': it has no input" in " ".join(
+        done.output.split()
+    )
+    with pytest.raises(MuntinError, match="on Spark each shard answers for its own keys"):
+        explain_on_spark(tmp_path / "q.sql")
 
 
 def test_arrow_files_and_folders(muntin, script, trades, tmp_path, expected):

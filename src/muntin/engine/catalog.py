@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.answer import Coverage
+from muntin.derived import Selection, WindowStream
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join.operator import JoinOperator, explain_joins, join_stats
 from muntin.join_query import AnyQuery, JoinQuery
@@ -51,6 +52,8 @@ class Catalog:
         self.folders = folders
         self.templates = shared_templates()
         self.shards: dict[str, Shard] = {}
+        self.selections: dict[str, Selection] = {}  # streams without a shard of their own
+        self.window_streams: dict[str, WindowStream] = {}  # those whose shards are fed by queries
         self.tables: dict[str, TableRows] = {}
         self.stream_of: dict[str, str] = {}  # by query name; of a join, the left one
         self.reserved: set[str] = set()  # names of queries that are on their way
@@ -59,7 +62,8 @@ class Catalog:
 
     @property
     def streams(self) -> Mapping[str, Stream]:
-        return MappingProxyType({name: each.stream for name, each in self.shards.items()})
+        of_shards = {name: each.stream for name, each in self.shards.items()}
+        return MappingProxyType({**of_shards, **self.selections})
 
     @property
     def sources(self) -> Sources:
@@ -295,7 +299,7 @@ def explain(catalog: Catalog, query: str | None) -> str:
     """The plan of one query, or of all."""
     joins, views = catalog.joins, catalog.views
     if query is None:
-        parts = [each.explain() for each in catalog.shards.values()]
+        parts = [_explain_stream(catalog, name) for name in catalog.streams]
         parts += filter(None, [explain_joins(joins)])
         shown = [*views.at_work, *(name for name in views.damaged() if name not in views.at_work)]
         return "\n\n".join([*parts, *map(views.explain, shown)]) or "no streams"
@@ -304,6 +308,15 @@ def explain(catalog: Catalog, query: str | None) -> str:
         return f"{told}\n\n{query}: {joins.coverage(query)}"
     require(query, catalog.stream_of)
     return catalog.shards[catalog.stream_of[query]].explain(query)
+
+
+def _explain_stream(catalog: Catalog, name: str) -> str:
+    """The plan of a stream; of a derived one also what it follows from."""
+    stream = catalog.streams[name]
+    if isinstance(stream, Selection):
+        return f"stream {name} {stream.origin}: its queries are queries over '{stream.base.name}'\n  {stream.text}"
+    told = catalog.shards[name].explain()
+    return f"stream {name} {stream.origin}\n{told}" if isinstance(stream, WindowStream) else told
 
 
 _MANY = 100

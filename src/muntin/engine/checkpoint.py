@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from muntin.arrow_bytes import read_sound_schema
 from muntin.crew import MOST_THREADS
+from muntin.derived import Selection, WindowStream, schema_of_windows
 from muntin.described import COUNT, WHOLE, Absent, Between, Each, Maybe, check_shape
 from muntin.engine.catalog import Catalog
 from muntin.errors import CheckpointError, NotFound
@@ -34,7 +35,8 @@ from muntin.join.group import JoinRegistration
 from muntin.join_query import JoinQuery
 from muntin.own.registered import check_versions, versions_in
 from muntin.query import Query
-from muntin.sql import parse_query, parse_view
+from muntin.sql import CreateStream, parse_query, parse_statements, parse_view
+from muntin.sql.bind_derived import not_a_source
 from muntin.store.saved import Saved, refusing, take_rows, unpack
 from muntin.stream import Stream
 from muntin.table import Table
@@ -186,7 +188,17 @@ Named = dict[str, Any]  # arrays by path
 
 
 _SHAPE = {
-    "streams": [{"name": str, "time": str, "delay": COUNT, "ahead": Absent(Maybe(COUNT)), "state": dict}],
+    "streams": [
+        {
+            "name": str,
+            "time": str,
+            "delay": COUNT,
+            "ahead": Absent(Maybe(COUNT)),
+            "query": Absent(Maybe(str)),
+            "state": dict,
+        }
+    ],
+    "selections": Absent([str]),
     "tables": Absent([{"name": str, "key": [str]}]),
     "queries": [str],
     "threads": Absent(Between(1, MOST_THREADS)),
@@ -219,11 +231,13 @@ def save(
                 "time": stream.time,
                 "delay": stream.delay,
                 "ahead": stream.ahead,
+                "query": stream.query if isinstance(stream, WindowStream) else None,
                 "state": state,
             }
         )
         arrays[f"{number}/schema"] = pa.array([stream.schema.serialize().to_pybytes()], pa.binary())
         arrays |= _below(f"{number}/", named)
+    description["selections"] = [each.text for each in catalog.selections.values()]
     description["tables"] = [
         {"name": name, "key": list(each.table.key)} for name, each in catalog.tables.items()
     ]
@@ -246,8 +260,17 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
     promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
     for number, saved in enumerate(description.get("tables", [])):
         _load_table(catalog, saved, Saved(arrays).under(f"tables/{number}/"))
-    for number, saved in enumerate(description["streams"]):
-        _load_stream(catalog, saved, _under(f"{number}/", arrays))
+    of_streams = [(each, _under(f"{i}/", arrays)) for i, each in enumerate(description["streams"])]
+    for (
+        saved,
+        named,
+    ) in of_streams:  # all of them first: the queries of one may name selections of it, or of another
+        _load_stream(catalog, saved, Saved(named))
+    for text in description.get("selections", []):
+        _load_selection(catalog, text)
+    for saved, named in of_streams:
+        _load_state(catalog, saved, named)
+    _check_cascades(catalog)
     if "joins" in description:
         views = _load_joins(catalog, description["joins"], _under("joins/", arrays))
         for view in views:
@@ -276,19 +299,43 @@ def _schema_in(arrays: Saved) -> pa.Schema:
     return read_sound_schema(arrays.column("schema", {pa.binary()}, 1)[0].as_py())
 
 
-def _load_stream(catalog: Catalog, saved: Description, arrays: Named) -> None:
-    stream = Stream(
-        saved["name"], _schema_in(Saved(arrays)), saved["time"], saved["delay"], saved.get("ahead")
-    )
-    shard = catalog.shards[stream.name] = catalog.make_shard(stream)
+def _load_stream(catalog: Catalog, saved: Description, arrays: Saved) -> None:
+    declared = saved["name"], _schema_in(arrays), saved["time"], saved["delay"], saved.get("ahead")
+    stream = Stream(*declared)
+    if (query := saved.get("query")) is not None:
+        stream = catalog.window_streams[stream.name] = WindowStream(*declared, query=query)
+    catalog.shards[stream.name] = catalog.make_shard(stream)
+
+
+def _load_selection(catalog: Catalog, text: str) -> None:
+    (statement,) = parse_statements(text, catalog.sources)
+    if not isinstance(statement, CreateStream) or not isinstance(statement.stream, Selection):
+        raise CheckpointError(f"it has a stream that selects from another, and is declared as: {text}")
+    catalog.selections[statement.stream.name] = statement.stream
+
+
+def _load_state(catalog: Catalog, saved: Description, arrays: Named) -> None:
+    """The queries over a stream, and their state."""
+    shard, sources = catalog.shards[saved["name"]], catalog.sources
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
-    parsed = {
-        name: parse_query(text, {**catalog.sources, stream.name: stream}, catalog.templates)
-        for name, text in texts.items()
-    }
+    parsed = {name: parse_query(text, sources, catalog.templates) for name, text in texts.items()}
     queries = {name: query for name, query in parsed.items() if isinstance(query, Query | TableQuery)}
     shard.restore(saved["state"], arrays, queries)
-    catalog.stream_of |= dict.fromkeys(queries, stream.name)
+    catalog.stream_of |= dict.fromkeys(queries, shard.stream.name)
+
+
+def _check_cascades(catalog: Catalog) -> None:
+    """What is read may claim anything: a stream has the windows of a query that closes some, and of none above it."""
+    for name, stream in catalog.window_streams.items():
+        query = catalog.query(stream.query) if stream.query in catalog.stream_of else None
+        if query is None or not_a_source(query) or not stream.schema.equals(schema_of_windows(query)):
+            raise CheckpointError(f"its stream '{name}' has other columns than query '{stream.query}'")
+        above, seen = stream, {name}
+        while (read := catalog.window_streams.get(catalog.stream_of.get(above.query, ""))) is not None:
+            if read.name in seen:
+                raise CheckpointError(f"its stream '{name}' follows from itself")
+            seen.add(read.name)
+            above = read
 
 
 def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> list[ViewQuery]:

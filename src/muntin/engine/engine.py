@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from muntin.argument import count_of, note_of, path_of, query_name_of, shown, switch_of, text_of, texts_of
 from muntin.crew import MOST_THREADS, Crew
+from muntin.engine.cascade import emitted_until, flow_all, push, refuse_in_use, rewind
 from muntin.engine.catalog import Asked, Catalog, asked_of, bulk, lookup_many, reads_view
 from muntin.engine.checkpoint import load, read_checkpoint, save, write_checkpoint
 from muntin.engine.event_file import filling
@@ -22,7 +23,6 @@ from muntin.engine.script import run_script
 from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
-from muntin.join.operator import feed
 from muntin.shard.clock import wall_clock
 from muntin.shard.emit.emitted import Emitted, Together
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
@@ -34,7 +34,6 @@ from muntin.sql.sources import Sources
 from muntin.store.saved import pack_rows, refusing
 from muntin.stream import Stream
 from muntin.view.folders import Folders
-from muntin.view.views import feed_views
 
 _AT_ONCE = 64  # queries that are registered before others get their turn
 _TURN = 1e-4  # seconds: long enough for a thread that waits to wake up
@@ -183,6 +182,7 @@ class Engine(Inspected):
         with self._lock:
             if name in self._views.at_work:
                 raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
+            refuse_in_use(name, self._catalog.streams)
             self._catalog.drop(name)
 
     def load(self, table: str, data: Any) -> None:
@@ -208,13 +208,7 @@ class Engine(Inspected):
         `stats()`.
         """
         with self._lock:
-            shard = self._catalog.shard(text_of("stream", stream))
-            if self._views.reads(stream):
-                feed_views(self._views, self._joins, shard, batch)
-            elif self._joins.reads(stream):
-                feed(self._joins, shard, batch)
-            else:
-                shard.insert(batch)
+            push(self._catalog, text_of("stream", stream), batch)
 
     def rewind(self, stream: str, to: Any) -> None:
         """Set a stream's watermark back: its state is dropped, its queries stay, and it starts again at `to`.
@@ -224,7 +218,7 @@ class Engine(Inspected):
         text_of("stream", stream)
         instant = to_microseconds(to)
         with self._lock:
-            self._catalog.rewind(stream, instant)
+            rewind(self._catalog, stream, instant)
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -315,8 +309,9 @@ class Engine(Inspected):
         with self._lock, bulk(len(self._catalog.stream_of)):
             instant = None if until is None else self._instant(until)
             found = Emitted()
-            for shard in self._shards.values():
-                found.also(shard.emit(instant))
+            flow_all(self._catalog, instant)
+            for name, shard in self._shards.items():
+                found.also(shard.emit(emitted_until(self._catalog, name, instant)))
             found.also(Emitted.of(self._joins.advance(instant)))
             if self._views.at_work:
                 found = Emitted.of(found.by_query())

@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from muntin.derived import WindowStream
 from muntin.engine.catalog import Asked, Catalog
 from muntin.engine.read_ahead import read_ahead
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
@@ -304,6 +305,10 @@ def filling(
         names = ", ".join(streams) or "none"
         raise MuntinError(f"a backfill is the history of one stream; these queries read {names}")
     (stream,) = streams.values()
+    if isinstance(stream, WindowStream):
+        raise MuntinError(
+            f"stream '{stream.name}' {stream.origin}, and has no other history; register without a backfill"
+        )
     with lock:
         shard = catalog.shards.get(stream.name)
         if shard is None or shard.stream is not stream:

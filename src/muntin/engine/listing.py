@@ -6,13 +6,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from muntin.derived import DerivedStream
 from muntin.engine.catalog import Catalog
 from muntin.errors import NotFound, nearest
 from muntin.sql.type_name import type_name
 
 _SPAN = pa.duration("us")
 _COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
-    "STREAMS": [("name", pa.string()), ("time", pa.string()), ("delay", _SPAN), ("ahead", _SPAN)],
+    "STREAMS": [
+        ("name", pa.string()),
+        ("time", pa.string()),
+        ("delay", _SPAN),
+        ("ahead", _SPAN),
+        ("sql", pa.string()),
+    ],
     "TABLES": [("name", pa.string()), ("primary_key", pa.string()), ("rows", pa.int64())],
     "QUERIES": [("name", pa.string()), ("streams", pa.string()), ("sql", pa.string())],
     "VIEWS": [("name", pa.string()), ("key", pa.string()), ("sql", pa.string())],
@@ -23,7 +30,10 @@ def listed(catalog: Catalog, kind: str) -> pa.Table:
     """All STREAMS, TABLES, QUERIES or VIEWS, in the order in which they came."""
     rows: list[tuple[Any, ...]]
     if kind == "STREAMS":
-        rows = [(name, of.time, of.delay, of.ahead) for name, of in catalog.streams.items()]
+        rows = [
+            (name, of.time, of.delay, of.ahead, of.text if isinstance(of, DerivedStream) else None)
+            for name, of in catalog.streams.items()
+        ]
     elif kind == "TABLES":
         rows = [(name, ", ".join(of.table.key), len(of)) for name, of in catalog.tables.items()]
     elif kind == "QUERIES":
@@ -50,7 +60,7 @@ def described(catalog: Catalog, name: str) -> pa.Table:
     keys: tuple[str, ...] = ()
     time = None
     known = catalog.views.known()
-    if name in catalog.shards:
+    if name in catalog.streams:
         schema, time = catalog.streams[name].schema, catalog.streams[name].time
     elif name in catalog.tables:
         schema, keys = catalog.tables[name].table.schema, catalog.tables[name].table.key
@@ -60,7 +70,7 @@ def described(catalog: Catalog, name: str) -> pa.Table:
         query = catalog.query(name)
         schema, keys = query.emission_schema(), tuple(key.name for key in query.keys)
     else:
-        names = [*catalog.shards, *catalog.tables, *known, *catalog.stream_of]
+        names = [*catalog.streams, *catalog.tables, *known, *catalog.stream_of]
         raise NotFound(f"there is no stream, table, view or query '{name}'{nearest(name, names)}")
     roles = ["time" if each == time else "key" if each in keys else None for each in schema.names]
     return pa.table(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from muntin.answer import reordered
 from muntin.argument import count_of, shown
+from muntin.derived import WindowStream
 from muntin.engine.catalog import Catalog
 from muntin.engine.engine import Engine
 from muntin.engine.event_file import even_batches, history_batches
@@ -79,6 +80,10 @@ def lookup_at(
         )
     given = read_requests(asked, requests, at, is_prefixed=stream is None or not isinstance(queries, str))
     shard = catalog.shards[streams.pop()]
+    if isinstance(shard.stream, WindowStream):
+        raise MuntinError(
+            f"stream '{shard.stream.name}' {shard.stream.origin}: it has no history that could be given"
+        )
     batches = even_batches(history_batches(shard.stream, history, catalog.folders), batch_rows)
     return _Replay(catalog, shard, given, progress).run(batches)
 

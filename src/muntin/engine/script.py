@@ -9,6 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from muntin import sql
+from muntin.derived import Selection, named_by
+from muntin.engine.cascade import (
+    begin_again,
+    create,
+    forget,
+    pushed,
+    refuse_in_use,
+    refuse_replacement,
+    rewind,
+)
 from muntin.engine.catalog import Catalog, asked_of, explain, refuse_taken, require
 from muntin.engine.event_file import filling
 from muntin.engine.listing import described, listed
@@ -18,6 +28,7 @@ from muntin.instant import to_microseconds
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.explain import explain_join, explain_query
 from muntin.shard.backfill import Backfill
+from muntin.sql.sources import Sources
 from muntin.table_query import TableQuery
 from muntin.tables.keyed_rows import keyed_rows
 from muntin.tables.rows import TableRows
@@ -38,7 +49,7 @@ def run_script(
     """What the last statement gives. Texts are parsed and histories are read while others go on."""
     with lock:
         sources, queries = catalog.sources, catalog.query_names
-    statements = sql.parse_statements(text, sources, catalog.views.known(), queries, parameters)
+    statements = _parsed(catalog, text, sources, queries, parameters)
     with lock:
         check_names(catalog, statements)  # before any history is read
     with ExitStack() as histories:
@@ -53,20 +64,31 @@ def run_script(
                 if catalog.sources != sources:
                     raise MuntinError("streams came or went while the history was read; run the script again")
             elif (catalog.sources, catalog.query_names) != (sources, queries):
-                statements = sql.parse_statements(
-                    text, catalog.sources, catalog.views.known(), catalog.query_names, parameters
-                )
+                statements = _parsed(catalog, text, catalog.sources, catalog.query_names, parameters)
             check_names(catalog, statements)
             return [run(catalog, *each, lookup) for each in zip(statements, filled, strict=True)][-1]
 
 
+def _parsed(
+    catalog: Catalog, text: str, sources: Sources, queries: set[str], parameters: Mapping[str, Any] | None
+) -> list[sql.Statement]:
+    def query_of(name: str) -> AnyQuery | None:
+        return (
+            catalog.query(name) if name in catalog.stream_of and name not in catalog.views.at_work else None
+        )
+
+    return sql.parse_statements(text, sources, catalog.views.known(), queries, parameters, query_of)
+
+
 def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     """Refuse a script of which a later statement would find its name taken or missing."""
-    streams, queries, views = set(catalog.shards), dict(catalog.stream_of), set(catalog.views.known())
+    streams, queries, views = dict(catalog.streams), dict(catalog.stream_of), set(catalog.views.known())
     joined = {name: each.query.right.stream.name for name, each in catalog.joins.registrations.items()}
     viewed = {name: each.query.streams for name, each in catalog.views.at_work.items()}
     queries |= {name: of[0] for name, of in viewed.items()}
     tables = set(catalog.tables)
+    asked: dict[str, AnyQuery] = {}  # by the script
+    selected = {name: of for name in queries if catalog.selections and (of := named_by(catalog.query(name)))}
     reads = {name: tables_of(catalog.query(name)) for name in catalog.stream_of}
     for statement in statements:
         match statement:
@@ -75,7 +97,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
             case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
                 refuse_taken(stream.name, tables, "table")
-                streams.add(stream.name)
+                streams[stream.name] = stream
             case sql.CreateTable(table):
                 for names, kind in (
                     (tables, "table"),
@@ -96,16 +118,25 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
             case sql.DropStream(name):
                 require(name, streams, "stream")
                 for query, of in queries.items():
-                    if name in (of, joined.get(query), *viewed.get(query, ())):
+                    if name in (of, joined.get(query), selected.get(query), *viewed.get(query, ())):
                         raise MuntinError(
                             f"stream '{name}' is read by query '{query}'; drop its queries first"
                         )
-                streams.remove(name)
+                for other, each in streams.items():
+                    if isinstance(each, Selection) and name in (each.source, each.base.name):
+                        raise MuntinError(
+                            f"stream '{name}' is selected from by stream '{other}'; drop that first"
+                        )
+                del streams[name]
             case sql.RewindStream(name, to):
                 require(name, streams, "stream")
+                pushed(catalog, name)
                 to_microseconds(to)
             case sql.RegisterQuery(name, query):
                 if statement.is_replacement and name not in viewed:
+                    if name in queries:
+                        old = asked.get(name) or catalog.query(name)
+                        refuse_replacement(name, old, query, streams, queries)
                     queries.pop(name, None)
                     joined.pop(name, None)
                 catalog.refuse_taken(name, queries)
@@ -113,6 +144,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 if isinstance(query, JoinQuery):
                     joined[name] = query.right.stream.name
                 asked_of(query)
+                asked[name], selected[name] = query, named_by(query)
                 queries[name], reads[name] = query.streams[0].name, tables_of(query)
             case sql.CreateView(view):
                 catalog.views.check_creation(view)
@@ -130,6 +162,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 if name in views:
                     raise MuntinError(f"'{name}' is a view: write DROP MATERIALIZED VIEW {name}")
                 require(name, queries)
+                refuse_in_use(name, streams)
                 del queries[name]
             case sql.Explain(str(name), None):
                 require(name, queries)
@@ -149,9 +182,9 @@ def run(
     registered with one."""
     match statement:
         case sql.CreateStream(stream):
-            catalog.shards[stream.name] = catalog.make_shard(stream)
+            create(catalog, stream)
         case sql.DropStream(name):
-            del catalog.shards[name]
+            forget(catalog, name)
         case sql.CreateTable(table):
             catalog.tables[table.name] = TableRows(table)
         case sql.DropTable(name):
@@ -165,13 +198,14 @@ def run(
         case sql.SelectTable(read):
             return select_rows(catalog.tables[read.table.name], read)
         case sql.RewindStream(name, to):
-            catalog.rewind(name, to_microseconds(to))
+            rewind(catalog, name, to_microseconds(to))
         case sql.RegisterQuery() if filled is not None:
             catalog.graft(filled)
         case sql.RegisterQuery(name, query):
             asked = asked_of(query)
             if statement.is_replacement and name in catalog.stream_of:
                 catalog.replace(name, asked)
+                begin_again(catalog, name)
             else:
                 catalog.add({name: asked})
         case sql.DropQuery(name):

@@ -57,6 +57,7 @@ def lookup_file(
             raise MuntinError(f"'{out}' would be a directory: the answers are one table, so --out is a file")
         format = format_to_write(out)
         read = read_script(script)
+        read.refuse_derived("look-ups in a history do not follow; register its queries with muntin run")
         events = open_events(history, read.stream_of_input(stream))
         paths = [script, requests, *(file.path for file in getattr(events, "files", [events]))]
         if out.exists() and out.resolve() in [path.resolve() for path in paths]:

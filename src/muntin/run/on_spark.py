@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_NOT_DERIVED = (
+    "only embedded runs and muntin serve can do: on Spark each shard answers for its own keys, and nobody has the rows "
+    "of all"
+)
+
+
 def run_on_spark(
     script: Path,
     inputs: Sequence[str],
@@ -48,6 +54,7 @@ def run_on_spark(
     started = time.perf_counter()
     cores = os.cpu_count() or 1
     read = read_script(script)
+    read.refuse_derived(_NOT_DERIVED)
     if len(inputs) > 1:
         raise MuntinError("on Spark a run reads one input; joins of several run embedded")
     name, _, path = inputs[0].partition("=")
@@ -94,10 +101,11 @@ def run_on_spark(
 
 def explain_on_spark(script: Path) -> str:
     """The plan of a script's queries on all cores of this machine, stream by stream; no session is started."""
+    read = read_script(script)
+    read.refuse_derived(_NOT_DERIVED)
     from muntin.spark.explain import explain_job
     from muntin.spark.plan_job import plan_job
 
-    read = read_script(script)
     parts = []
     for stream in read.streams.values():
         queries = read.only([stream]).queries

@@ -39,12 +39,12 @@ def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> lis
         named = _split(script, text)
         if named is None:
             _refuse_unknown(script, text)
-            known = ", ".join(script.streams)
+            known = ", ".join(script.pushed)
             raise MuntinError(f"which stream is '{text}'? write --input STREAM=FILE; there are: {known}")
         name, path = named
         if name in files:
             raise NameTaken(f"two inputs are given for stream '{name}'")
-        files[name] = open_events(path, script.streams[name])
+        files[name] = open_events(path, script.stream_of_input(name))
     return list(files.values())
 
 
@@ -193,7 +193,7 @@ def _answer(
         report.answers += outputs.write(dict(zip(script.reads, found, strict=True)))
         engine.close()  # windows that are closed from here on are not the views' business
     if flush and last is not None:
-        for answers in flush_windows(engine, script.queries, last):
+        for answers in flush_windows(engine, script.queries, last, script.feeding):
             report.answers += outputs.write(answers)
     streams = engine.stats()["streams"]
     report.late = sum(streams[file.stream.name]["late"] for file in files)

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
+from muntin.derived import DerivedStream, Selection, WindowStream, named_by
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
 from muntin.join_query import AnyQuery
@@ -43,6 +44,26 @@ class Script:
     tables: dict[str, Table] = field(default_factory=dict)
 
     @property
+    def pushed(self) -> dict[str, Stream]:
+        """The streams that have files."""
+        return {name: each for name, each in self.streams.items() if not isinstance(each, DerivedStream)}
+
+    @property
+    def derived(self) -> dict[str, DerivedStream]:
+        """The streams that follow from others, in order."""
+        return {name: each for name, each in self.streams.items() if isinstance(each, DerivedStream)}
+
+    @property
+    def feeding(self) -> set[str]:
+        """The queries whose windows are streams."""
+        return {each.query for each in self.streams.values() if isinstance(each, WindowStream)}
+
+    def refuse_derived(self, where: str) -> None:
+        """An error if streams follow from others, which is not done there."""
+        for name, each in self.derived.items():
+            raise MuntinError(f"stream '{name}' {each.origin}, which {where}")
+
+    @property
     def answered(self) -> dict[str, AnyQuery | ViewSelect]:
         """All that has answers, by name."""
         return {**self.queries, **self.reads}
@@ -52,27 +73,45 @@ class Script:
         if name is not None:
             if name not in self.streams:
                 raise NotFound(f"the script has no stream '{name}'{nearest(name, self.streams)}")
+            if name in self.derived:
+                raise MuntinError(f"stream '{name}' {self.derived[name].origin}: it has no input of its own")
             return self.streams[name]
-        if len(self.streams) > 1:
-            raise MuntinError(f"which stream is the input? choose with --stream: {', '.join(self.streams)}")
-        if not self.streams:
+        if len(self.pushed) > 1:
+            raise MuntinError(f"which stream is the input? choose with --stream: {', '.join(self.pushed)}")
+        if not self.pushed:
             raise NotFound("the script has no CREATE STREAM, so the columns of the input are unknown")
-        return next(iter(self.streams.values()))
+        return next(iter(self.pushed.values()))
 
     def only(self, streams: Sequence[Stream]) -> Script:
         """The same script with just the queries that read these streams and no other."""
-        queries = {n: query for n, query in self.queries.items() if all(s in streams for s in query.streams)}
         given = {stream.name for stream in streams}
+        queries = {
+            name: query
+            for name, query in self.queries.items()
+            if all(map(given.__contains__, self._inputs(query.streams)))
+        }
         views = {name: view for name, view in self.views.items() if given.issuperset(view.streams)}
         reads = {name: read for name, read in self.reads.items() if read.view.name in views}
         if not self.answered and not self.views:
             raise NotFound("the script has no query: add REGISTER QUERY name AS SELECT …")
         if not queries and not views:
             names = " and ".join(f"'{stream.name}'" for stream in streams)
-            missing = [s.name for query in self.queries.values() for s in query.streams if s not in streams]
+            read = [name for query in self.queries.values() for name in self._inputs(query.streams)]
+            missing = [name for name in read if name not in given]
             hint = f"; give an input for '{missing[0]}' too: --input {missing[0]}=FILE" if missing else ""
             raise NotFound(f"the script has no query that reads stream {names} alone{hint}")
-        return replace(self, queries=queries, views=views, reads=reads)
+        left = {name: each for name, each in self.streams.items() if given.issuperset(self._inputs([each]))}
+        return replace(self, streams=left, queries=queries, views=views, reads=reads)
+
+    def _inputs(self, streams: Iterable[Stream]) -> list[str]:
+        """The names of the streams with files that some streams follow from."""
+        found: list[str] = []
+        for each in streams:
+            if isinstance(each, WindowStream):
+                found += self._inputs(self.queries[each.query].streams)
+            else:
+                found.append(each.base.name if isinstance(each, Selection) else each.name)
+        return found
 
     def start_engine(
         self,
@@ -92,13 +131,30 @@ class Script:
             engine.execute(create)
         for name, file in tables.items():
             engine.load(name, file)
+        waiting = dict(self.queries)
+        for derived in self.derived.values():
+            if isinstance(derived, WindowStream):
+                there = {name for name, query in waiting.items() if _is_readable(query, engine.streams)}
+                self._register(
+                    engine, {name: waiting.pop(name) for name in list(waiting) if name in there}, is_filled
+                )
+            engine.execute(derived.text)
+        self._register(engine, waiting, is_filled)
+        return engine
+
+    def _register(self, engine: Engine, queries: Mapping[str, AnyQuery], is_filled: bool) -> None:
         paths = self.backfills if is_filled else {}
         for path in dict.fromkeys(
-            [None, *paths.values()]
+            [None, *(paths.get(name) for name in queries)]
         ):  # queries with one history share what is made of it
-            some = {name: query.text for name, query in self.queries.items() if paths.get(name) == path}
+            some = {name: query.text for name, query in queries.items() if paths.get(name) == path}
             engine.register_many(some, backfill=path)
-        return engine
+
+
+def _is_readable(query: AnyQuery, streams: Mapping[str, Stream]) -> bool:
+    """Whether the streams that a query reads are there, by the names that its text has for them."""
+    names = [stream.name for stream in query.streams]
+    return all(name in streams for name in (*names, named_by(query) or names[0]))
 
 
 def read_script(path: Path) -> Script:
@@ -134,7 +190,8 @@ def parse_script(text: str) -> Script:
                 _refuse_taken(stream.name, streams, "streams")
                 _refuse_taken(stream.name, tables, "streams or tables")
                 streams[stream.name] = stream
-                creates.append(words)
+                if not isinstance(stream, DerivedStream):
+                    creates.append(words)
             case CreateTable(table):
                 _refuse_taken(table.name, {**streams, **tables}, "streams or tables")
                 tables[table.name] = table

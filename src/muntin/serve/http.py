@@ -22,6 +22,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Str
 from starlette.exceptions import HTTPException
 
 from muntin.argument import query_name_of
+from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
@@ -140,10 +141,11 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         return [
             {
                 "name": name, "time": stream.time, "columns": _columns(stream.schema),
-                **{each: told[name][each] for each in ("events", "late", "ahead")},
-                "watermark": json_value(told[name]["watermark"]), "bytes": told[name]["bytes"],
+                **{each: of[each] for each in ("events", "late", "ahead")},
+                "watermark": json_value(of["watermark"]), "bytes": of["bytes"],
             }
             for name, stream in service.engine.streams.items()
+            if (of := told[carrier_of(stream)])
         ]  # fmt: skip
 
     @app.post("/streams/{name}", tags=["streams"], dependencies=[may("write")], openapi_extra=FORMATS)

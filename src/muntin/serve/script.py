@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from muntin.derived import Selection, WindowStream
 from muntin.described import COUNT, LONGEST, WHOLE, Absent, Each
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
@@ -30,11 +31,15 @@ from muntin.sql.syntax import (
     CreateStreamSyntax,
     CreateTableSyntax,
     CreateViewSyntax,
+    DerivedSyntax,
     DropSyntax,
     OptionsSyntax,
     RegisterSyntax,
+    SelectionSyntax,
     StatementSyntax,
+    WindowStreamSyntax,
 )
+from muntin.stream import Stream
 
 
 def read_names(text: str) -> list[StatementSyntax]:
@@ -236,6 +241,12 @@ class Roster:
                         yield told
                     elif not syntax.is_lenient:
                         _check_declared(told, there)
+                case SelectionSyntax(name=name) | WindowStreamSyntax(name=name):
+                    derived = engine.streams.get(name.text)
+                    if derived is None:
+                        yield told
+                    elif not syntax.is_lenient and not _is_derived_so(syntax, derived):
+                        raise _declared_otherwise(derived)
                 case CreateViewSyntax(name=name):
                     if name.text not in self.incarnations:
                         yield told
@@ -266,7 +277,18 @@ def _check_declared(told: str, there: object) -> None:
     if isinstance(statement, CreateTable):
         declared = statement.table  # type: ignore[assignment]
     if declared != there:
-        raise MuntinError(
-            f"{getattr(there, 'label', there)} is declared otherwise than when the server first started; "
-            "give it another name, or start with an empty folder"
-        )
+        raise _declared_otherwise(there)
+
+
+def _is_derived_so(syntax: DerivedSyntax, there: Stream) -> bool:
+    """Whether a stream follows from what a statement says."""
+    if isinstance(syntax, WindowStreamSyntax):
+        return isinstance(there, WindowStream) and there.query == syntax.query.text
+    return isinstance(there, Selection) and there.text == syntax.text
+
+
+def _declared_otherwise(there: object) -> MuntinError:
+    return MuntinError(
+        f"{getattr(there, 'label', there)} is declared otherwise than when the server first started; "
+        "give it another name, or start with an empty folder"
+    )

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.arrow_bytes import stream_bytes
+from muntin.derived import refuse_pushing
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NotFound
 from muntin.serve.answers import KeptAnswers
@@ -151,9 +152,9 @@ class Service:
         format, if it came so: the log takes it as it is if its columns are those of the stream. A change that was made
         before under the number that its producer gives it (`once`) gives `REPEATED`.
         """
-        declared = self.streams.get(stream)
-        if declared is None:
+        if (declared := self.streams.get(stream)) is None:
             raise NotFound(f"there is no stream '{stream}'")
+        refuse_pushing(declared)
         batch = to_record_batch(declared, table)
         to_times(declared, batch)
         return self._change_rows(Record("push", {"stream": stream}).called(once), batch, table, body)

@@ -5,7 +5,7 @@ Runtimes, joins and views call what is here and nothing behind it; `state` is fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -25,9 +25,10 @@ from muntin.shard.absorb import Folded, absorb
 from muntin.shard.at_work import explain_all, explain_query, group_stats, shared, stream_stats
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
-from muntin.shard.emit.emission import emit, skip
+from muntin.shard.emit.emission import closed, emit, skip
 from muntin.shard.emit.emitted import Emitted
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
+from muntin.shard.gaps import know_from
 from muntin.shard.intake import Admitted
 from muntin.shard.read.answers import answer_one
 from muntin.shard.read.coverage import coverage_of
@@ -215,6 +216,15 @@ class Shard:
         answers = emit(self.state, target, self._portion_rows)
         self._move(until)
         return answers
+
+    def closed(self, name: str, after: int | None, until: int) -> Iterator[pa.Table]:
+        """Answers of a query's windows that closed after an instant and up to another, some at a time. They count as
+        given out to nobody: what `advance` owes stays."""
+        return closed(self.state, name, after, until, self._portion_rows)
+
+    def know_from(self, instant: int) -> None:
+        """Something is missing before an instant: no window that begins there is complete."""
+        know_from(self.state, instant)
 
     def owed(self, name: str) -> int:
         """How many instants of a query have closed that no `advance` has gone past, silent ones included."""

@@ -59,6 +59,7 @@ _SHAPE = {
         }
     ),
     "forgotten_to": WHOLE,
+    "known_from": Absent(WHOLE),
     "needed_bytes": COUNT,
 }
 
@@ -113,6 +114,7 @@ def take(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
         "groups": groups,
         "registrations": registrations,
         "forgotten_to": state.forgotten_to,
+        "known_from": state.known_from,
         "needed_bytes": state.needed_bytes,
     }
     return description, arrays
@@ -165,6 +167,7 @@ def put(
     state.clock.restore(description["clock"])
     state.forgotten_to, state.needed_bytes = description["forgotten_to"], description["needed_bytes"]
     _restore(state, arrays)
+    state.known_from = description.get("known_from", LONG_AGO)
     state.movers.resume()
 
 

@@ -29,6 +29,7 @@ from muntin.shard.adapt.meter import Meter
 from muntin.shard.bands import fit_lanes
 from muntin.shard.clock import Alarm, Clock, wall_clock
 from muntin.shard.crowd import Crowds
+from muntin.shard.gaps import admit_gaps
 from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
 from muntin.shard.lanes import Lanes, check_lanes
 from muntin.shard.moving import Movers
@@ -93,8 +94,8 @@ class State:
         self.adaptation = Adaptation(self) if adaptive else None
         self.forgotten_to = LONG_AGO  # the instant that was last spared when forgetting
         self.asked_from = LAST  # look-ups stand here or later, though the watermark has passed it
-        self._owed = Owed([])
-        self.movers = Movers(self)
+        self.known_from = LONG_AGO  # windows that begin earlier are not complete, whatever is kept
+        self._owed, self.movers = Owed([]), Movers(self)
         self.backfills: list[Backfill] = []  # under way: they must not miss what is pushed
 
     # -- queries -----------------------------------------------------------------------------------
@@ -204,6 +205,7 @@ class State:
             self._fit_group(number, needs)
         fit_lanes(self.lanes, changes.lanes, self.manager.lanes.read, self.clock.now)
         self._fit_dictionaries()
+        admit_gaps(self)
 
     def _fit_group(self, number: int, changed: set[Need]) -> None:
         group, old = self.manager.groups.get(number), self.synopses.get(number)
@@ -266,8 +268,7 @@ class State:
 
     def _make_store(self, store_id: StoreId) -> Sequence:
         if store_id.kind != "ring":
-            kind = SliceStore if store_id.kind == "slices" else AgingSlices
-            return kind(store_id.where, store_id.keys)
+            return (SliceStore if store_id.kind == "slices" else AgingSlices)(store_id.where, store_id.keys)
         ring = EventRing(store_id.where)
         if self.clock.now is not None:
             # only the ring of the whole stream can know how many events it missed
@@ -374,8 +375,7 @@ class State:
 
     def nbytes(self) -> int:
         """Bytes of state: stores and synopses."""
-        stores = sum(store.nbytes() for store in self.stores.values())
-        return stores + sum(synopsis.nbytes() for synopsis in self.synopses.values())
+        return sum(each.nbytes() for each in chain(self.stores.values(), self.synopses.values()))
 
     def held_bytes(self) -> int:
         """Of `nbytes`, without room that is set aside: how long a backlog grows must not depend on when arrays do."""

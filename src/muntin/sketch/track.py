@@ -199,7 +199,9 @@ Source = TypeVar("Source")
 
 
 class KeepsItems(Protocol):
-    """What every track does with items that are texts."""
+    """What every track knows, and does with items that are texts."""
+
+    known_since: int
 
     def mark_items(self, used: Bools) -> None: ...
 
@@ -251,6 +253,10 @@ class SketchSynopsis(Synopsis[EventRing], Generic[Source, Track]):
     @abstractmethod
     def _fitted(self, source: Source, promises: Mapping[Promise, Need]) -> list[Track]:
         """The tracks of a source that keep some promises."""
+
+    def know_from(self, instant: int) -> None:
+        for track in self._all():
+            track.known_since = max(track.known_since, instant)
 
     def _all(self) -> list[Track]:
         return [track for tracks in self._tracks.values() for track in tracks]

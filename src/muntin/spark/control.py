@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -68,7 +68,7 @@ class Roster:
         and then nothing has changed."""
         came, went, steps = dict(self.came), list(self.went), []
         trial = Roster(came, went)
-        statements = parse_statements(text, job.sources, queries=self.routes(job))
+        statements = parse_statements(text, job.sources, queries=self.routes(job), query_of=_refuse)
         for statement, words in zip(statements, statement_texts(text), strict=True):
             in_use = trial.routes(job)
             match statement:
@@ -112,10 +112,7 @@ class Roster:
                 case Skipped():
                     pass
                 case _:
-                    raise MuntinError(
-                        "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY, REWIND STREAM, "
-                        "INSERT and DELETE, nothing else"
-                    )
+                    _refuse()
         self.came, self.went = came, went
         return steps
 
@@ -165,6 +162,13 @@ def pack_statements(job: Job, batches: Iterable[pa.RecordBatch], origin: int) ->
             histories = {path: looked_up(job.stream, path) for path in _histories_in(job, text)}
             told = json.dumps({"place": place, "text": text, "histories": histories}).encode()
             yield packed_rows(origin, turn, [(each, LONG_AGO, "statement", None, 0, told) for each in shards])
+
+
+def _refuse(_: str = "") -> NoReturn:
+    raise MuntinError(
+        "a control stream takes REGISTER QUERY, CREATE OR REPLACE QUERY, DROP QUERY, REWIND STREAM, INSERT and DELETE, "
+        "nothing else"
+    )
 
 
 def _histories_in(job: Job, text: str) -> list[str]:

@@ -22,7 +22,7 @@ from muntin.sql.expressions import Scope, compile_equal, compile_expression, quo
 from muntin.sql.fold import bind_fold, bind_outputs, columns_read, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit, misfit
-from muntin.sql.sources import Source, Sources, find_stream, refuse_own_times
+from muntin.sql.sources import Source, Sources, find_pushed, refuse_own_times
 from muntin.sql.syntax import JoinSyntax, Name, SelectSyntax
 from muntin.sql.vocabulary import LEFT_REFUSAL
 from muntin.stream import Stream
@@ -145,7 +145,7 @@ def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Sources) -> JoinQ
             join.further[0].place,
         )
     sources = select.source, join.source
-    left, right = (find_stream(source.stream, streams) for source in sources)
+    left, right = (find_pushed(source.stream, streams) for source in sources)
     names = [source.name.text.casefold() for source in sources]
     if names[0] == names[1]:
         raise join.source.name.misfit(

@@ -17,7 +17,7 @@ from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.fold import bind_outputs, is_folded
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit
-from muntin.sql.sources import Sources, find_stream, refuse_own_times
+from muntin.sql.sources import Sources, find_pushed, refuse_own_times
 from muntin.sql.syntax import CreateViewSyntax, SelectSyntax, WindowedSelect
 from muntin.view_query import HIDDEN, NegationQuery
 from muntin.window import Window
@@ -53,7 +53,7 @@ def _side(select: SelectSyntax, streams: Sources) -> tuple[JoinSide, Scope]:
             "around EXCEPT or NOT EXISTS stand plain SELECTs of one stream: items, FROM with a window, WHERE",
             select.start,
         )
-    stream = find_stream(select.stream, streams)
+    stream = find_pushed(select.stream, streams)
     refuse_own_times(select.source)
     window = select.window
     if window is None or window.to or (window.slide and not window.is_time):

@@ -16,7 +16,7 @@ from muntin.sql.expressions import compile_equal, compile_expression
 from muntin.sql.fold import bind_outputs, columns_read
 from muntin.sql.logic import conjuncts
 from muntin.sql.place import Misfit
-from muntin.sql.sources import Sources, find_stream, refuse_own_times
+from muntin.sql.sources import Sources, find_pushed, refuse_own_times
 from muntin.sql.syntax import CreateViewSyntax, JoinSyntax, SelectSyntax, SourceSyntax
 from muntin.stream import Stream
 from muntin.view_query import Equality, WideJoinQuery
@@ -34,7 +34,7 @@ def bind_wide_join(syntax: CreateViewSyntax, streams: Sources) -> WideJoinQuery:
     """The join a view keeps, or a `Misfit`."""
     select = syntax.select
     sources, joins = _sources(select), _joins(select)
-    found = tuple(find_stream(source.stream, streams) for source in sources)
+    found = tuple(find_pushed(source.stream, streams) for source in sources)
     names = tuple(source.name.text for source in sources)
     for number, source in enumerate(sources):
         if source.name.text.casefold() in {name.casefold() for name in names[:number]}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -13,6 +13,7 @@ from muntin.errors import SchemaError
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
 from muntin.sql.bind import bind_select
+from muntin.sql.bind_derived import bind_selection, bind_window_stream, unfolded
 from muntin.sql.bind_join import bind_join
 from muntin.sql.bind_table import (
     bind_columns,
@@ -69,9 +70,11 @@ from muntin.sql.syntax import (
     InsertSyntax,
     RegisterSyntax,
     RewindSyntax,
+    SelectionSyntax,
     SelectSyntax,
     ShowSyntax,
     StatementSyntax,
+    WindowStreamSyntax,
 )
 from muntin.sql.template import Templates
 from muntin.sql.vocabulary import STATEMENTS
@@ -98,7 +101,7 @@ def parse_query(
     with pointing_into(text):
         if templates is None or parameters:
             return _query(_read_select(text, parameters), streams)
-        return templates.query(text, streams)
+        return unfolded(templates.query(text, streams))
 
 
 def tables_joined(text: str, sources: Sources) -> list[tuple[str, tuple[str, ...]]]:
@@ -117,7 +120,7 @@ def shared_templates() -> Templates:
     need not parse what one that is still there has parsed, and nothing is left behind by engines that are gone."""
     for templates in _SHARED:
         return templates
-    made = Templates(_read_select, lambda select, streams: _query(select, streams))
+    made = Templates(_read_select, lambda select, streams: _as_written(select, streams))
     _SHARED.add(made)
     return made
 
@@ -137,14 +140,15 @@ def parse_statements(
     views: Mapping[str, KnownView] = MappingProxyType({}),
     queries: Iterable[str] = (),
     parameters: Mapping[str, Any] | None = None,
+    query_of: Callable[[str], AnyQuery | None] = lambda name: None,
 ) -> list[Statement]:
     """The statements of a script; later ones see what earlier ones create or drop. `queries` are names in use, also
-    of views that are kept up to date."""
+    of views that are kept up to date; `query_of` gives a query of such a name."""
     with pointing_into(text):
         values = Parameters(parameters)
         read = _read(text, values)
         values.check()
-        known = _Known(dict(streams), dict(views), set(queries))
+        known = _Known(dict(streams), dict(views), set(queries), {}, query_of)
         return [_bind(syntax, known) for syntax in read]
 
 
@@ -184,11 +188,21 @@ class _Known(NamedTuple):
     sources: dict[str, Source]
     views: dict[str, KnownView]  # also those that nobody keeps up to date
     queries: set[str]  # also views that are kept up to date
+    registered: dict[str, AnyQuery]  # by the script
+    query_of: Callable[[str], AnyQuery | None]  # of others
+
+    def query(self, name: str) -> AnyQuery | None:
+        """The query of a name, if there is one."""
+        return (self.registered.get(name) or self.query_of(name)) if name in self.queries else None
 
     def has_nothing_to_do(self, syntax: StatementSyntax) -> bool:
         """Whether IF EXISTS or IF NOT EXISTS says that a statement is to be left out."""
         match syntax:
-            case CreateStreamSyntax(name=name, is_lenient=True):
+            case (
+                CreateStreamSyntax(name=name, is_lenient=True)
+                | SelectionSyntax(name=name, is_lenient=True)
+                | WindowStreamSyntax(name=name, is_lenient=True)
+            ):
                 return isinstance(self.sources.get(name.text), Stream)
             case CreateTableSyntax(name=name, is_lenient=True):
                 return isinstance(self.sources.get(name.text), Table)
@@ -208,7 +222,7 @@ class _Known(NamedTuple):
 def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
     if known.has_nothing_to_do(syntax):
         return Skipped()
-    streams, views, queries = known
+    streams, views, queries, *_ = known
     match syntax:
         case SelectSyntax():
             if syntax.join is None and isinstance(table := find_source(syntax.stream, streams), Table):
@@ -237,8 +251,10 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             queries.discard(name.text)
             return DropView(name.text)
         case RegisterSyntax(name, select, backfill, is_replacement):
+            _refuse_view(select, known)
+            query = known.registered[name.text] = _query(select, streams)
             queries.add(name.text)
-            return RegisterQuery(name.text, _query(select, streams), backfill, is_replacement)
+            return RegisterQuery(name.text, query, backfill, is_replacement)
         case ShowSyntax(kind):
             return Show(kind)
         case DescribeSyntax(name):
@@ -249,6 +265,12 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             stream = _create(syntax)
             streams[stream.name] = stream
             return CreateStream(stream, syntax.source is not None)
+        case SelectionSyntax():
+            selection = streams[syntax.name.text] = bind_selection(syntax, streams)
+            return CreateStream(selection)
+        case WindowStreamSyntax(name, of):
+            windows = streams[name.text] = bind_window_stream(name, of, known.query(of.text), queries)
+            return CreateStream(windows)
         case CreateSinkSyntax(name, query):
             return CreateSink(name.text, query.text)
         case DropSyntax("SINK", name):
@@ -270,10 +292,23 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             return RewindStream(name.text, to)
         case DropSyntax("QUERY", name):
             queries.discard(name.text)
+            known.registered.pop(name.text, None)
             return DropQuery(name.text)
         case DropSyntax(_, name):
             streams.pop(name.text, None)
             return DropStream(name.text)
+
+
+def _refuse_view(select: SelectSyntax, known: _Known) -> None:
+    """A fault if a standing query would read a materialised view."""
+    if (
+        find_source(select.stream, known.sources) is None
+        and find_view(select.stream, known.views) is not None
+    ):
+        raise select.stream.misfit(
+            f"'{select.stream.text}' is a materialised view, which a SELECT without REGISTER QUERY reads as of its last "
+            "update; a standing query reads streams, such as CREATE STREAM name FROM QUERY gives"
+        )
 
 
 def _refuse_hint(select: SelectSyntax | None) -> None:
@@ -282,6 +317,12 @@ def _refuse_hint(select: SelectSyntax | None) -> None:
 
 
 def _query(select: SelectSyntax, streams: Sources) -> AnyQuery:
+    """What a SELECT means over streams that have events."""
+    return unfolded(_as_written(select, streams))
+
+
+def _as_written(select: SelectSyntax, streams: Sources) -> AnyQuery:
+    """What a SELECT means over the streams that it names, which may be selections of others."""
     refuse_star(select)
     if select.order is not None and select.join is not None:
         raise Misfit(f"{select.order.word} is not for joins: rank the keys of one stream", select.order.place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from muntin.derived import DerivedStream
 from muntin.errors import nearest
 from muntin.sql.syntax import Name, SourceSyntax
 from muntin.stream import Stream
@@ -33,6 +34,16 @@ def find_stream(name: Name, sources: Sources) -> Stream:
         )
     streams = [known for known, each in sources.items() if isinstance(each, Stream)]
     raise name.misfit(f"unknown stream '{name.text}'{nearest(name.text, streams)}")
+
+
+def find_pushed(name: Name, sources: Sources) -> Stream:
+    """The stream of that name, if events are pushed into it; or a fault."""
+    found = find_stream(name, sources)
+    if isinstance(found, DerivedStream):
+        raise name.misfit(
+            f"stream '{found.name}' {found.origin}; joins of streams and materialised views read pushed streams"
+        )
+    return found
 
 
 def find_table(name: Name, sources: Sources) -> Table:

@@ -15,7 +15,8 @@ from muntin.view_query import ViewQuery, ViewSelect
 
 @dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM trades (…) TIMESTAMP BY ts DELAY 5 SECONDS WITH (source = 'kafka', …)`."""
+    """`CREATE STREAM trades (…) TIMESTAMP BY ts DELAY 5 SECONDS WITH (source = 'kafka', …)`, `… AS SELECT …`, or
+    `… FROM QUERY busy`."""
 
     stream: Stream
     has_source: bool = False  # of its own, which a server opens

@@ -15,6 +15,7 @@ from muntin.sql.syntax import (
     AlterViewSyntax,
     CreateStreamSyntax,
     CreateViewSyntax,
+    DerivedSyntax,
     DescribeSyntax,
     DropSyntax,
     ExplainSyntax,
@@ -22,8 +23,10 @@ from muntin.sql.syntax import (
     Name,
     RegisterSyntax,
     RewindSyntax,
+    SelectionSyntax,
     ShowSyntax,
     StatementSyntax,
+    WindowStreamSyntax,
 )
 from muntin.sql.vocabulary import STATEMENT_REFUSALS, STATEMENTS
 
@@ -122,9 +125,12 @@ class StatementParser(ConnectionParser):
                     f"expected STREAM, TABLE, SINK or MATERIALIZED VIEW after CREATE, found {self.found()}",
                 )
             )
-        is_lenient = self._if_not_exists()
+        is_lenient, named = self._if_not_exists(), self._curr
         name = self.name("a stream name")
-        self._expect(TokenType.L_PAREN, "'(' and the columns")
+        if (derived := self._derived(name, named, is_lenient)) is not None:
+            return derived
+        if not self._match(TokenType.L_PAREN):
+            self.fault(f"expected '(' and the columns, AS SELECT or FROM QUERY, found {self.found()}")
         columns = [self.column_definition()]
         while self._match(TokenType.COMMA):
             columns.append(self.column_definition())
@@ -134,6 +140,21 @@ class StatementParser(ConnectionParser):
         time = self.name("the time column")
         delay, ahead = self._length("DELAY") or 0, self._length("AHEAD")
         return CreateStreamSyntax(name, tuple(columns), time, delay, ahead, self.options(), is_lenient)
+
+    def _derived(self, name: Name, named: Token, is_lenient: bool) -> DerivedSyntax | None:
+        """What stands after the name of a stream that nobody pushes."""
+        if self.word("AS"):
+            select = self.select()
+            text = f"CREATE STREAM {self.text_between(named, self._prev)}"  # however it came
+            return SelectionSyntax(text, name, select, is_lenient)
+        if not self.word("FROM"):
+            return None
+        if not self.word("QUERY"):
+            self.fault(
+                f"expected QUERY and its name after FROM, found {self.found()}; events of a stream are selected with "
+                "AS SELECT … FROM"
+            )
+        return WindowStreamSyntax(name, self.name("a query name"), is_lenient)
 
     def _length(self, word: str) -> int | None:
         """The length of time after a word, if the word stands here."""

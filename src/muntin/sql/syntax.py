@@ -150,6 +150,25 @@ class CreateStreamSyntax:
 
 
 @dataclass(frozen=True)
+class SelectionSyntax:
+    """`CREATE STREAM name AS SELECT … FROM stream WHERE …`."""
+
+    text: str
+    name: Name
+    select: SelectSyntax
+    is_lenient: bool = False  # IF NOT EXISTS
+
+
+@dataclass(frozen=True)
+class WindowStreamSyntax:
+    """`CREATE STREAM name FROM QUERY query`."""
+
+    name: Name
+    query: Name
+    is_lenient: bool = False  # IF NOT EXISTS
+
+
+@dataclass(frozen=True)
 class CreateSinkSyntax:
     """`CREATE SINK name FROM query WITH (…)`."""
 
@@ -271,11 +290,13 @@ class DescribeSyntax:
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "VIEWS")
 ViewSyntax = CreateViewSyntax | AlterViewSyntax | ExplainViewSyntax
 TableSyntax = CreateTableSyntax | InsertSyntax | DeleteSyntax
+DerivedSyntax = SelectionSyntax | WindowStreamSyntax
 StatementSyntax = (
     ViewSyntax
     | TableSyntax
     | SelectSyntax
     | CreateStreamSyntax
+    | DerivedSyntax
     | CreateSinkSyntax
     | RewindSyntax
     | RegisterSyntax

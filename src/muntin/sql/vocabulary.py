@@ -219,7 +219,7 @@ STATEMENT_REFUSALS = {
     "UPSERT": "write INSERT INTO, which replaces the row with the same key",
     "MERGE": "write INSERT INTO, which replaces the row with the same key",
     "TRUNCATE": "write DELETE FROM name, which removes all rows of a table",
-    "WITH": "WITH is not supported; filter with WHERE or FILTER, or push its answers as a stream",
+    "WITH": "WITH is not supported; write CREATE STREAM name AS SELECT …, or CREATE STREAM name FROM QUERY …",
     "UNREGISTER": "write DROP QUERY name",
     "DEREGISTER": "write DROP QUERY name",
     "(": "parentheses around a statement are not supported; begin with SELECT",

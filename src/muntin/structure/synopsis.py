@@ -266,6 +266,9 @@ class Synopsis(ABC, Generic[Store]):
         """The instant from which on a need has been kept, on the edges of a window."""
         return self.store.known_since(window, need, self.where, self.keys)
 
+    def know_from(self, instant: int) -> None:
+        """Something is missing before an instant, as the store knows; for those who know it for themselves."""
+
     def found(self, window: Window, located: Located, partials: dict[Need, Partial], width: int) -> Found:
         """What a look-up found, with where it lies and since when it has been kept."""
         known_since = {need: self.known_since(window, need) for need in partials}

@@ -7,7 +7,7 @@ window serves every query and is forgotten before the next.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,6 +59,7 @@ class _Due:
     missed: int = 0
     complaints: list[str] = field(default_factory=list)
     left_out: LeftOut = NONE  # rows of which a value does not exist
+    overflows: int = 0  # how many of these were told of, if nobody else counts them
 
     @property
     def rows(self) -> int:
@@ -154,11 +155,37 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
     state.note_emitted()
     release_past(state)
     for due in dues:
-        for complaint in due.complaints:
-            warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=4)
+        _warn(due)
         state.overflows += due.left_out.rows
         tell(due.name, due.registration, due.left_out, stacklevel=4)
     return answers
+
+
+def closed(state: State, name: str, after: int | None, until: int, rows: int) -> Iterator[pa.Table]:
+    """Answers of one query's windows that closed after an instant and up to another, about `rows` at a time. Nothing is
+    marked as given out."""
+    registration, first = state.registrations[name], state.clock.first
+    if first is None:
+        return
+    begin, more = first if after is None else max(first, after), True
+    while more:
+        due = _due(state, name, registration, begin, until, Silence(state))
+        _draw(state, [due], rows)
+        if len(due.instants) and registration.joined is None:
+            _answer_in_stretches(state, [due], rows, None)
+        elif len(due.instants):
+            answer_joined(state, [due], rows)
+        yield from due.tables
+        _warn(due)
+        tell(name, due, due.left_out, stacklevel=5)  # not counted as left out by advance
+        more = due.more
+        if more:
+            begin = int(due.instants[-1])
+
+
+def _warn(due: _Due) -> None:
+    for complaint in due.complaints:
+        warnings.warn(f"query '{due.name}' {complaint}", RuntimeWarning, stacklevel=5)
 
 
 def skip(state: State, until: int) -> None:

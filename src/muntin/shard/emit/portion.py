@@ -8,12 +8,13 @@ the others share what is left, and go on in the next call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from muntin.derived import WindowStream
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.shard.emit.shown import answers_html
 from muntin.table_query import TableQuery
@@ -79,14 +80,32 @@ class Flushed(Advancing, Protocol):
     def drop(self, name: str) -> None: ...
 
 
-def flush(engine: Flushed, queries: Mapping[str, AnyQuery], last: int) -> Iterator[Answers]:
-    """Emit and drop the queries in the order they end, `last` being the greatest event time."""
-    ends = {name: last_instant(query, last) for name, query in queries.items()}
+def flush(
+    engine: Flushed, queries: Mapping[str, AnyQuery], last: int, feeding: Collection[str] = ()
+) -> Iterator[Answers]:
+    """Emit and drop the queries in the order they end, `last` being the greatest event time. Those that are `feeding` a
+    stream with their windows stay as long as there are others, but are not given out any more."""
+    ends = {name: last_instant(query, _last_event(query, queries, last)) for name, query in queries.items()}
+    ended: set[str] = set()
     for instant in sorted(set(ends.values())):
-        yield from portions(engine, instant)
+        for answers in portions(engine, instant):
+            for name in ended:
+                answers.pop(name, None)
+            yield answers
         for name, end in ends.items():
-            if end == instant:
+            if end == instant and name in feeding:
+                ended.add(name)
+            elif end == instant:
                 engine.drop(name)
+
+
+def _last_event(query: AnyQuery, queries: Mapping[str, AnyQuery], last: int) -> int:
+    """The time of the last event of a query's stream; in a stream of windows, that of the last one with an event."""
+    stream = query.streams[0]
+    if not isinstance(stream, WindowStream):
+        return last
+    source = queries[stream.query]
+    return last_instant(source, _last_event(source, queries, last)) - 1
 
 
 def last_instant(query: AnyQuery, last: int) -> int:
