@@ -13,6 +13,7 @@ from muntin.spark.explain import explain
 from muntin.spark.flow import answers_of, shared_windows
 from muntin.spark.keep_view import archive_join, keep_view
 from muntin.spark.lookup_at import lookup_at
+from muntin.spark.messages import answer_messages, arrow_events
 from muntin.spark.progress import ProgressListener
 from muntin.spark.published import publish_metrics
 from muntin.spark.restore import RestoredState, restore
@@ -22,7 +23,7 @@ from muntin.spark.state import read_state
 from muntin.spark.table_frame import TableFrame
 
 __all__ = [
-    "EventFolder", "ProgressListener", "RestoredState", "TableFrame", "answers_of", "archive_join", "explain",
-    "keep_view", "local_session", "lookup_at", "overwrite_batches", "publish_metrics", "read_state", "restore",
-    "scan_archive", "shared_windows",
+    "EventFolder", "ProgressListener", "RestoredState", "TableFrame", "answer_messages", "answers_of",
+    "archive_join", "arrow_events", "explain", "keep_view", "local_session", "lookup_at",
+    "overwrite_batches", "publish_metrics", "read_state", "restore", "scan_archive", "shared_windows",
 ]  # fmt: skip
