@@ -32,6 +32,7 @@ from muntin.spark.bad_events import FAIL
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
 from muntin.spark.packed_source import PackedSource
+from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import find_time
 from muntin.stream import Stream
 
@@ -171,7 +172,7 @@ def _pack(job: Job, part: _RowGroups) -> Iterator[pa.RecordBatch]:
 
 def files_of(path: str) -> list[Path]:
     """The files of a folder in the order of their names; hidden ones are not finished yet."""
-    folder = Path(path)
+    folder = shared_path("folder", path)
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{path}'")
     found = (file for file in folder.iterdir() if file.suffix in FORMATS and file.name[0] not in "._")

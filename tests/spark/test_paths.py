@@ -1,0 +1,26 @@
+"""Folders that muntin reads and writes itself; no session is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from muntin.errors import MuntinError
+from muntin.spark import EventFolder, scan_archive
+from muntin.spark.history import history_files
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/past", "hdfs://host/past", "file:///past", "file:/past"])
+def test_other_file_systems(path: str) -> None:
+    """What muntin reads and writes itself has a path of the machine."""
+    session: Any = None
+    for read in (
+        lambda: history_files(path),
+        lambda: EventFolder(session, path).stream("t", "ts"),
+        lambda: scan_archive(session, path),
+    ):
+        with pytest.raises(MuntinError, match="is on a file system that only Spark reads"):
+            read()
