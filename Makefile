@@ -87,7 +87,7 @@ docs: $(STAMP)
 # Pin the newest packages that pyproject.toml allows, in requirements.lock
 lock: $(STAMP)
 	CUSTOM_COMPILE_COMMAND="make lock" \
-	$(BIN)/pip-compile --quiet --upgrade --extra dev --extra bench --extra serve --extra spark --strip-extras \
+	$(BIN)/pip-compile --quiet --upgrade --extra dev --extra bench --extra serve --extra spark --extra delta --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--annotation-style line --output-file requirements.lock pyproject.toml
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from muntin.errors import MuntinError
-from muntin.spark import EventFolder, scan_archive
+from muntin.spark import EventFolder, append_to_delta, scan_archive
 from muntin.spark.history import history_files
 
 
@@ -21,6 +22,14 @@ def test_other_file_systems(path: str) -> None:
         lambda: history_files(path),
         lambda: EventFolder(session, path).stream("t", "ts"),
         lambda: scan_archive(session, path),
+        lambda: append_to_delta("/lake", path),
     ):
         with pytest.raises(MuntinError, match="is on a file system that only Spark reads"):
             read()
+
+
+def test_a_delta_table_is_no_folder_of_events(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    session: Any = None
+    with pytest.raises(MuntinError, match="is a Delta table, whose log says which files count"):
+        EventFolder(session, str(tmp_path)).stream("t", "ts")

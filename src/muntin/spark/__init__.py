@@ -8,6 +8,7 @@ except ImportError:
     raise MissingPackage("muntin.spark needs Spark: pip install 'muntin[spark]'") from None
 
 from muntin.spark.answers import overwrite_batches
+from muntin.spark.delta import append_to_delta
 from muntin.spark.event_folder import EventFolder
 from muntin.spark.explain import explain
 from muntin.spark.flow import answers_of, shared_windows
@@ -24,6 +25,6 @@ from muntin.spark.table_frame import TableFrame
 
 __all__ = [
     "EventFolder", "ProgressListener", "RestoredState", "TableFrame", "answer_messages", "answers_of",
-    "archive_join", "arrow_events", "explain", "keep_view", "local_session", "lookup_at",
+    "append_to_delta", "archive_join", "arrow_events", "explain", "keep_view", "local_session", "lookup_at",
     "overwrite_batches", "publish_metrics", "read_state", "restore", "scan_archive", "shared_windows",
 ]  # fmt: skip

@@ -29,6 +29,7 @@ from muntin.errors import MuntinError, NotFound
 from muntin.shard.clock import wall_clock
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.bad_events import FAIL
+from muntin.spark.delta import is_delta
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
 from muntin.spark.packed_source import PackedSource
@@ -173,6 +174,11 @@ def _pack(job: Job, part: _RowGroups) -> Iterator[pa.RecordBatch]:
 def files_of(path: str) -> list[Path]:
     """The files of a folder in the order of their names; hidden ones are not finished yet."""
     folder = shared_path("folder", path)
+    if is_delta(path):
+        raise MuntinError(
+            f"'{path}' is a Delta table, whose log says which files count: history= reads one, and Delta's connector "
+            "for Spark has it as a DataFrame"
+        )
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{path}'")
     found = (file for file in folder.iterdir() if file.suffix in FORMATS and file.name[0] not in "._")
