@@ -30,7 +30,7 @@ CONNECTOR = (
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.13.1",
 )
-_PATIENCE = 60.0  # seconds for a broker to come
+_PATIENCE = 300.0  # seconds for a broker to come: a machine may be busy
 
 
 def kafka_jars() -> Path:
@@ -131,6 +131,7 @@ log.segment.delete.delay.ms=100
                 return
             except KafkaException:
                 if time.monotonic() > until or self._process.poll() is not None:
+                    self.close()
                     raise RuntimeError((self._folder / "out").read_text()[-2_000:]) from None
 
     def kill(self) -> None:
