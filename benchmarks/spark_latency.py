@@ -159,7 +159,9 @@ def _size_of(folder: Path) -> tuple[int, int]:
 def main(arguments: list[str] | None = None) -> int:
     """Play the stream for longer; the benchmark itself is run by `python -m benchmarks spark_latency`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_latency", description=__doc__)
-    parser.add_argument("--seconds", type=int, required=True, help="how long, with a minute that is not counted")
+    parser.add_argument(
+        "--seconds", type=int, required=True, help="how long, with a minute that is not counted"
+    )
     options = parser.parse_args(arguments)
     commit = describe_commit()
     print(f"written: {run(False, options.seconds).save(commit)}")

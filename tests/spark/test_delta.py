@@ -145,7 +145,8 @@ def test_a_stream(spark: SparkSession, tmp_path: Path) -> None:
             writer.trigger(availableNow=True).start().awaitTermination()
             break
         except StreamingQueryException as error:
-            assert "as if killed" in str(error)
+            # the second: Spark gives a Python process ten seconds to start, which a busy machine may not manage
+            assert any(each in str(error) for each in ("as if killed", "failed to connect back"))
     assert failed == {0, 1, 2}
     found = deltalake.DeltaTable(str(tmp_path / "out")).to_pyarrow_table()
     for name, wanted in expected(table, FOLDED).items():
