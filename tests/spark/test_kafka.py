@@ -65,22 +65,22 @@ class Driver:
             kill(machine(self._process.pid) if self._process.poll() is None else [])
             self._process.wait()
 
-    def kill_worker(self) -> int:
+    def kill_workers(self) -> int:
         assert self._process is not None
-        return kill(workers(self._process.pid)[:1])
+        return kill(workers(self._process.pid))
 
     def watch(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             assert self.starts < 20, self.log()
             self.start()
 
-    def until(self, is_so: Callable[[], Any], seconds: float = 1_200.0) -> None:
+    def until(self, is_so: Callable[[], Any], every: float = 0.2, seconds: float = 1_200.0) -> None:
         """Wait, and start again what ends meanwhile."""
         end = time.monotonic() + seconds
         while not is_so():
             assert time.monotonic() < end, f"it did not come to be:\n{self.log()}"
             self.watch()
-            time.sleep(0.2)
+            time.sleep(every)
 
     def commits(self) -> int:
         return sum(each.name.isdigit() for each in self._folder.glob("checkpoint/commits/*"))
@@ -165,7 +165,7 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, kind: str) -> None:
         for _ in range(ROUNDS):
             driver.after(2)
             time.sleep(chance.uniform(0.0, 0.5))
-            driver.until(driver.kill_worker)
+            driver.until(driver.kill_workers)
             killed += 1
             driver.after(2)
             time.sleep(chance.uniform(0.0, 0.5))
@@ -178,7 +178,7 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, kind: str) -> None:
             driver.after(2)
             if feeder.partitions == 2:
                 broker.grow(kind, 4)
-                time.sleep(2.0)
+                time.sleep(3.0)  # until the producer knows of them
                 feeder.partitions = 4
         feeder.is_over.set()
         feeder.join()
@@ -189,7 +189,8 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, kind: str) -> None:
         assert {each.partition() for each in produced} == {0, 1, 2, 3}
         wanted = expected(table_of(kind, [each.value() for each in produced]))
         driver.until(
-            lambda: len({each.key() for each in messages(broker.address, f"{kind}-answers")}) >= len(wanted)
+            lambda: len({each.key() for each in messages(broker.address, f"{kind}-answers")}) >= len(wanted),
+            every=2.0,
         )
     answers = messages(broker.address, f"{kind}-answers")
     once = {each.key(): each.value() for each in answers}
@@ -197,6 +198,6 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, kind: str) -> None:
     assert {answer_of(value) for value in once.values()} == wanted
     assert len(once) == len(wanted) > 100
     print(
-        f"{feeder.sent:,} events, {killed} kills of a worker, of the driver and of the broker each, {driver.starts} "
+        f"{feeder.sent:,} events, {killed} kills of workers, of the driver and of the broker each, {driver.starts} "
         f"starts; {len(answers):,} answers of which {len(once):,} are different"
     )
