@@ -51,9 +51,9 @@ test-browser: $(STAMP)
 	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet '.[browser]'
 	$(BIN)/python -m pytest -m browser tests/browser
 
-# Start a broker of Kafka, kill it and the server while events flow, and count them; takes minutes
+# Start a broker of Kafka, kill it, the server and Spark while events flow, and count them; takes minutes
 test-kafka: $(STAMP)
-	$(BIN)/python -m pytest -m kafka tests/serve
+	$(BIN)/python -m pytest -m kafka tests/serve tests/spark
 
 # Put small mistakes into muntin and see which the tests notice; takes an hour (ARGS="--sample 40 --seed 7")
 mutants: $(STAMP)
@@ -87,7 +87,7 @@ docs: $(STAMP)
 # Pin the newest packages that pyproject.toml allows, in requirements.lock
 lock: $(STAMP)
 	CUSTOM_COMPILE_COMMAND="make lock" \
-	$(BIN)/pip-compile --quiet --upgrade --extra dev --extra bench --extra serve --extra spark --strip-extras \
+	$(BIN)/pip-compile --quiet --upgrade --extra dev --extra bench --extra serve --extra spark --extra delta --strip-extras \
 		--no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--annotation-style line --output-file requirements.lock pyproject.toml
 

@@ -17,7 +17,7 @@ BENCHMARKS = (
     "having", "top_k", "collective_index", "filters", "subscriptions", "ranges_per_key", "fraud_rules", "rules_as_rows",
     "feature_sets", "join", "sketches", "unit_costs", "adaptive", "registration", "backfill", "stairs",
     "archive_probes", "soak", "serve", "spark", "spark_costs", "spark_filters", "spark_joins", "spark_table",
-    "spark_lookup_at", "spark_cluster", "spark_latency",
+    "spark_lookup_at", "spark_cluster", "spark_latency", "spark_kafka",
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """A real broker of Kafka as a child process: one node with KRaft, on loopback, with a folder of its own.
 
-Its jars come from the folder MUNTIN_KAFKA_JARS, or from Maven, once, into `~/.cache/muntin/kafka-VERSION`. Used by
-`make test-kafka`.
+Its jars come from the folder MUNTIN_KAFKA_JARS, or from Maven, once, into `~/.cache/muntin/kafka-VERSION`; those of
+Spark's connector from MUNTIN_CONNECTOR_JARS, or from Maven. Used by `make test-kafka`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,29 +22,59 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 VERSION = "3.9.1"
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>muntin</groupId><artifactId>broker</artifactId><version>1</version>
-<dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
-<version>{VERSION}</version></dependency></dependencies></project>
-"""
-_PATIENCE = 60.0  # seconds for a broker to come
+# What Spark's connector needs beside Spark, each without what it depends on. When these tests were made, Maven Central
+# had no connector of Spark 4.3, and the newest part for tokens was that of 4.0.0: these work together with Spark 4.3.0.
+CONNECTOR = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
+_PATIENCE = 300.0  # seconds for a broker to come: a machine may be busy
 
 
 def kafka_jars() -> Path:
-    """The folder of the broker's jars; the test is skipped if there is none and Maven cannot bring them."""
-    if given := os.environ.get("MUNTIN_KAFKA_JARS"):
+    """The folder of the broker's jars."""
+    return _jars("MUNTIN_KAFKA_JARS", f"kafka-{VERSION}", [f"org.apache.kafka:kafka_2.13:{VERSION}"], True)
+
+
+def connector_jars() -> str:
+    """The jars of Spark's connector, as `spark.jars` has them."""
+    name = f"connector-{CONNECTOR[0].rpartition(':')[2]}"
+    folder = _jars("MUNTIN_CONNECTOR_JARS", name, CONNECTOR, False)
+    return ",".join(map(str, sorted(folder.glob("*.jar"))))
+
+
+def _jars(variable: str, name: str, artifacts: Sequence[str], with_dependencies: bool) -> Path:
+    """A folder of jars; the test is skipped if there is none and Maven cannot bring them."""
+    if given := os.environ.get(variable):
         return Path(given)
-    folder = Path.home() / ".cache" / "muntin" / f"kafka-{VERSION}"
+    folder = Path.home() / ".cache" / "muntin" / name
     if not folder.is_dir():
         if shutil.which("mvn") is None:
-            pytest.skip("there is no Maven to bring Kafka, and MUNTIN_KAFKA_JARS names no folder")
+            pytest.skip(f"there is no Maven to bring {name}, and {variable} names no folder")
         made = folder.with_name(f"{folder.name}.{os.getpid()}")
         made.mkdir(parents=True)
-        (made / "pom.xml").write_text(_POM)
+        (made / "pom.xml").write_text(_pom(artifacts, with_dependencies))
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}"]
         subprocess.run(command, cwd=made, check=True, timeout=600)
         made.rename(folder)
     return folder
+
+
+def _pom(artifacts: Sequence[str], with_dependencies: bool) -> str:
+    others = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    without = "" if with_dependencies else f"<exclusions>{others}</exclusions>"
+    needed = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        f"{without}</dependency>"
+        for group, name, version in (each.split(":") for each in artifacts)
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>muntin</groupId><artifactId>jars</artifactId><version>1</version>"
+        f"<dependencies>{needed}</dependencies></project>"
+    )
 
 
 def java() -> str:
@@ -100,6 +131,7 @@ log.segment.delete.delay.ms=100
                 return
             except KafkaException:
                 if time.monotonic() > until or self._process.poll() is not None:
+                    self.close()
                     raise RuntimeError((self._folder / "out").read_text()[-2_000:]) from None
 
     def kill(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muntin import MuntinError
-from muntin.spark import answers_of, shared_windows
+from muntin.spark import answer_messages, answers_of, append_to_delta, arrow_events, shared_windows
 
 
 class Frame:
@@ -32,6 +32,10 @@ CALLS: dict[str, Callable[[Any], object]] = {
     ),
     "answers": lambda value: answers_of(value, "q"),
     "name": lambda value: answers_of(Frame(), value),
+    "answers is a DataFrame": answer_messages,
+    "messages": lambda value: arrow_events(value, "ts TIMESTAMP"),
+    "path": lambda value: append_to_delta(value, "/checkpoint"),
+    "checkpoint": lambda value: append_to_delta("/table", value),
 }
 
 

@@ -163,7 +163,7 @@ def test_names_of_views(spark: SparkSession, tmp_path: Path) -> None:
         muntin.spark.keep_view(text, {"l": other, "r": other}, **(places | {"time": "k"}))
     with pytest.raises(MuntinError, match="is a table"):
         muntin.spark.keep_view(text, dict.fromkeys("lr", spark.read.parquet(str(tmp_path / "in"))), **places)
-    with pytest.raises(MuntinError, match="not a folder of this machine"):
+    with pytest.raises(MuntinError, match="is on a file system that only Spark reads"):
         muntin.spark.keep_view(text, {"l": df, "r": df}, **(places | {"checkpoint": "s3://bucket/c"}))
 
 

@@ -30,9 +30,11 @@ from muntin.fixed_point import is_decimal, is_kept
 from muntin.shard.clock import wall_clock
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.spark.bad_events import FAIL
+from muntin.spark.delta import is_delta
 from muntin.spark.job import Job
 from muntin.spark.pack import pack_events
 from muntin.spark.packed_source import PackedSource
+from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import find_time
 from muntin.stream import Stream
 
@@ -172,7 +174,12 @@ def _pack(job: Job, part: _RowGroups) -> Iterator[pa.RecordBatch]:
 
 def files_of(path: str) -> list[Path]:
     """The files of a folder in the order of their names; hidden ones are not finished yet."""
-    folder = Path(path)
+    folder = shared_path("folder", path)
+    if is_delta(path):
+        raise MuntinError(
+            f"'{path}' is a Delta table, whose log says which files count: history= reads one, and Delta's connector "
+            "for Spark has it as a DataFrame"
+        )
     if not folder.is_dir():
         raise NotFound(f"there is no folder '{path}'")
     found = (file for file in folder.iterdir() if file.suffix in FORMATS and file.name[0] not in "._")

@@ -42,6 +42,7 @@ from muntin.spark.plan_job import plan_job
 from muntin.spark.processor import stateful_step
 from muntin.spark.run_table import run_table
 from muntin.spark.session import check_session
+from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import quoted, stream_of, to_spark_type, zones_of
 from muntin.spark.table_frame import (
     TableFrame,
@@ -157,7 +158,7 @@ def shared_windows(
         has_changes=any(frame.is_streaming for frame in frames.values()), history=files,
         bad_events=bad_events,
         name=None if name is None else text_of("name", name),
-        roster=None if roster is None else text_of("roster", roster),
+        roster=None if roster is None else str(shared_path("roster", roster)),
     )  # fmt: skip
     check_history(job.reading, files, is_whole=False)
     session = df.session if isinstance(df, EventFolder) else df.sparkSession

@@ -24,17 +24,23 @@ from muntin.kernels.times import ascends
 from muntin.shard.backfill import Backfill
 from muntin.shard.record_batch import to_times
 from muntin.shard.registration import History
+from muntin.spark.delta import delta_files, is_delta
 from muntin.spark.event_folder import FORMATS, files_of, parts_of, read_part
 from muntin.spark.shard_of import shard_of_keys
+from muntin.spark.shared_path import shared_path
 from muntin.stream import Stream
 
 _ROWS = 1 << 16  # of a history that was sorted, filled in at a time
 
 
 def history_files(path: str) -> list[str]:
-    """The files of a history, a folder or one file, in the order of their names; an error if there is none."""
-    place = Path(path)
-    files = [place] if place.is_file() and place.suffix in FORMATS else files_of(path)
+    """The files of a history, a folder, a Delta table or one file, in the order of their names; an error if there is
+    none."""
+    place = shared_path("history", path)
+    if is_delta(path):
+        files = delta_files(path)
+    else:
+        files = [place] if place.is_file() and place.suffix in FORMATS else files_of(path)
     if not files:
         raise NotFound(f"there is no {' or '.join(FORMATS)} file in '{path}', which is to be a history")
     return [str(file) for file in files]

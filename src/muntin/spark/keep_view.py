@@ -11,7 +11,6 @@ What reads the archive, embedded or elsewhere, reads it while Spark writes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,6 +20,7 @@ from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery
 from muntin.own.registered import used_in
+from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import stream_of, zones_of
 from muntin.spark.view_events import EventKeeper, events_of
 from muntin.spark.view_owner import OwnedView
@@ -49,11 +49,7 @@ def keep_view(
 
         muntin.spark.keep_view(text, {"a": a, "b": b}, time="ts", archive="/views", checkpoint="/spark").start()
     """
-    for each in (archive, checkpoint):
-        if "://" in str(each):
-            raise MuntinError(
-                f"'{each}' is not a folder of this machine: give the path under which it is mounted"
-            )
+    kept_in, begun_by = shared_path("archive", archive), shared_path("checkpoint", checkpoint)
     for name, df in streams.items():
         if not df.isStreaming:
             raise MuntinError(f"stream '{name}' is a table: keep_view takes streaming DataFrames")
@@ -70,7 +66,7 @@ def keep_view(
         if name not in streams:
             raise NotFound(f"there is no stream '{name}'{nearest(name, streams)}")
     _check_kinds(view.source, streams)
-    owned = OwnedView(view, folder_of(Path(archive), view.name), Path(checkpoint))
+    owned = OwnedView(view, folder_of(kept_in, view.name), begun_by)
     if isinstance(view.source, JoinQuery):
         told = Told.of(view, known)
         writer = pairs_of(view, told, streams).writeStream.foreachBatch(PairKeeper(owned, told).take)

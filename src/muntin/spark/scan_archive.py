@@ -20,6 +20,7 @@ from muntin.archive import EXPIRES, View
 from muntin.archive.lock import Lease
 from muntin.archive.scan import Bounds, RunScan
 from muntin.errors import ArchiveError, NotFound, WindowTooLarge
+from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import to_spark_type
 from muntin.view.materialized_view import SOURCE
 from muntin.view_query import HIDDEN, NegationQuery
@@ -55,7 +56,7 @@ def scan_archive(
     """
     if key is not None and (low is not None or high is not None):
         raise ArchiveError("give either a key, or the ends of a range of keys")
-    at, view = _leased(folder)
+    at, view = _leased(str(shared_path("folder", folder)))
     scan, runs = RunScan.plan(at, view, Bounds.of(view, key, low, high), sizes_of(view, sizes))
     definition = view.definition
     shown = [

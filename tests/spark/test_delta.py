@@ -1,0 +1,170 @@
+"""Answers in a Delta table are there once, whatever is done again; and such a table is a history."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip(
+    "deltalake", reason="Delta tables need deltalake, which is not installed: pip install 'muntin[delta]'"
+)
+
+import deltalake
+from delta_writer import ROWS, Answers, committed
+from flow import FOLDED, assert_same, events, expected, write_files
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from runs import stream_of
+
+import muntin.spark
+from muntin.errors import ArchiveError, MuntinError
+from muntin.spark.history import history_files
+
+KILLS = 50
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A checkpoint, as far as it is read."""
+    (tmp_path / "metadata").write_text(json.dumps({"id": "some-query"}))
+    (tmp_path / "commits").mkdir()
+    return tmp_path
+
+
+def numbers(folder: Path) -> list[int]:
+    return sorted(deltalake.DeltaTable(str(folder / "table")).to_pyarrow_table()["n"].to_pylist())
+
+
+def test_a_repeated_micro_batch(folder: Path) -> None:
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+    for batch in (0, 0, 1, 0, 1, 2):
+        write(Answers(batch), batch)
+    assert numbers(folder) == list(range(3 * ROWS))
+    # another query has micro-batches of its own
+    (folder / "metadata").write_text(json.dumps({"id": "another-query"}))
+    write(Answers(3), 0)
+    assert numbers(folder) == list(range(4 * ROWS))
+
+
+def test_a_driver_that_was_given_up(folder: Path) -> None:
+    """Both have seen the table without micro-batch 1; the one that comes second is refused."""
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+    write(Answers(0), 0)
+
+    class Overtaken(Answers):
+        def toArrow(self) -> pa.Table:  # while its answers are made
+            write(Answers(1), 1)
+            return super().toArrow()
+
+    with pytest.raises(deltalake.exceptions.CommitFailedError):
+        write(Overtaken(1), 1)
+    write(Answers(2), 2)
+    assert numbers(folder) == list(range(3 * ROWS))
+
+
+def test_new_columns_and_no_answers(folder: Path) -> None:
+    """A query that is new brings its columns; a micro-batch without answers is no commit."""
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+
+    class Fewer(Answers):
+        def toArrow(self) -> pa.Table:
+            return super().toArrow().slice(0, 0)
+
+    class Wider(Answers):
+        def toArrow(self) -> pa.Table:
+            whole = super().toArrow()
+            return whole.append_column("x", pa.array([0.5] * len(whole)))
+
+    write(Fewer(0), 0)  # makes the table
+    write(Fewer(1), 1)
+    assert deltalake.DeltaTable(str(folder / "table")).version() == 0
+    write(Answers(2), 2)
+    write(Wider(3), 3)
+    found = deltalake.DeltaTable(str(folder / "table")).to_pyarrow_table()
+    assert (found.num_rows, found["x"].null_count) == (2 * ROWS, ROWS)
+
+
+def test_a_table_that_is_compacted_meanwhile(folder: Path) -> None:
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+    for batch in range(3):
+        write(Answers(batch), batch)
+
+    class Compacted(Answers):
+        def toArrow(self) -> pa.Table:
+            deltalake.DeltaTable(str(folder / "table")).optimize.compact()
+            return super().toArrow()
+
+    write(Compacted(3), 3)
+    assert numbers(folder) == list(range(4 * ROWS))
+
+
+def test_a_table_that_is_gone(folder: Path) -> None:
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+    with pytest.raises(ArchiveError, match="goes on with micro-batch 4, but there is no Delta table"):
+        write(Answers(4), 4)
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+def test_killed(folder: Path) -> None:
+    """Nothing lost, nothing twice."""
+    script = Path(__file__).with_name("delta_writer.py")
+    subprocess.run([sys.executable, str(script), str(folder), str(KILLS), "1"], check=True, timeout=1_200)
+    assert numbers(folder) == list(range(committed(folder) * ROWS))
+    assert committed(folder) >= KILLS // 2
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """Each micro-batch fails after it was written, and is done again."""
+    table, failed = events(4_000), set()
+    write_files(table, tmp_path / "in", range(3), 3)
+    checkpoint = str(tmp_path / "checkpoint")
+    append = muntin.spark.append_to_delta(str(tmp_path / "out"), checkpoint)
+
+    def write(answers: DataFrame, batch: int) -> None:
+        append(answers, batch)
+        if batch not in failed:
+            failed.add(batch)
+            raise RuntimeError("as if killed before the commit")
+
+    while True:
+        answers = muntin.spark.shared_windows(
+            stream_of(spark, tmp_path / "in", 1), FOLDED, stream="t", time="ts", shards=2
+        )
+        writer = answers.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        try:
+            writer.trigger(availableNow=True).start().awaitTermination()
+            break
+        except StreamingQueryException as error:
+            # the second: Spark gives a Python process ten seconds to start, which a busy machine may not manage
+            assert any(each in str(error) for each in ("as if killed", "failed to connect back"))
+    assert failed == {0, 1, 2}
+    found = deltalake.DeltaTable(str(tmp_path / "out")).to_pyarrow_table()
+    for name, wanted in expected(table, FOLDED).items():
+        mine = found.filter(pa.compute.equal(found["query"], name))
+        assert_same(wanted, mine.select(wanted.schema.names))
+
+
+def test_as_a_history(tmp_path: Path) -> None:
+    """Files that the log does not name, or names no more, are none of it."""
+    path = str(tmp_path / "past")
+    table = events(300)
+    deltalake.write_deltalake(path, table.slice(0, 100))
+    deltalake.write_deltalake(path, table.slice(100, 100), mode="append")
+    assert len(history_files(path)) == 2
+    deltalake.write_deltalake(path, table.slice(200, 100), mode="overwrite")
+    assert len(list((tmp_path / "past").glob("*.parquet"))) == 3
+    (file,) = history_files(path)
+    assert pa.parquet.read_table(file).num_rows == 100
+    deltalake.write_deltalake(str(tmp_path / "parts"), table.slice(0, 100), partition_by=["k"])
+    with pytest.raises(MuntinError, match="partitioned by k"):
+        history_files(str(tmp_path / "parts"))
