@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 API := .venv-api
 STAMP := $(VENV)/.installed
+# Tests start Python hundreds of times: half of `import muntin` is compiling its modules where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	$$p -c '$(IS_NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)

