@@ -12,16 +12,10 @@ import pyarrow as pa
 import pytest
 
 import muntin
-<<<<<<< HEAD
-from muntin.aggregates import AGGREGATES
-from muntin.aggregates.component import COMPONENTS, Component
-from muntin.aggregates.contract import Aggregate, Lowered, Partials
-=======
 from effort import THOROUGH, every_second
 from muntin.aggregates import AGGREGATES
 from muntin.aggregates.component import COMPONENTS, Component
 from muntin.aggregates.contract import Aggregate, Lowered, Partials
->>>>>>> testtime
 from muntin.component.rules import INT, Numbers, Rules, rule
 
 # Step 1: the rules of the components. `bits` can be subtracted; `product`, modulo 2**64, has two arrays.

@@ -10,13 +10,8 @@ import pyarrow as pa
 import pytest
 
 from cold import read_cold, told
-<<<<<<< HEAD
-from effort import every_second
-from muntin.aggregates import AGGREGATES
-=======
 from effort import THOROUGH
 from muntin.aggregates import AGGREGATES
->>>>>>> testtime
 from muntin.errors import SqlError
 from muntin.sql import parse_query
 from muntin.sql.shape import shape_of

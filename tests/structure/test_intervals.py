@@ -17,15 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
-from effort import some_of
-from muntin.aggregates.component import COMPONENTS
-from muntin.aggregates.contract import Partial
-=======
 from effort import THOROUGH, some_of
 from muntin.aggregates.component import COMPONENTS
 from muntin.aggregates.contract import Partial
->>>>>>> testtime
 from muntin.structure.b_int import BInt
 from muntin.structure.intervals import Intervals
 from muntin.structure.l_int import LInt
