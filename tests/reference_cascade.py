@@ -82,7 +82,7 @@ def flow(engine: ReferenceEngine) -> None:
 
 def begin(engine: ReferenceEngine, made: Selected | Fed) -> None:
     """A derived stream is there from now on."""
-    from reference import _Log, _Standing
+    from reference import _floor, _Log, _slide, _Standing
 
     log = engine.logs[made.stream.name] = _Log(made.stream)
     engine.derived[made.stream.name] = made
@@ -90,9 +90,8 @@ def begin(engine: ReferenceEngine, made: Selected | Fed) -> None:
         standing = engine.standing[made.query]
         source = standing.log
         made.standing = _Standing(standing.query, source, source.watermark, standing.since)
-        slide = standing.query.slide
         if source.watermark is not None:
-            last = log.watermark = source.watermark // slide * slide
+            last = log.watermark = _floor(source.watermark, *_slide(standing.query))
             if source.events and last > min(event.at for event in source.events):
                 log.unknown = last
     flow(engine)
@@ -116,7 +115,7 @@ def _select(made: Selected, log: _Log, source: _Log) -> None:
 
 
 def _feed(engine: ReferenceEngine, made: Fed, log: _Log) -> None:
-    from reference import Event, _instants, _reach, is_known, microseconds
+    from reference import Event, _floor, _instants, _reach, _slide, is_known, microseconds
 
     standing = made.standing
     assert standing is not None
@@ -135,4 +134,4 @@ def _feed(engine: ReferenceEngine, made: Fed, log: _Log) -> None:
         log.events.append(Event(at, log.arrived, {**row, "ts": at}))
         log.greatest = at
     standing.reached = reached
-    log.watermark = reached // query.slide * query.slide
+    log.watermark = _floor(reached, *_slide(query))

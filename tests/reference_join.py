@@ -206,7 +206,7 @@ class StandingJoin:
 
     def _folded(self, pairs: list[Pair]) -> tuple[list[dict[str, Any]], list[dict[str, float]]]:
         """GROUP BY and aggregates: pairs as events that are all in the window."""
-        from reference import NO_VALUE, Event, ReferenceEngine, _by_key, _measure, _Row, _Standing
+        from reference import NO_VALUE, Event, ReferenceEngine, _by_key, _Log, _measure, _Row, _Standing
 
         assert self.query.fold is not None
         fold = replace(
@@ -229,7 +229,7 @@ class StandingJoin:
             for key, own in _by_key(fold, events).items()
             if all(event.values[sql] is not NO_VALUE for event in own for sql in inputs)
         ]
-        answer = ReferenceEngine()._answer(_Standing(fold, None, None), rows)
+        answer = ReferenceEngine()._answer(_Standing(fold, _Log(fold.stream), None, None), rows)
         for row in answer.rows:
             del row["window_start"], row["window_end"], row["complete"]
         return answer.rows, answer.slack

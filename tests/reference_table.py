@@ -159,7 +159,7 @@ class StandingTableQuery:
         if reached is None or (self.reached is not None and reached <= self.reached):
             return None
         answer = Answer(self.query, self.since is None)  # type: ignore[arg-type]
-        standing = _Standing(self.query.source, self.reached, self.since)
+        standing = _Standing(self.query.source, self.log, self.reached, self.since)
         has_begun = bool(self.log.events) or self.log.begun is not None
         for instant in _instants(standing, self.log, reached) if has_begun else []:
             made = self._made(instant, instant)

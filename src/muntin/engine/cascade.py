@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from muntin.derived import Selection, WindowStream, end_to_instant, refuse_pushing
 from muntin.engine.catalog import Catalog
-from muntin.errors import MuntinError, NoValue
+from muntin.errors import MuntinError
 from muntin.join.operator import feed
 from muntin.join_query import AnyQuery
 from muntin.shard.shard import Shard
@@ -84,16 +84,19 @@ def _follow(catalog: Catalog, source: Shard, shard: Shard, reached: int) -> None
     """Have a row for each row of the windows that have closed since the last time."""
     stream = shard.stream
     assert isinstance(stream, WindowStream)
-    query = catalog.query(stream.query)
+    query, fed_to = catalog.query(stream.query), shard.clock.watermark
+    last = source.registrations[stream.query].pace.floor(reached)
+    if fed_to is not None and last <= fed_to:  # most of the time
+        return
     to_instant = end_to_instant(query)
-    for answers in source.closed(stream.query, shard.clock.watermark, reached):
+    for answers in source.closed(stream.query, fed_to, last):
         instants = np.asarray(answers["window_end"].cast(pa.int64())) + to_instant
         at = pa.array(instants - 1, pa.int64()).view(pa.timestamp("us"))
         _take_in(shard, answers.add_column(0, stream.time, at))
         lacking = instants[~np.asarray(answers["complete"])]
         if len(lacking):
             shard.know_from(int(lacking.max()))
-    shard.clock.promise(source.registrations[stream.query].pace.floor(reached))
+    shard.clock.promise(last)
 
 
 def _take_in(shard: Shard, rows: pa.Table) -> None:
@@ -101,7 +104,7 @@ def _take_in(shard: Shard, rows: pa.Table) -> None:
     admitted = shard.admit(rows)
     try:
         shard.take_in(admitted)
-    except NoValue:
+    except MuntinError:
         found = shard.find_without_value(admitted)
         if found.sound.all():
             raise

@@ -88,7 +88,9 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     queries |= {name: of[0] for name, of in viewed.items()}
     tables = set(catalog.tables)
     asked: dict[str, AnyQuery] = {}  # by the script
-    selected = {name: of for name in queries if catalog.selections and (of := named_by(catalog.query(name)))}
+    selected: dict[str, str | None] = {
+        name: of for name in queries if catalog.selections and (of := named_by(catalog.query(name)))
+    }
     reads = {name: tables_of(catalog.query(name)) for name in catalog.stream_of}
     for statement in statements:
         match statement:

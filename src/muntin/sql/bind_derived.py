@@ -18,7 +18,7 @@ from muntin.derived import TIME, Selection, WindowStream, schema_of_windows
 from muntin.errors import nearest
 from muntin.expression import Expression, both
 from muntin.join_query import AnyQuery, JoinQuery
-from muntin.query import Call, Key
+from muntin.query import Call, Key, Query
 from muntin.sql.bind import row_scope, scope_of
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import compile_expression
@@ -110,9 +110,10 @@ def _columns(select: SelectSyntax, source: Stream) -> list[tuple[str, Item]]:
 
 def bind_window_stream(name: Name, of: Name, query: AnyQuery | None, known: Collection[str]) -> WindowStream:
     """The stream of a query's closed windows, or a `Misfit`."""
+    if query is None and of.text in known:
+        raise of.misfit(f"'{of.text}' is a materialised view, not a query")
     if query is None:
-        what = "'{}' is a materialised view, not a query" if of.text in known else "there is no query '{}'"
-        raise of.misfit(what.format(of.text) + ("" if of.text in known else nearest(of.text, known)))
+        raise of.misfit(f"there is no query '{of.text}'{nearest(of.text, known)}")
     if (why := not_a_source(query)) is not None:
         raise of.misfit(f"query '{of.text}' {why}")
     schema = schema_of_windows(query)
@@ -137,12 +138,15 @@ def not_a_source(query: AnyQuery) -> str | None:
 
 def unfolded(query: AnyQuery) -> AnyQuery:
     """A query over a selection as one over the stream at its bottom; others as they are."""
-    if isinstance(query, TableQuery):
-        source = unfolded(query.source)
-        return query if source is query.source else replace(query, source=source)  # type: ignore[arg-type]
-    if isinstance(query, JoinQuery) or not isinstance(query.stream, Selection):
+    selection = query.streams[0]
+    if isinstance(query, JoinQuery) or not isinstance(selection, Selection):
         return query
-    selection = query.stream
+    if isinstance(query, TableQuery):
+        return replace(query, source=_over_base_of(query.source, selection))
+    return _over_base_of(query, selection)
+
+
+def _over_base_of(query: Query, selection: Selection) -> Query:
     try:
         where = None if query.where is None else _over_base(query.where, selection, "WHERE")
         return replace(

@@ -252,9 +252,9 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             return DropView(name.text)
         case RegisterSyntax(name, select, backfill, is_replacement):
             _refuse_view(select, known)
-            query = known.registered[name.text] = _query(select, streams)
+            asked = known.registered[name.text] = _query(select, streams)
             queries.add(name.text)
-            return RegisterQuery(name.text, query, backfill, is_replacement)
+            return RegisterQuery(name.text, asked, backfill, is_replacement)
         case ShowSyntax(kind):
             return Show(kind)
         case DescribeSyntax(name):
@@ -268,8 +268,8 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
         case SelectionSyntax():
             selection = streams[syntax.name.text] = bind_selection(syntax, streams)
             return CreateStream(selection)
-        case WindowStreamSyntax(name, of):
-            windows = streams[name.text] = bind_window_stream(name, of, known.query(of.text), queries)
+        case WindowStreamSyntax(name, source):
+            windows = streams[name.text] = bind_window_stream(name, source, known.query(source.text), queries)
             return CreateStream(windows)
         case CreateSinkSyntax(name, query):
             return CreateSink(name.text, query.text)
@@ -306,8 +306,8 @@ def _refuse_view(select: SelectSyntax, known: _Known) -> None:
         and find_view(select.stream, known.views) is not None
     ):
         raise select.stream.misfit(
-            f"'{select.stream.text}' is a materialised view, which a SELECT without REGISTER QUERY reads as of its last "
-            "update; a standing query reads streams, such as CREATE STREAM name FROM QUERY gives"
+            f"'{select.stream.text}' is a materialised view, which a SELECT without REGISTER QUERY reads as of its "
+            "last update; a standing query reads streams, such as CREATE STREAM name FROM QUERY gives"
         )
 
 
