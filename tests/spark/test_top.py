@@ -38,7 +38,9 @@ def test_first_keys_of_all_shards(count: int) -> None:
         many = int(rng.integers(5, 30))
         events = pa.table(
             {
-                "ts": pa.array(second * SECOND + np.sort(rng.integers(0, SECOND, many))).cast(pa.timestamp("us")),
+                "ts": pa.array(second * SECOND + np.sort(rng.integers(0, SECOND, many))).cast(
+                    pa.timestamp("us")
+                ),
                 "k": pa.array(list("abcdefghij")).take(pa.array(rng.integers(0, 10, many))),
                 "n": pa.array(rng.integers(-3, 9, many), mask=rng.random(many) < 0.2),
                 "x": rng.integers(0, 3, many) / 2,

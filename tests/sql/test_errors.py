@@ -140,7 +140,10 @@ CLAUSE_FAULTS = [
     ("GROUP BY symbol ORDER BY 1 LIMIT »0", "LIMIT keeps 1 row or more"),
     ("GROUP BY symbol ORDER BY 1 LIMIT »x", "LIMIT takes a number of rows, found 'x'"),
     ("GROUP BY symbol ORDER BY »9 LIMIT 3", "there is no item 9 in SELECT"),
-    ("GROUP BY symbol ORDER BY »2.5 LIMIT 3", "ORDER BY takes values that differ between keys, not a constant"),
+    (
+        "GROUP BY symbol ORDER BY »2.5 LIMIT 3",
+        "ORDER BY takes values that differ between keys, not a constant",
+    ),
     ("GROUP BY symbol ORDER BY symbol NULLS »FIRST LIMIT 3", "NULL is always last in an order"),
     ("GROUP BY symbol ORDER BY »shares LIMIT 3", "'shares' is neither a key nor inside an aggregate"),
     ("»UNION SELECT 1", "UNION is not supported"),

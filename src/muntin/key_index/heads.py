@@ -9,8 +9,8 @@
 | Space | O(slices * DEPTH) |
 | Reference | Fagin, Lotem & Naor, PODS 2001, section 4 (threshold algorithm) |
 
-The first `depth` cells are taken of each slice. A key that is in none of them has in each slice at most what the next cell
-has. If these add up to less than some value, no such key reaches that value; of MAX, if the greatest of them is less.
+The first `depth` cells are taken of each slice. A key that is in none of them has in each slice at most what the next
+cell has. If these add up to less than some value, no such key reaches that value; of MAX, if the greatest is less.
 """
 
 from __future__ import annotations

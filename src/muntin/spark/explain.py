@@ -101,7 +101,11 @@ def _explain_route(job: Job, route: Route) -> str:
     lines = [f"route {by}: {_counted(len(route.queries), 'query')} in {_counted(route.shards, 'shard')}"]
     if route.whole:
         lines.append("  events are dealt out to all shards; one more step merges what these say of a window")
-    ranked = [name for name, text in route.queries.items() if is_ranked(read_query(job.stream, text, tables=job.tables))]
+    ranked = [
+        name
+        for name, text in route.queries.items()
+        if is_ranked(read_query(job.stream, text, tables=job.tables))
+    ]
     if ranked and route.shards > 1:
         lines.append(f"  one more step ranks the first keys of all shards for {', '.join(ranked)}")
     for table, columns in route.held.items():

@@ -24,7 +24,9 @@ def check_order(select: SelectSyntax, order: OrderSyntax, keys: Collection[Key],
             order.place,
         )
     if not order.by:
-        raise Misfit("LIMIT needs ORDER BY, which says what keys are kept: ORDER BY n DESC LIMIT 10", order.place)
+        raise Misfit(
+            "LIMIT needs ORDER BY, which says what keys are kept: ORDER BY n DESC LIMIT 10", order.place
+        )
     if not order.limit:
         raise Misfit("LIMIT keeps 1 row or more", order.limit_place)
     if is_rough:

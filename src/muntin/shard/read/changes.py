@@ -77,7 +77,9 @@ def _qualifying(state: State, question: Question, shared: SharedReads) -> _Quali
         return _Qualifying(nobody, nobody, NONE)
     found = [find(window) for window in reading.windows]
     chosen = select(reading, rows, found, state.texts, always if question.ids is not None else shared.once)
-    slots = np.arange(len(rows)) if chosen.kept is None else np.sort(chosen.kept)  # LIMIT has an order of its own
+    slots = (
+        np.arange(len(rows)) if chosen.kept is None else np.sort(chosen.kept)
+    )  # LIMIT has an order of its own
     return _Qualifying(_by_instant(rows, slots), _by_instant(rows, chosen.unknown), chosen.left_out)
 
 

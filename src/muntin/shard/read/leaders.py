@@ -1,9 +1,9 @@
 """Leaders: the first keys of queries with LIMIT, found without a visit to all keys.
 
-ORDER BY … LIMIT is a HAVING whose threshold nobody knows. The heads of slices (`key_index/heads.py`) name some keys that
-are probably first; these are read, and the last of the first that pass HAVING is a threshold: the heads tell which other
-keys could reach it. Where that takes too many keys, all are visited. Queries that differ in LIMIT and window alone are
-answered together: their windows stand below each other, as the instants of one query do.
+ORDER BY … LIMIT is a HAVING whose threshold nobody knows. The heads of slices (`key_index/heads.py`) name some keys
+that are probably first; these are read, and the last of the first that pass HAVING is a threshold: the heads tell which
+other keys could reach it. Where that takes too many keys, all are visited. Queries that differ in LIMIT and window
+alone are answered together: their windows stand below each other, as the instants of one query do.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def _answered(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, 
     if not len(ids):
         return
     tried = _Tried(state, reading, list(heads), question, ids)
-    beyond = {window: tried.depth_beyond(number, limit, head) for number, (window, head) in enumerate(heads.items())}
+    beyond = {
+        window: tried.depth_beyond(number, limit, head) for number, (window, head) in enumerate(heads.items())
+    }
     enough = {window: each for window, each in beyond.items() if each is not None}
     deeper = [heads[window].keys(each) for window, each in enough.items() if each > depth]
     if deeper:

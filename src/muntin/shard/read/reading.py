@@ -102,7 +102,9 @@ class Reading:
         outputs = tuple(output.expression.sql for output in query.outputs)
         alike = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
         asked = (*alike, self.laned)
-        self.same_answers = state.prepared.number((self.windows, query.window, query.having, query.top, *asked))
+        self.same_answers = state.prepared.number(
+            (self.windows, query.window, query.having, query.top, *asked)
+        )
         # of queries that are the same but for the band that HAVING lets pass; None of others
         self.same_but_band = (
             None
