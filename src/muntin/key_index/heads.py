@@ -9,8 +9,8 @@
 | Space | O(slices * DEPTH) |
 | Reference | Fagin, Lotem & Naor, PODS 2001, section 4 (threshold algorithm) |
 
-The first `depth` cells are taken of each slice. A key that is in none of them has in each slice at most what the next cell
-has. If these add up to less than some value, no such key reaches that value; of MAX, if the greatest of them is less.
+The first `depth` cells are taken of each slice. A key that is in none of them has in each slice at most what the next
+cell has. If these add up to less than some value, no such key reaches that value; of MAX, if the greatest is less.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class WindowHeads:
         values = np.stack([head.value for head in heads])
         with np.errstate(invalid="ignore", over="ignore"):
             # a key without a cell in a slice has 0 there, not less
-            self._rest = np.maximum(values, 0.0).sum(axis=0) if is_summed else values.max(axis=0)
+            rest = np.maximum(values, 0.0).sum(axis=0) if is_summed else values.max(axis=0)
+        # what a key that is not among so many cells of each slice has at most; roundings are a part of it
+        self._rest = rest + np.where(np.isfinite(rest), np.abs(rest), 0.0) * _ROUNDING
 
     def keys(self, depth: int) -> Ints:
         """Ids of the keys of the first cells of each slice, ascending."""
@@ -58,7 +60,7 @@ class WindowHeads:
         """So many cells of each slice have to be taken that all other keys have less than a value (of MIN, more); None
         if there are not so many."""
         value = value if self._is_up else -value
-        deep = np.flatnonzero(self._rest + np.abs(self._rest) * _ROUNDING < value)
+        deep = np.flatnonzero(self._rest < value)
         return int(deep[0]) if len(deep) else None
 
 

@@ -133,8 +133,8 @@ def _home(job: Job, name: str, query: AnyQuery) -> str:
     shards = next(each.shards for each in job.routes if each.name == keys)
     if is_ranked(read) and shards > 1 and not job.is_ranked:
         raise MuntinError(
-            f"query '{name}' has LIMIT, and the job has no step that ranks the rows of all its shards: give a query with "
-            "LIMIT to shared_windows from the start, or run with shards=1"
+            f"query '{name}' has LIMIT, and the job has no step that ranks the rows of all its shards: give a query "
+            "with LIMIT to shared_windows from the start, or run with shards=1"
         )
     return keys
 

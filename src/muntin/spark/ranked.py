@@ -1,7 +1,8 @@
 """Ranked queries, those with LIMIT: every shard tells the first of its keys, and one more step finds the first of all.
 
-The first of all keys are among the first of some shard. Rows of a shard have what ORDER BY names in columns of their own,
-and the names of these say how they are ordered: so rows tell themselves how they are merged, whoever sent the query.
+The first of all keys are among the first of some shard. Rows of a shard have what ORDER BY names in columns of their
+own, and the names of these say how they are ordered: so rows tell themselves how they are merged, whoever sent the
+query.
 """
 
 from __future__ import annotations

@@ -250,7 +250,9 @@ def select(reading: Reading, rows: Rows, found: Sequence[Found],
     if top is None or not is_filtered or (chosen.kept is not None and not len(chosen.kept)):
         return chosen
     values = [_value(reading, chosen, rows, expression) for expression, _ in top.by]
+    # answers of calls live as long as what is shared does, so their identity tells them
     is_shared = reading.query.having is None and not len(without)
+    is_shared &= all(isinstance(call_of(expression), int) for expression, _ in top.by)
     return first_of(reading, rows, chosen, values, without, once if is_shared else always)
 
 

@@ -1,9 +1,9 @@
 """Leaders: the first keys of queries with LIMIT, found without a visit to all keys.
 
-ORDER BY … LIMIT is a HAVING whose threshold nobody knows. The heads of slices (`key_index/heads.py`) name some keys that
-are probably first; these are read, and the last of the first that pass HAVING is a threshold: the heads tell which other
-keys could reach it. Where that takes too many keys, all are visited. Queries that differ in LIMIT and window alone are
-answered together: their windows stand below each other, as the instants of one query do.
+ORDER BY … LIMIT is a HAVING whose threshold nobody knows. The heads of slices (`key_index/heads.py`) name some keys
+that are probably first; these are read, and the last of the first that pass HAVING is a threshold: the heads tell which
+other keys could reach it. Where that takes too many keys, all are visited. Queries that differ in LIMIT and window
+alone are answered together: their windows stand below each other, as the instants of one query do.
 """
 
 from __future__ import annotations
