@@ -65,7 +65,7 @@ class SparkShards:
 
 
 # the routes of every case: what a job cannot add later must be there from the start
-_KEYS = ("", "k", "k, n % 2", "a, b", "b, a", "symbol", "SPLIT_PART(path, '/', 2)")
+_KEYS = ("", "k", "k, n % 2", "a, b", "b, a", "symbol", "amount", "SPLIT_PART(path, '/', 2)")
 
 
 class _Running:

@@ -171,10 +171,10 @@ def test_types_that_muntin_lacks(spark: SparkSession) -> None:
     """A query that reads such a column is told the column's type; others do not notice."""
     df = spark.createDataFrame(
         [],
-        "ts TIMESTAMP, v BIGINT, D DECIMAL(10, 2), arr ARRAY<INT>, s STRUCT<a: INT>, b BINARY, m MAP<INT, INT>",
+        "ts TIMESTAMP, v BIGINT, D DECIMAL(20, 2), arr ARRAY<INT>, s STRUCT<a: INT>, b BINARY, m MAP<INT, INT>",
     )
     share = muntin.spark.shared_windows
-    for column, kind in (("d", "DECIMAL\\(10,2\\)"), ("arr", "ARRAY<INT>"), ("s", "STRUCT<A:INT>"), ("b", "BINARY"),
+    for column, kind in (("d", "DECIMAL\\(20,2\\)"), ("arr", "ARRAY<INT>"), ("s", "STRUCT<A:INT>"), ("b", "BINARY"),
                          ("m", "MAP<INT,INT>")):  # fmt: skip
         for text in ("SELECT COUNT({0}) FROM t [ROWS 5]", "SELECT COUNT(*) FROM t [ROWS 5] WHERE t.{0} > 1",
                      "SELECT {0}, COUNT(*) FROM t [ROWS 5] GROUP BY {0}"):  # fmt: skip
@@ -185,7 +185,7 @@ def test_types_that_muntin_lacks(spark: SparkSession) -> None:
         share(twice, {"q": "SELECT SUM(v) FROM t [ROWS 5]"}, stream="t", time="ts")
     with pytest.raises(SchemaError, match="2 columns that 'TS' may mean"):
         share(df.select("ts", F.col("ts").alias("Ts")), {"q": "SELECT 1"}, stream="t", time="TS")
-    with pytest.raises(SchemaError, match=r"must be TIMESTAMP or BIGINT, not DECIMAL\(10,2\)"):
+    with pytest.raises(SchemaError, match=r"must be TIMESTAMP or BIGINT, not DECIMAL\(20,2\)"):
         share(df, {"q": "SELECT COUNT(*) FROM t [ROWS 5]"}, stream="t", time="d")
     with pytest.raises(MuntinError, match="1 to 32,768 shards, not 40,000"):
         share(df, {"q": "SELECT COUNT(*) FROM t [ROWS 5]"}, stream="t", time="ts", shards=40_000)

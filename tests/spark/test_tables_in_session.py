@@ -93,7 +93,7 @@ def test_what_is_refused(spark: SparkSession) -> None:
     refused("column 'k' is NULL in row 2", limits=rows)
     refused("k = 'a' is in rows 0 and 1", limits=rows.where("k IS NOT NULL"))
     refused("table 'limits' has no column 'id'", limits=TableFrame(rows, key="id"))
-    refused("DECIMAL\\(10,0\\), a type", limits=rows.selectExpr("k", "CAST(most AS DECIMAL) AS most"))
+    refused("DECIMAL\\(20,0\\), a type", limits=rows.selectExpr("k", "CAST(most AS DECIMAL(20)) AS most"))
     refused("'t' is both|both called 't'", t=rows, limits=rows)
     refused("No query joins it", limits=rows.where("most = 1"), others=rows)
     refused("no query joins table 'others'", limits=rows.where("most = 1"), others=TableFrame(rows, key="k"))

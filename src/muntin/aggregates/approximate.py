@@ -136,6 +136,8 @@ class ApproxQuantileSummary(Aggregate):
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None or not is_number(argument):
             raise TypeError("takes a number")
+        if pa.types.is_decimal(argument):  # a summary knows no scale
+            raise TypeError("takes no DECIMAL; write CAST(x AS DOUBLE)")
         return pa.string()
 
     def check_parameters(self, parameters: tuple[Any, ...]) -> None:

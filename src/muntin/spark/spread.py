@@ -24,6 +24,7 @@ from muntin.aggregates.approximate import (
 )
 from muntin.answer import to_arrow
 from muntin.errors import NoValue
+from muntin.fixed_point import is_decimal
 from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
 from muntin.shard.read.reading import answer_type
@@ -35,13 +36,14 @@ Summary = QuantileSummary | ItemSummary
 
 
 def is_spread(query: Query) -> bool:
-    """Whether all shards can answer a query together."""
+    """Whether all shards can answer a query together. Summaries of quantiles know no scale, so none of decimals."""
     return (
         not query.keys
         and query.hint is None
         and not query.emits_changes
         and bool(query.calls)
         and all(call.function in APPROXIMATE_NAMES and call.window.is_time for call in query.calls)
+        and not any(call.argument is not None and is_decimal(call.argument.type) for call in query.calls)
     )
 
 
