@@ -3,14 +3,21 @@
 PySpark's own daemon imports nothing, so that every worker spends three seconds of a core on what all of them need, and
 a task that fails takes its workers with it. `muntin run --engine spark` (tests/cli) has PySpark's daemon, as
 has everyone outside these tests.
+
+Spark starts one such process for each module that workers run: tasks, and the steps in which a data source is made.
+Workers search for garbage after every task. What is there before they are forked is left out of that search.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 from contextlib import suppress
 
 from pyspark import daemon
 
+TASKS = "pyspark.worker"
+LOOKS_UP = "pyspark.sql.worker.lookup_data_sources"  # asks which modules there are, and imports none of ours
 STREAM = "CREATE STREAM t (ts BIGINT, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND"
 CALLS = "COUNT(*), SUM(v), AVG(x), MIN(v), MAX(x), LAST(v)"
 QUERIES = {
@@ -33,11 +40,15 @@ def read_kernels() -> None:
 
 
 if __name__ == "__main__":
-    with suppress(ImportError):  # a test has workers without muntin
-        import pandas  # noqa: F401
-        import pyspark.worker  # noqa: F401
+    worker = sys.argv[1]
+    if worker != LOOKS_UP:
+        with suppress(ImportError):  # a test has workers without muntin
+            import pandas  # noqa: F401
+            import pyspark.worker  # noqa: F401
 
-        import muntin.spark
+            import muntin.spark
 
-        read_kernels()
+            if worker == TASKS:
+                read_kernels()
+    gc.freeze()
     daemon.manager()
