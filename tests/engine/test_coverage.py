@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from effort import some_of
 from muntin import Engine
 from runtimes import checkpointed
 
@@ -37,7 +38,7 @@ def random_window(rng: np.random.Generator) -> str:
     return str(rng.choice(WINDOWS if rng.random() < 0.75 else COUNTS))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(some_of(10, 50)))
 def test_coverage_is_what_complete_says(seed: int) -> None:
     """For queries without keys, which always have a row, and for their twins by keys that nobody passes."""
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from casefile import Register
+from effort import some_of
 from muntin import Engine
 from muntin.errors import MuntinError
 from muntin.key_index import finders
@@ -58,7 +59,7 @@ def random_batch(rng: np.random.Generator, start: int, delay: int) -> dict[str, 
     return {"ts": at, "k": key, "n": n, "x": pa.array(x, mask=rng.random(count) < 0.1)}
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(some_of(25, 40)))
 def test_an_index_changes_no_answer(seed: int) -> None:
     """All kinds of ranges, by look-up and by advance, with events out of order and numbers it must refuse."""
     rng = np.random.default_rng(seed)
@@ -81,7 +82,7 @@ def test_an_index_changes_no_answer(seed: int) -> None:
         engine.check()
 
 
-@pytest.mark.parametrize("start", range(0, 300, 60))
+@pytest.mark.parametrize("start", range(0, some_of(300, 40), 60))
 def test_random_cases_agree_when_every_having_is_indexed(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference agrees also where indexes serve whatever they can, from the second look-up on."""
     for name in ("FEW", "FEW_RUNS", "_FEED"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import muntin
+from effort import some_of
 from muntin.shard.emit.portion import portions
 
 SECOND = 10**6
@@ -103,7 +104,7 @@ def _undisturbed(
     return written, views
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(some_of(5, 60)))
 def test_nothing_is_lost_and_only_what_came_after_the_checkpoint_is_repeated(
     seed: int, tmp_path: Path
 ) -> None:

@@ -98,7 +98,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(granularity, "_FEW_WAIT", 1)
 
 
-CHUNK, QUICK, PAIRS = 25, 100, some_of(300, 50)
+CHUNK, QUICK, PAIRS = 25, 100, some_of(300, 25)
 CHUNKS = [
     pytest.param(first, marks=pytest.mark.slow if first >= QUICK else ()) for first in range(0, PAIRS, CHUNK)
 ]

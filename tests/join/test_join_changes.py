@@ -93,7 +93,7 @@ def by_instant(answers: pa.Table | None) -> dict[Any, list[dict[str, Any]]]:
     return rows
 
 
-@settings(max_examples=some_of(300, 20))
+@settings(max_examples=some_of(300, 10))
 @given(st.data())
 def test_changes_add_up_to_whole_answers(data):
     twins = Twins(data.draw)

@@ -23,7 +23,7 @@ from scenario import Dice, SeededDice
 from strategies import DrawnDice
 
 SECOND = 1_000_000
-SEEDS = some_of(300, 50)
+SEEDS = some_of(300, 33)
 DELAYS = (0, 2, 5)
 SIZES = (3 * SECOND, 1, SECOND, 2 * SECOND, 5 * SECOND, 12 * SECOND, 1_500_000)
 SLIDES = (SECOND, 2 * SECOND, 5 * SECOND, 700_000)

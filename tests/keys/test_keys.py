@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin import Engine
 from muntin.errors import CheckpointError, MuntinError
 from muntin.keys import text_table
@@ -95,7 +96,7 @@ class Oracle:
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=some_of(40, 50))
 def test_one_column_is_as_a_dict_has_it(kind: pa.DataType, data: st.DataObject) -> None:
     """Ids, look-ups, values, forgetting and restoring agree with a dict after every step."""
     dictionary, oracle = Dictionary(kind), Oracle()
@@ -133,7 +134,7 @@ PARTS = [
 
 @pytest.mark.parametrize("kinds", PARTS, ids=str)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=some_of(40, 50))
 def test_several_columns_are_as_a_dict_of_tuples_has_them(
     kinds: list[pa.DataType], data: st.DataObject
 ) -> None:

@@ -16,6 +16,7 @@ from shards import Shards
 from test_shards import CREATE, FOLDED, STREAM, WHOLE, _steady, same
 
 import muntin
+from effort import some_of
 from muntin.spark.shard import _PARSED
 
 NEW = "SELECT k, SUM(v) AS a, MEDIAN(v) AS other FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY k"
@@ -116,7 +117,7 @@ def one_by_one(queries: dict[str, str], statement: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(some_of(25, 40)))
 @pytest.mark.parametrize("by", ["position", "file"])
 def test_statements_of_a_micro_batch_are_carried_out_by_their_places(by: str, seed: int) -> None:
     """Whichever tasks read them, and in which order: the queries are those of one statement after the other, and

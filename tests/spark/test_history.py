@@ -71,7 +71,7 @@ def chosen(dice: random.Random, many: int) -> dict[str, str]:
     return {name: QUERIES[name] for name in dice.sample(sorted(QUERIES), many)}
 
 
-@pytest.mark.parametrize("seed", range(some_of(120, 7)))
+@pytest.mark.parametrize("seed", range(some_of(120, 4)))
 def test_new_queries_are_filled_as_by_the_engine(seed: int, tmp_path: Path) -> None:
     """On a first run, or in a running stream beside queries that do not notice: the history may end before the seam, or
     reach beyond it; be in order or not; attempts, and workers' memory, are lost. The files are gone afterwards."""

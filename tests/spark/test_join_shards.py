@@ -30,7 +30,7 @@ from runtimes import as_table
 from scenario import SeededDice
 from tests.join.test_joins import COLUMNS, DELAYS, KEYS, SECOND, random_join
 
-SEEDS = some_of(600, 3)
+SEEDS = some_of(600, 2)
 # un-keyed and by other keys than the join's, of aggregates that merge
 MERGED = (
     "COUNT(*) AS many", "SUM(n) AS n", "MAX(m) AS m", "MIN(a.y) AS y", "AVG(n) AS mean", "COUNT(b.w) AS ws",

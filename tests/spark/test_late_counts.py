@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")
 from shards import Shards
 
 import muntin
+from effort import some_of
 from muntin.stream import Stream
 
 SECOND = 1_000_000
@@ -59,7 +60,7 @@ def counted(tables: list[pa.Table], queries: dict[str, str], tasks: int, **optio
     return shards.late
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(some_of(6, 50)))
 def test_folded_whole_and_embedded_count_the_same(seed: int) -> None:
     """With times in whole seconds a slice of a second has ended when its events are late, so that all rules agree."""
     random = np.random.default_rng(seed)
@@ -84,7 +85,7 @@ def test_folded_whole_and_embedded_count_the_same(seed: int) -> None:
         assert counted(tables, queries, tasks, fold=True) == late
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(some_of(4, 50)))
 def test_a_folded_event_is_late_when_its_slice_has_ended(seed: int) -> None:
     """By the smallest slices of all queries; one query that is not folded has all counted by the microsecond."""
     tables = batches(np.random.default_rng(seed), 1)

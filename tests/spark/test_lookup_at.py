@@ -32,7 +32,7 @@ from scenario import SECOND
 __all__ = ["small"]
 
 
-@pytest.mark.parametrize("first", range(0, some_of(600, 6), 6))
+@pytest.mark.parametrize("first", range(0, some_of(600, 3), 6))
 def test_tables(first: int) -> None:
     found = 0
     for seed in range(first, first + 6):
@@ -51,7 +51,7 @@ def test_tables(first: int) -> None:
     assert found
 
 
-@pytest.mark.parametrize("first", range(0, some_of(400, 6), 5))
+@pytest.mark.parametrize("first", range(0, some_of(400, 3), 5))
 def test_streams(first: int) -> None:
     """Each request is answered once, in the micro-batch that brings the watermark past it."""
     counted: Counter[str] = Counter()

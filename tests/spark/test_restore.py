@@ -46,7 +46,7 @@ def opened_state(shards: Any) -> RestoredState:
     return opened("here", heads, ledgers)
 
 
-@pytest.mark.parametrize("seed", range(some_of(120, 6)))
+@pytest.mark.parametrize("seed", range(some_of(120, 3)))
 def test_a_checkpoint_opened_answers_as_the_engine(seed: int) -> None:
     """That of shared windows, and that of requests, of which some wait."""
     scene = Scene(3 * seed + seed % 2)

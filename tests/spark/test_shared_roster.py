@@ -83,7 +83,7 @@ def random_statements(dice: SeededDice) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("seed", range(effort.some_of(120, 6)))
+@pytest.mark.parametrize("seed", range(effort.some_of(120, 3)))
 def test_answers_are_those_of_events_as_they_are_one_micro_batch_later(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ def expect(ring: EventRing, k: int, begin: int, end: int) -> tuple[int, list[flo
     return len(different), sorted(value for value in values if value == value)
 
 
-@pytest.mark.parametrize("seed", range(some_of(60, 20)))
+@pytest.mark.parametrize("seed", range(some_of(60, 10)))
 def test_runs_of_a_ring(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "_SMALLEST", 1)
     monkeypatch.setattr(repeats, "_PART", 7)

@@ -80,7 +80,7 @@ def register(both: Both, random: Random, text: str) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
-@pytest.mark.parametrize("seed", range(some_of(40, 25)))
+@pytest.mark.parametrize("seed", range(some_of(40, 15)))
 def test_agreement(tmp_path: Path, query: str, seed: int) -> None:
     random = Random(1000 * QUERIES.index(query) + seed)
     both = Both(tmp_path)
