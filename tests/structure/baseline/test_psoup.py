@@ -29,7 +29,7 @@ from tests.structure.told import (
 )
 
 # components of one, two and three arrays, of both types: others differ in their rules, which have their own tests
-KINDS = [("count", INT), ("sum", FLOAT), ("max", INT), ("last", FLOAT), ("m2", FLOAT)]
+KINDS = [("count", INT), ("m2", FLOAT), ("sum", FLOAT), ("max", INT), ("last", FLOAT)]
 every_kind = pytest.mark.parametrize(
     ("name", "dtype"), every_second(KINDS), ids=str
 )  # each compiles for seconds
