@@ -15,7 +15,7 @@ import pyarrow as pa
 from muntin.arrays import Bools, Ints
 from muntin.keys.key_dictionary import Dictionary
 from muntin.keys.table_room import enlarged
-from muntin.keys.word_table import dtype_of_words
+from muntin.store.words import dtype_of_words
 
 _FEW = 4096  # texts that are not worth a sweep
 
