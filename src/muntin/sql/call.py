@@ -14,6 +14,7 @@ from muntin.expression import Expression
 from muntin.query import Call
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, constant_number
+from muntin.sql.function_nodes import Hash, Pair
 from muntin.sql.place import misfit
 from muntin.sql.type_name import type_name
 from muntin.sql.vocabulary import SYNONYMS, is_aggregate, unknown_function
@@ -91,9 +92,11 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     if AGGREGATES[name].compares:
         argument, item = bind_item(arguments[0], rows, function.name.upper())
         parameters = (item, *parameters)
+    elif AGGREGATES[name].order is not None:
+        argument = _bind_pair(function, arguments, rows, AGGREGATES[name].order)
     elif arguments:
         tree, when = _taken_if(arguments[0])
-        argument = compile_expression(tree, rows)
+        argument = compile_expression(Hash(this=tree.copy()) if AGGREGATES[name].hashes else tree, rows)
         if when is not None:
             condition = when if condition is None else exp.and_(condition, when)
     try:
@@ -108,6 +111,19 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
             node, f"{function.name.upper()} needs a window: FROM stream [RANGE 5 MINUTES], or OVER [RANGE …]"
         )
     return Call(name, argument, window, kept, parameters)
+
+
+def _bind_pair(function: exp.Anonymous, given: list[exp.Expr], rows: Scope, order: str | None) -> Expression:
+    """A value of each event and what it is compared by."""
+    value, by = (compile_expression(each, rows) for each in given)
+    if is_text(by.type):
+        raise misfit(
+            given[1],
+            f"{function.name.upper()} compares by a number or a time, and {by} is {type_name(by.type)}",
+        )
+    if not value.columns and not by.columns:
+        raise misfit(function, f"{function.name.upper()} of constants is the same for all events")
+    return compile_expression(Pair(this=given[0].copy(), expression=given[1].copy(), order=order), rows)
 
 
 def _taken_if(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
@@ -133,18 +149,18 @@ def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[floa
         if not aggregate.takes_star or len(given) > 1:
             raise misfit(function, f"{written}(*) is not supported; write {written}(column)")
         return name, [], ()
-    wanted = aggregate.parameters[len(implied) :]
-    if not 1 + len(wanted) <= len(given) <= 1 + len(wanted) + len(aggregate.optional):
-        words = ["x = 7" if aggregate.compares else "x", *wanted]
+    wanted, many = aggregate.parameters[len(implied) :], len(aggregate.arguments)
+    if not many + len(wanted) <= len(given) <= many + len(wanted) + len(aggregate.optional):
+        words = [*aggregate.arguments, *wanted]
         also = "".join(f" [, {word}]" for word in aggregate.optional)
         form = f"{written}({', '.join(words)}{also})" + (f" or {written}(*)" if aggregate.takes_star else "")
-        raise misfit(function, f"{written} takes {_count(1 + len(wanted))}: write {form}")
-    wanted = (*wanted, *aggregate.optional)[: len(given) - 1]
+        raise misfit(function, f"{written} takes {_count(many + len(wanted))}: write {form}")
+    wanted = (*wanted, *aggregate.optional)[: len(given) - many]
     if isinstance(given[0], exp.Distinct):
         if name != "count" or len(given[0].expressions) != 1:
             raise misfit(function, "DISTINCT stands only in COUNT(DISTINCT x)")
         return "count_distinct", given[0].expressions, ()
-    return name, given[:1], implied + _parameters(aggregate, wanted, given[1:])
+    return name, given[:many], implied + _parameters(aggregate, wanted, given[many:])
 
 
 def _parameters(aggregate: Aggregate, words: tuple[str, ...], nodes: list[exp.Expr]) -> tuple[float, ...]:

@@ -23,6 +23,7 @@ from muntin.sql.arithmetic import ARITHMETIC
 from muntin.sql.comoment import COMOMENT
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
+from muntin.sql.event_values import EVENT_VALUES
 from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.place import misfit
@@ -297,6 +298,7 @@ _BUILDERS: dict[type[exp.Expr], Builder] = {
     **ARITHMETIC,
     **COMOMENT,
     **COMPARISON,
+    **EVENT_VALUES,
     **LOGIC,
     **TEXT,
     **TIMES,
