@@ -43,10 +43,14 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
     if function == "approx_frequent":
         bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
         return pa.list_(pa.struct([("item", argument), *bounds]))
+    if function == "approx_count_distinct_error":
+        return pa.float64()
     if function.startswith("approx_count"):
         return pa.int64()
     if function == "sum:0" and pa.types.is_decimal(argument):
         return pa.int64()
+    if function in ("arg_max", "arg_min"):
+        return argument.field(0).type
     if function in ("min", "max", "first", "last", "quantile", "approx_quantile"):
         return argument
     return pa.float64()
@@ -60,6 +64,8 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         return Measured(len({_nan_is_one(value) for value in values}))
     if function == "quantile":
         return _quantile(values, parameters[0])
+    if function.startswith("approx_count_distinct"):
+        return _registers(function, values, parameters)
     if function.startswith("approx"):
         if pa.types.is_decimal(kind) and function.startswith(
             "approx_count"
@@ -78,6 +84,10 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         return Measured(min(values, key=_nan_is_greatest))
     if function == "max":
         return Measured(max(values, key=_nan_is_greatest))
+    if function == "arg_max":  # of equals both take the first
+        return Measured(max(values, key=lambda pair: _nan_is_greatest(pair["max"]))["value"])
+    if function == "arg_min":
+        return Measured(min(values, key=lambda pair: _nan_is_greatest(pair["min"]))["value"])
     if function == "sum":
         return _sum(values) if pa.types.is_floating(kind) else _sum_of_integers(values)
     if function == "avg":
@@ -110,6 +120,26 @@ def _exactly(function: str, values: list[Any], parameters: tuple[Any, ...]) -> M
     names = ("item", "estimate", "lower", "upper")
     rows = [(item, *[often[item]] * 3) for item in sorted(frequent, key=lambda item: -often[item])]
     return Measured([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def _registers(function: str, hashes: list[int], parameters: tuple[Any, ...]) -> Measured:
+    """HyperLogLog over hashes of 64 bits, with Ertl's estimator, from its formula."""
+    eps = parameters[0] if parameters else 0.02
+    bits = next(bits for bits in range(4, 64) if 1.04 / math.sqrt(2**bits) <= eps)
+    registers = dict.fromkeys(range(2**bits), 0)
+    for each in hashes:
+        written = f"{each % 2**64:064b}"
+        rank = len(written[bits:].split("1")[0]) + 1
+        register = int(written[:bits], 2)
+        registers[register] = max(registers[register], min(rank, 44))
+    empty = Fraction(list(registers.values()).count(0), 2**bits)
+    if empty == 1:
+        return Measured(0 if function == "approx_count_distinct" else 0.0)
+    filled = math.fsum(2.0**-rank for rank in registers.values() if rank)
+    series = math.fsum([float(empty), *(float(empty) ** 2**k * 2.0 ** (k - 1) for k in range(1, 60))])
+    estimate = 4.0**bits / (2 * math.log(2)) / (filled + 2**bits * series)
+    error = estimate * 1.04 / 2 ** (bits / 2)
+    return Measured(round(estimate)) if function == "approx_count_distinct" else Measured(error)
 
 
 def _sum_of_integers(values: list[int]) -> Measured:

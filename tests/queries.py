@@ -22,8 +22,12 @@ OF_NUMBERS = (
     "SUM({})", "COUNT({})", "AVG({})", "MIN({})", "MAX({})", "FIRST({})", "LAST({})", "COUNT(DISTINCT {})",
     "MEDIAN({})", "QUANTILE({}, 0.1)", "QUANTILE({}, 0.29)", "QUANTILE({}, 0.9)", "QUANTILE({}, 1)",
     "VAR_POP({})", "VAR_SAMP({})", "STDDEV_POP({})", "STDDEV_SAMP({})", "VARIANCE({})", "STDDEV({})",
+    "ARG_MAX({}, n)", "ARG_MIN({}, y)", "ARG_MIN({}, b)",
 )  # fmt: skip
-OF_OTHERS = ("COUNT({})", "FIRST({})", "LAST({})", "MIN({})", "MAX({})", "COUNT(DISTINCT {})")
+OF_OTHERS = (
+    "COUNT({})", "FIRST({})", "LAST({})", "MIN({})", "MAX({})", "COUNT(DISTINCT {})", "ARG_MAX({}, y)",
+    "ARG_MIN({}, n)",
+)  # fmt: skip
 FILTERS = (
     "n > 1", "b", "NOT b", "w = 'ask'", "k IS NOT NULL", "n IS NULL", "y < 1.5", "k <> 'a'",
     "n BETWEEN 0 AND 4", "w IN ('ask', 'bid')", "n > 0 AND y > 0", "b OR n = 2",

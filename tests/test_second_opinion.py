@@ -59,6 +59,8 @@ ENDS = {
     "last": ("LAST(tailnum)", "last(tailnum ORDER BY ts, seq) FILTER (WHERE tailnum IS NOT NULL)"),
     "least": ("MIN(dest)", None),
     "greatest": ("MAX(tailnum)", None),
+    "farthest": ("ARG_MAX(tailnum, distance)", "arg_max(tailnum, distance ORDER BY ts, seq)"),
+    "earliest": ("ARG_MIN(distance, dep_delay)", "arg_min(distance, dep_delay ORDER BY ts, seq)"),
 }
 ALL = {**BASIC, **SPREAD, **HOLISTIC, **ENDS}
 

@@ -17,10 +17,10 @@ from muntin import Engine
 from muntin.errors import CheckpointError, MuntinError
 from muntin.keys import text_table
 from muntin.keys.key_dictionary import Dictionary, KeyDictionary
-from muntin.keys.table_room import ALL_VALID
 from muntin.keys.text_table import TextTable
 from muntin.keys.word_table import WordTable
 from muntin.store.saved import Saved
+from muntin.store.words import ALL_VALID
 
 ODD_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000123))[0]
 NO_SALT = np.zeros(2, np.uint64)  # every word goes to place 0, every long text has the same hash

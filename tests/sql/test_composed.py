@@ -74,11 +74,21 @@ def test_as_exact_as_var(pairs: list[tuple[float, float]], shift: float, scale: 
         else:
             slack = 1e-24 * max(abs(y * x) for y, x in moved)
             assert found[name] == pytest.approx(float(value), rel=1e-14, abs=slack)
+    assert found["corr"] is None or -1 <= found["corr"] <= 1
     for name in ("corr", "regr_slope"):
         assert (found[name] is None) == (wanted[name] is None)
         if wanted[name] is not None:  # variances are as VAR_POP knows them
             exact, spread = float(wanted[name]), 1.0 if name == "corr" else _unit(moved)
             assert found[name] == pytest.approx(exact, rel=1e-5, abs=1e-5 * spread)
+
+
+def test_correlation_is_no_more_than_1() -> None:
+    """Whatever the roundings of its parts: of points on a line many would come out above."""
+    for rows in (5, 12, 13, 24):
+        line = [("a", 0.1 * number, 0.7 * number + 0.3, 0) for number in range(rows)]
+        (row,) = engine_with("SELECT CORR(y, x) AS up, CORR(-y, x) AS down FROM s [ROWS 99]", line).rows("q")
+        assert 1 - 1e-12 < row["up"] <= 1
+        assert -1 <= row["down"] < 1e-12 - 1
 
 
 def _unit(pairs: list[tuple[float, float]]) -> float:

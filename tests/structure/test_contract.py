@@ -75,6 +75,7 @@ SUBJECTS = {
     "sampled_counts": Subject(
         NOW, "APPROX_FREQUENT(n, 0.4, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1, 0.1)", KEYED
     ),
+    "sliding_registers": Subject(NOW, "APPROX_COUNT_DISTINCT(n), APPROX_COUNT_DISTINCT(w, 0.1)", KEYED),
     "distinct": Subject(TIME + ROWS, "COUNT(DISTINCT x), COUNT(DISTINCT w)", UNKEYED),
 }
 EVENTS = 100  # that are also pushed one by one

@@ -1,6 +1,8 @@
 """What is computed over a window: one class per function of the query language."""
 
 from muntin.aggregates.algebraic import (
+    ArgMax,
+    ArgMin,
     Avg,
     Count,
     First,
@@ -15,6 +17,8 @@ from muntin.aggregates.algebraic import (
 )
 from muntin.aggregates.approximate import (
     ApproxCount,
+    ApproxCountDistinct,
+    ApproxCountDistinctError,
     ApproxCountError,
     ApproxCountSummary,
     ApproxFrequent,
@@ -37,9 +41,10 @@ class Aggregates(dict[str, Aggregate]):
 AGGREGATES = Aggregates(
     (aggregate.name, aggregate)
     for aggregate in (
-        Count(), Sum(), Avg(), Min(), Max(), First(), Last(), VarPop(), VarSamp(),
+        Count(), Sum(), Avg(), Min(), Max(), First(), Last(), ArgMax(), ArgMin(), VarPop(), VarSamp(),
         StddevPop(), StddevSamp(), Quantile(), CountDistinct(), ApproxQuantile(), ApproxQuantileError(),
         ApproxCount(), ApproxCountError(), ApproxFrequent(), ApproxQuantileSummary(), ApproxCountSummary(),
+        ApproxCountDistinct(), ApproxCountDistinctError(),
     )
 )  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 COUNT, SUM and AVG, of what is in the window, without a trace of what has left it. MIN and MAX, where NaN counts as the
 greatest number, as in DuckDB, PostgreSQL and Spark. FIRST and LAST, the value of the earliest or latest event that has
-one; of equal times, FIRST takes the first to arrive and LAST the last. Variance and standard deviation from
+one; of equal times, FIRST takes the first to arrive and LAST the last. ARG_MAX and ARG_MIN, the
+value of the event at which another one is greatest or least. Variance and standard deviation from
 (count, mean, M2), which is stable where a sum of squares is not.
 """
 
@@ -13,8 +14,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates.contract import Aggregate, Array, Lowered, Partials, Picked, is_number, real_type
+from muntin.aggregates.contract import (
+    Aggregate,
+    Array,
+    Lowered,
+    Partials,
+    Picked,
+    any_type,
+    is_number,
+    kept_type,
+    real_type,
+)
 from muntin.arrays import recycled
+from muntin.component.ends import NEVER
 from muntin.component.sum import LAP, has_overflown, whole_sum
 from muntin.errors import NoValue
 from muntin.kernels.answers import add_rests, any_overflown
@@ -136,6 +148,33 @@ class Last(Picked):
 
     name = "last"
     components = ("count", "last")
+
+
+class ArgMax(Aggregate):
+    """The value of the event that is greatest by another one; of several the earliest."""
+
+    name = "arg_max"
+    components = ("arg_max",)
+    arguments = ("value", "by")
+    order = "max"
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        return kept_type(any_type(argument))
+
+    def lower(self, partials: Partials) -> Lowered:
+        value, _, at = partials["arg_max"]
+        return Lowered(value, at < NEVER)
+
+    def lower_one(self, *partials: tuple[Any, ...]) -> Any:
+        value, _, at = partials[0]
+        return value if at < NEVER else None
+
+
+class ArgMin(ArgMax):
+    """The value of the event that is least by another one; of several the earliest."""
+
+    name = "arg_min"
+    order = "min"
 
 
 class _Variance(Aggregate):

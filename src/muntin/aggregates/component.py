@@ -107,9 +107,10 @@ def cells_of(component: str, dtype: np.dtype, arrays: Partial) -> Any:
 
 
 COMPARING = Those(lambda component: component.compares_values)  # whose texts must be in order
+BY_ARRIVAL = Those(lambda component: component.is_by_arrival)
 INEXACT = Those(lambda component: not component.is_exact)  # whose answers depend on how a window is split
 # computed from the values themselves, never merged (holistic.py)
 HOLISTIC = frozenset({"quantile", "distinct"})
 # read from sketches, with an error (approximate.py)
 SUMMARIES = frozenset({"quantile_summary", "item_summary"})  # all that is known, to be merged elsewhere
-APPROXIMATE = frozenset({"approx_quantile", "item_counts"}) | SUMMARIES
+APPROXIMATE = frozenset({"approx_quantile", "item_counts", "approx_distinct"}) | SUMMARIES

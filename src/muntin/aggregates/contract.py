@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,11 @@ class Aggregate(ABC):
     components: ClassVar[tuple[str, ...]]
     parameters: ClassVar[tuple[str, ...]] = ()  # names of its constant arguments, e.g. ("phi",)
     optional: ClassVar[tuple[str, ...]] = ()  # names of constant arguments that may follow them
+    arguments: ClassVar[tuple[str, ...]] = ("x",)  # how its other arguments are called
+    order: ClassVar[Literal["max", "min"] | None] = (
+        None  # of the second of two arguments: which one is picked
+    )
+    hashes: ClassVar[bool] = False  # whether it reads hashes of its argument
     compares: ClassVar[bool] = False  # whether it is called with `x = constant`, which becomes a parameter
     takes_star: ClassVar[bool] = False
 
@@ -86,8 +91,14 @@ def real_type(argument: pa.DataType | None) -> pa.DataType:
     return pa.float64()
 
 
+def kept_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values that are kept: of pairs, a struct, the first of both."""
+    return kind.field(0).type if pa.types.is_struct(kind) else kind
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether values of a type are kept as codes of a dictionary."""
+    kind = kept_type(kind)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.component import COMPONENTS, Component
-from muntin.aggregates.contract import Aggregate, Lowered, Partials, is_text
+from muntin.aggregates.contract import Aggregate, Lowered, Partials, is_text, kept_type
 
 _MARK = ":"  # between a component and the number of an array, in no name of a function
 
@@ -31,8 +31,8 @@ class Part(Aggregate):
         rules = merging_rules(self._component)
         holds_values = self._number == 0 and (rules.compares_values or rules.keeps_a_value)
         if argument is not None and is_text(argument) and holds_values:
-            return argument
-        is_float = argument is not None and pa.types.is_floating(argument)
+            return kept_type(argument)
+        is_float = argument is not None and pa.types.is_floating(kept_type(argument))
         identity = rules.identity(np.dtype(np.float64 if is_float else np.int64))
         return pa.from_numpy_dtype(identity[self._number][0])
 

@@ -39,8 +39,10 @@ class Lasts(_Dated):
 
 
 FIRST = Rules(
-    "first", Firsts, Firsts, lambda kind: ((kind, 0), (INT, NEVER)), keeps_a_value=True, lifts_columns=True
-)
+    "first", Firsts, Firsts, lambda kind: ((kind, 0), (INT, NEVER)), keeps_a_value=True, lifts_columns=True,
+    is_by_arrival=True,
+)  # fmt: skip
 LAST = Rules(
-    "last", Lasts, Lasts, lambda kind: ((kind, 0), (INT, LONG_AGO)), keeps_a_value=True, lifts_columns=True
-)
+    "last", Lasts, Lasts, lambda kind: ((kind, 0), (INT, LONG_AGO)), keeps_a_value=True, lifts_columns=True,
+    is_by_arrival=True,
+)  # fmt: skip

@@ -61,6 +61,7 @@ class Rules:
     compares_values: bool = False  # texts are then compared by their order, not by their codes
     keeps_a_value: bool = False  # the first array holds values as they came: codes if they are texts
     lifts_columns: bool = False  # `lift` does with whole columns what it does with numbers
+    is_by_arrival: bool = False  # chooses among events of the same time
     is_exact: bool = True  # answers agree however a window is split, but for the last digit of a float
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import AGGREGATES
-from muntin.aggregates.component import COMPONENTS
+from muntin.aggregates.component import BY_ARRIVAL, COMPONENTS
 from muntin.aggregates.contract import Array, is_text
 from muntin.answer import to_arrow
 from muntin.arrays import Bools, Ints
@@ -33,7 +33,6 @@ from muntin.shard.read.left_out import NONE, LeftOut, either, evaluate_each
 from muntin.shard.read.reading import answer_type
 from muntin.store.needs import Need, dtype_of
 
-_ORDERED = ("first", "last")  # they depend on the order of pairs, which no place knows of another's
 _LOST = "lost"
 PART = b"muntin part"  # in the metadata of a table of parts: the text of its query
 
@@ -44,7 +43,7 @@ def can_merge(query: JoinQuery) -> bool:
         return False
     return all(
         need.component in COMPONENTS
-        and need.component not in _ORDERED
+        and need.component not in BY_ARRIVAL  # no place knows the order of another's pairs
         and (
             need.component == "count" or need.input.argument is None or not is_text(need.input.argument.type)
         )

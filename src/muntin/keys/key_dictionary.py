@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from muntin.arrays import Bools, Ints
 from muntin.crew import ALONE, Crew, pieces_of
 from muntin.kernels.word_table import is_run
-from muntin.keys.table_room import ALL_VALID, read_only, renumbered
+from muntin.keys.table_room import read_only, renumbered
 from muntin.keys.text_table import TextTable
-from muntin.keys.word_table import WordTable, dtype_of_words, from_words, to_words
+from muntin.keys.word_table import WordTable
 from muntin.store.saved import Saved
+from muntin.store.words import ALL_VALID, dtype_of_words, from_words, to_words
 
 _FEW_TAKEN = 256  # values
 

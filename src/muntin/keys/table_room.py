@@ -19,7 +19,6 @@ from muntin.arrays import Bools, Ints
 # Odd multipliers of the hash, drawn anew by each process: nobody can prepare keys that collide. They show
 # in no answer, since ids follow the order of appearance.
 SALT = np.array([secrets.randbits(64) | 1, secrets.randbits(64) | 1], np.uint64)
-ALL_VALID: Bools = np.frombuffer(b"", np.bool_)  # for rows none of which is NULL
 
 _FEWEST_PLACES = 1024
 _SMALL = 2**18  # places: 4 MB

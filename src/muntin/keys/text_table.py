@@ -18,7 +18,6 @@ from muntin.arrays import Bools, Ints
 from muntin.kernels.text_table import compact_texts, encode_texts, find_text, find_texts, words_of
 from muntin.kernels.word_table import fill_hashed
 from muntin.keys.table_room import (
-    ALL_VALID,
     SALT,
     empty_table,
     enlarged,
@@ -28,6 +27,7 @@ from muntin.keys.table_room import (
     renumbered,
     room_in,
 )
+from muntin.store.words import ALL_VALID
 
 Bytes = npt.NDArray[np.uint8]
 

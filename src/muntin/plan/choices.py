@@ -121,6 +121,7 @@ def _is_one_of_many_bands(demand: Demand) -> bool:
     return demand.bands >= many and serves_band(demand)
 
 
+_AT_LOOK_UP = "the order of text is known only at look-up"
 CHOICES: tuple[Choice, ...] = (
     # what the query says
     Choice(_asks_for_nothing_else, "", "the query asks for nothing else"),
@@ -141,6 +142,9 @@ CHOICES: tuple[Choice, ...] = (
         _is_sketched("sampled_counts"),
         "sampled_counts",
         "they may fail by a chance of delta: a sample is smaller",
+    ),
+    Choice(
+        _is_sketched("sliding_registers"), "sliding_registers", "an approximate number of different values"
     ),
     # per key
     Choice(
@@ -170,12 +174,8 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(_is_keyed, "key_runs", "windows per key without a grid, or of aggregates that do not merge"),
     # without keys
-    Choice(
-        lambda demand: orders_text(demand.need) and not demand.window.is_time,
-        "rescan_rows",
-        "the order of text is known only at look-up",
-    ),
-    Choice(lambda demand: orders_text(demand.need), "rescan", "the order of text is known only at look-up"),
+    Choice(lambda demand: orders_text(demand.need) and not demand.window.is_time, "rescan_rows", _AT_LOOK_UP),
+    Choice(lambda demand: orders_text(demand.need), "rescan", _AT_LOOK_UP),
     Choice(
         lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"
     ),

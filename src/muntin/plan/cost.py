@@ -78,6 +78,7 @@ COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "sliding_counts": (_by_base_intervals, "about log2(1 / eps) blocks merged"),
     "sampled_quantiles": (_by_scan, "the sample, sorted"),
     "sampled_counts": (_by_scan, "the sample, summed"),
+    "sliding_registers": (_by_scan, "the entries of the window, folded"),
 }
 # of these the elements of a look-up are fragments of the window, however many events they hold
 _FRAGMENTS: dict[str, Callable[[Window], float]] = {

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from muntin.aggregates.component import BY_ARRIVAL
 from muntin.condition import ConditionPart, condition_of
 from muntin.expression import Columns, Expression, both, not_written
 from muntin.lane import Asked, Lane, Laned, can_be
@@ -24,7 +25,6 @@ from muntin.query import Call, Query
 from muntin.store.needs import count
 from muntin.stream import Stream
 
-_BY_ARRIVAL = frozenset({"first", "last"})  # components that choose among events of the same time
 _MOST_LANES = 64  # of one query: more are better found by evaluating its WHERE
 _MANY_OF_ONE_QUERY = 8  # lanes of its FILTERs, that are worth a store by themselves
 _MOST_IN_A_ROW = 8  # values that are asked for one by one; more without a gap are a range
@@ -178,7 +178,7 @@ def _lanes(
             demands = list(demands_of(asked))
             is_split = len(laned.lanes) > 1 or laned.asked.banded is not None
             # which of two events of the same time came first, two lanes do not tell
-            is_by_arrival = is_split and any(each.need.component in _BY_ARRIVAL for each in demands)
+            is_by_arrival = is_split and any(each.need.component in BY_ARRIVAL for each in demands)
             if not is_by_arrival and all(can_share(laned, each) for each in demands):
                 yield laned, asked
 

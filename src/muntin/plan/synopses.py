@@ -12,8 +12,9 @@ from muntin.aggregates.contract import is_text
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.sketch.keyed_sketches import KeyedSketches
-from muntin.sketch.kinds import SKETCHES, promise_of
+from muntin.sketch.kinds import REGISTERS, SKETCHES, promise_of
 from muntin.sketch.sketched import Sketched
+from muntin.sketch.sliding_registers import RegisterSketches
 from muntin.store.grid import window_step
 from muntin.store.needs import Need, dtype_of, place_of
 from muntin.structure.b_int import BInt
@@ -79,6 +80,8 @@ def build_synopsis(
     if name in whole:
         return whole[name](store, where, keys, text_order)
     if name in SKETCHES:
+        if name == REGISTERS:
+            return RegisterSketches(store, where, keys, text_order, name)
         return (KeyedSketches if keys else Sketched)(store, where, keys, text_order, name)
     if name == RangeTree.name:
         return RunSynopsis(store, where, keys, text_order, name, RangeTrack, place_of)
@@ -182,6 +185,8 @@ def _why_not_runs(synopsis: str, demand: Demand) -> str | None:
 
 def _why_not_sketch(synopsis: str, demand: Demand) -> str | None:
     """What keeps a sketch from serving a demand; None if nothing does."""
+    if synopsis == REGISTERS and not demand.window.is_time:
+        return "it goes by time; use RANGE, or COUNT(DISTINCT x), which is exact"
     if not demand.window.is_time and demand.keys:
         return (
             "the last events of a silent key never leave, so its sketch would stay for ever; "

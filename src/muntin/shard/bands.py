@@ -23,12 +23,13 @@ from muntin.errors import CheckpointError
 from muntin.fixed_point import numbers_of
 from muntin.kernels.bands import find_bands
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.keys.table_room import ALL_VALID, read_only
+from muntin.keys.table_room import read_only
 from muntin.lane import Asked, Lane, columns_of_lanes
 from muntin.passing import Range, domain_of
 from muntin.plan.explain import LanesSeen
 from muntin.shard.lanes import Lanes, PointLanes
 from muntin.store.saved import Saved
+from muntin.store.words import ALL_VALID
 
 _NOBODY: Ints = np.zeros(0, np.int64)
 _BUCKET_BITS = 12  # 4,096 buckets, or half of them: as many as stay in the fastest cache

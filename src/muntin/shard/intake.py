@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates.contract import is_text
+from muntin.aggregates.contract import is_text, kept_type
 from muntin.arrays import Bools, Ints
 from muntin.crew import ALONE, QUICK, Crew
 from muntin.errors import MuntinError, SchemaError
@@ -21,6 +21,7 @@ from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
 from muntin.shard.lanes import Lanes
 from muntin.store.batch import Batch, Column, KeysOfSome
+from muntin.store.codes import ranks_of
 from muntin.store.needs import storage
 
 # What of a batch a stream takes in: events that are neither late nor ahead, in the order they came.
@@ -89,7 +90,7 @@ def prepare(
         passing[asked] = _passing_rest(asked.rest, lane >= 0, evaluated, given)
     columns = {argument: to_column(evaluated[argument]) for argument in wanted.arguments - texts.keys()}
     for text in wanted.arguments & texts.keys():
-        columns[text] = Column(texts[text].encode(evaluated[text]), _valid(evaluated[text]))
+        columns[text] = to_column(evaluated[text], texts[text])
     ids = {
         some: keys[some].encode([evaluated[part] for part in some], crew)
         for some in wanted.keys
@@ -138,9 +139,13 @@ def _passing_rest(
     return passing
 
 
-def to_column(array: pa.Array) -> Column:
-    """Values as numbers, and which of them are not NULL."""
+def to_column(array: pa.Array, texts: Dictionary | None = None) -> Column:
+    """Values as numbers, and which of them are not NULL; texts as codes of a dictionary."""
     valid, kind = _valid(array), array.type
+    if pa.types.is_struct(kind):
+        return Column(_pairs(*array.flatten(), kind, texts), valid)
+    if texts is not None:
+        return Column(texts.encode(array), valid)
     array = numbers_of(array)
     if array.null_count:
         array = array.fill_null(0)
@@ -152,8 +157,22 @@ def to_column(array: pa.Array) -> Column:
     return Column(np.asarray(array).astype(storage(kind), copy=False), valid)
 
 
+def _pairs(value: pa.Array, by: pa.Array, kind: pa.DataType, texts: Dictionary | None) -> np.ndarray:
+    """Values and the ranks of what they are compared by."""
+    if pa.types.is_uint64(by.type):  # all of them have a rank
+        whole = np.asarray(by.fill_null(0)).view(np.int64) ^ ~_GREATEST
+    else:
+        whole = to_column(by).value
+    pairs = np.empty(len(value), storage(kind))
+    pairs["rank"] = ranks_of(whole, kind.field(1).name)
+    pairs["value"] = to_column(value, texts).value
+    return pairs
+
+
 def exceeds_storage(array: pa.Array) -> Bools:
     """Which values no aggregate can compute with."""
+    if pa.types.is_struct(array.type):
+        array = array.flatten()[0]
     if not pa.types.is_uint64(array.type):
         return np.zeros(len(array), np.bool_)
     return np.asarray(array.fill_null(0) if array.null_count else array) > _GREATEST
@@ -168,9 +187,12 @@ def _valid(array: pa.Array) -> Bools:
     return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
 
 
-def arguments_of_text(arguments: Iterable[Expression]) -> list[Expression]:
-    """Arguments whose values must be kept as codes."""
-    return [each for each in arguments if is_text(each.type)]
+def dictionaries_of_texts(
+    arguments: Iterable[Expression], known: Mapping[Expression, Dictionary]
+) -> dict[Expression, Dictionary]:
+    """Those of the arguments whose values must be kept as codes: as known, or new ones."""
+    of_text = sorted((each for each in arguments if is_text(each.type)), key=str)
+    return {each: known[each] if each in known else Dictionary(kept_type(each.type)) for each in of_text}
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:

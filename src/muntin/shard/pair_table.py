@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from muntin.arrays import Bools, Ints
 from muntin.kernels.pair_table import find_pairs
-from muntin.keys.table_room import ALL_VALID
 from muntin.keys.word_table import WordTable
+from muntin.store.words import ALL_VALID
 
 _SMALL = 1 << 20  # a table of so many places is always affordable
 _SPARSE = 4  # and so is one with up to this many places for each pair

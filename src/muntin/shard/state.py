@@ -30,7 +30,7 @@ from muntin.shard.bands import fit_lanes
 from muntin.shard.clock import Alarm, Clock, wall_clock
 from muntin.shard.crowd import Crowds
 from muntin.shard.gaps import admit_gaps
-from muntin.shard.intake import Admitted, WantedColumns, arguments_of_text, prepare
+from muntin.shard.intake import Admitted, WantedColumns, dictionaries_of_texts, prepare
 from muntin.shard.lanes import Lanes, check_lanes
 from muntin.shard.moving import Movers
 from muntin.shard.plan_again import plan_again
@@ -287,10 +287,7 @@ class State:
             some: self.keys[some] if some in self.keys else KeyDictionary([part.type for part in some])
             for some in sorted(columns.keys, key=str)
         }
-        self.texts = {
-            argument: self.texts[argument] if argument in self.texts else Dictionary(argument.type)
-            for argument in sorted(arguments_of_text(columns.arguments), key=str)
-        }
+        self.texts = dictionaries_of_texts(columns.arguments, self.texts)
 
     def _text_order(self, argument: Expression) -> tuple[Ints, Ints]:
         return self.texts[argument].order()

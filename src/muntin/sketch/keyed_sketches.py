@@ -51,9 +51,12 @@ class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
             known = self.store.known_since(_ANY, need, self.where, self.keys)
             since = known if self._fed_to == LONG_AGO else max(known, self._fed_to)
             since = max(since, self.store.forgotten_before)
-            tracks.append(KeyedTrack(need, self.name, finest, since))
+            tracks.append(self._make_track(need, finest, since))
         used = [_choose(tracks, promise) for promise in promises]
         return [track for track in tracks if track in used]
+
+    def _make_track(self, need: Need, promise: Promise, known_since: int) -> KeyedTrack:
+        return KeyedTrack(need, self.name, promise, known_since)
 
     def advance(self, kept_from: int) -> None:
         """Settle what lies behind, and keep to the budget."""
@@ -247,7 +250,7 @@ class KeyedSketches(SketchSynopsis[Input, KeyedTrack]):
             while found := saved.under(f"keyed {input} #{len(restored)}/"):
                 _, delta, asked = found.floats("promise", 3).tolist()
                 promise = Promise(asked, None if np.isnan(delta) else delta)
-                track = KeyedTrack(need, self.name, promise, LONG_AGO)
+                track = self._make_track(need, promise, LONG_AGO)
                 track.restore(found, self.keys)
                 restored.append(track)
             if not all(any(track.asked.covers(each) for track in restored) for each in promises):

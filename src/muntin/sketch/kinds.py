@@ -29,11 +29,14 @@ _OF_NUMBERS, _OF_ITEMS = (
     frozenset({"approx_quantile", "quantile_summary"}),
     frozenset({"item_counts", "item_summary"}),
 )
+REGISTERS = "sliding_registers"  # of `sliding_registers.py`, which sketches all keys at once
+_DEFAULT_EPS = 0.02  # of APPROX_COUNT_DISTINCT
 SKETCHES: dict[str, frozenset[str]] = {  # by name, with the components that each serves
     SlidingQuantiles.name: _OF_NUMBERS,
     SlidingCounts.name: _OF_ITEMS,
     SampledQuantiles.name: _OF_NUMBERS,
     SampledCounts.name: _OF_ITEMS,
+    REGISTERS: frozenset({"approx_distinct"}),
 }
 _CERTAIN = {SlidingQuantiles.name, SlidingCounts.name}
 
@@ -54,6 +57,8 @@ class Promise(NamedTuple):
 def promise_of(need: Need, name: str | None = None) -> Promise:
     """What a need asks of a sketch, which may be one that never fails: its parameters are what it is of (phi,
     support or item; nothing of a summary), eps and perhaps delta."""
+    if need.component == "approx_distinct":
+        return Promise(*(need.parameters or (_DEFAULT_EPS,)))
     promise = Promise(*need.parameters[need.component not in SUMMARIES :])
     return Promise(promise.eps) if name in _CERTAIN else promise
 
@@ -78,6 +83,8 @@ def sketch_for(need: Need) -> str:
 
     Counts from a sample are always smaller. Quantiles are only if eps is large: a sample grows with 1 / eps^2.
     """
+    if need.component == "approx_distinct":
+        return REGISTERS
     promise = promise_of(need)
     if is_of_items(need):
         return SlidingCounts.name if promise.delta is None else SampledCounts.name

@@ -11,13 +11,10 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from muntin.arrays import Ints
-from muntin.kernels.shard_of import mix_texts, mix_words
-from muntin.keys.table_room import ALL_VALID
-from muntin.keys.word_table import dtype_of_words, to_words
+from muntin.store.words import hashes_of
 
 _SPREAD = 64
 _WORD = 2**32 - 1
@@ -65,18 +62,4 @@ def shard_of_keys(columns: Sequence[pa.Array], shards: int) -> Ints:
     >>> shard_of_keys([pa.array([0.0, -0.0, float("nan"), None])], 1 << 40).tolist()
     [193093106787, 193093106787, 661180275569, 1036185085365]
     """
-    hashes: npt.NDArray[np.uint64] = np.ones(len(columns[0]), np.uint64)
-    for column in columns:
-        if dtype_of_words(column.type) is not None or pa.types.is_null(column.type):
-            mix_words(*to_words(column), hashes)
-        else:
-            mix_texts(*_texts(column), hashes)
-    return (hashes % np.uint64(shards)).astype(np.int64)
-
-
-def _texts(column: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    valid = np.asarray(column.is_valid()) if column.null_count else ALL_VALID
-    wide = column.cast(pa.large_binary())  # whose buffers may begin elsewhere
-    _, offsets, data = wide.buffers()
-    ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
-    return ends, np.frombuffer(data or b"", np.uint8), valid
+    return (hashes_of(columns) % np.uint64(shards)).astype(np.int64)

@@ -33,6 +33,8 @@ from muntin.sketch.kinds import partials_of, promise_of
 from muntin.store.needs import storage
 
 Summary = QuantileSummary | ItemSummary
+# hashes have no summary: what is known of them is whole in one shard
+_SPREAD = {name for name in APPROXIMATE_NAMES if not AGGREGATES[name].hashes}
 
 
 def is_spread(query: Query) -> bool:
@@ -42,7 +44,7 @@ def is_spread(query: Query) -> bool:
         and query.hint is None
         and not query.emits_changes
         and bool(query.calls)
-        and all(call.function in APPROXIMATE_NAMES and call.window.is_time for call in query.calls)
+        and all(call.function in _SPREAD and call.window.is_time for call in query.calls)
         and not any(call.argument is not None and is_decimal(call.argument.type) for call in query.calls)
     )
 

@@ -17,7 +17,7 @@ from muntin.fixed_point import is_decimal, unit_of
 from muntin.query import Call
 from muntin.sql.expression_parser import Over
 from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number, term_of
-from muntin.sql.function_nodes import DecimalMean, DecimalSum
+from muntin.sql.function_nodes import DecimalMean, DecimalSum, Hash, Pair
 from muntin.sql.own_call import OWN, unknown
 from muntin.sql.place import misfit
 from muntin.sql.term import Term, exact_value
@@ -109,9 +109,11 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     if AGGREGATES[name].compares:
         argument, item = bind_item(arguments[0], rows, function.name.upper())
         parameters = (item, *parameters)
+    elif AGGREGATES[name].order is not None:
+        argument = _bind_pair(function, arguments, rows, AGGREGATES[name].order)
     elif arguments:
         tree, when = _taken_if(arguments[0])
-        argument = compile_kept(tree, rows)
+        argument = compile_kept(Hash(this=tree.copy()) if AGGREGATES[name].hashes else tree, rows)
         if is_decimal(argument.type) and "m2" in AGGREGATES[name].components:
             # squares have more digits than are kept: variances are of the nearest DOUBLEs, as in DuckDB
             argument = compile_expression(exp.Cast(this=tree, to=exp.DataType.build("DOUBLE")), rows)
@@ -142,6 +144,19 @@ def parts_of(call: Call) -> tuple[type[exp.Func], list[Call]] | None:
     return DecimalMean, [*parts, replace(call, function="count")]
 
 
+def _bind_pair(function: exp.Anonymous, given: list[exp.Expr], rows: Scope, order: str | None) -> Expression:
+    """A value of each event and what it is compared by."""
+    value, by = (compile_expression(each, rows) for each in given)
+    if is_text(by.type):
+        raise misfit(
+            given[1],
+            f"{function.name.upper()} compares by a number or a time, and {by} is {type_name(by.type)}",
+        )
+    if not value.columns and not by.columns:
+        raise misfit(function, f"{function.name.upper()} of constants is the same for all events")
+    return compile_expression(Pair(this=given[0].copy(), expression=given[1].copy(), order=order), rows)
+
+
 def _taken_if(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     """An argument, and the condition under which it is taken: aggregates leave out NULL, so that
     `SUM(CASE WHEN kind = 'a' THEN amount END)` is `SUM(amount) FILTER (WHERE kind = 'a')`. Of columns alone: anything
@@ -165,18 +180,18 @@ def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[floa
         if not aggregate.takes_star or len(given) > 1:
             raise misfit(function, f"{written}(*) is not supported; write {written}(column)")
         return name, [], ()
-    wanted = aggregate.parameters[len(implied) :]
-    if not 1 + len(wanted) <= len(given) <= 1 + len(wanted) + len(aggregate.optional):
-        words = ["x = 7" if aggregate.compares else "x", *wanted]
+    wanted, many = aggregate.parameters[len(implied) :], len(aggregate.arguments)
+    if not many + len(wanted) <= len(given) <= many + len(wanted) + len(aggregate.optional):
+        words = [*aggregate.arguments, *wanted]
         also = "".join(f" [, {word}]" for word in aggregate.optional)
         form = f"{written}({', '.join(words)}{also})" + (f" or {written}(*)" if aggregate.takes_star else "")
-        raise misfit(function, f"{written} takes {_count(1 + len(wanted))}: write {form}")
-    wanted = (*wanted, *aggregate.optional)[: len(given) - 1]
+        raise misfit(function, f"{written} takes {_count(many + len(wanted))}: write {form}")
+    wanted = (*wanted, *aggregate.optional)[: len(given) - many]
     if isinstance(given[0], exp.Distinct):
         if name != "count" or len(given[0].expressions) != 1:
             raise misfit(function, "DISTINCT stands only in COUNT(DISTINCT x)")
         return "count_distinct", given[0].expressions, ()
-    return name, given[:1], implied + _parameters(aggregate, wanted, given[1:])
+    return name, given[:many], implied + _parameters(aggregate, wanted, given[many:])
 
 
 def _parameters(aggregate: Aggregate, words: tuple[str, ...], nodes: list[exp.Expr]) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.sql.arithmetic import call_text, numbers
-from muntin.sql.function_nodes import Comoment, Paired, ProductRest
+from muntin.sql.function_nodes import Clipped, Comoment, Paired, ProductRest
 from muntin.sql.term import ATOM, Build, Builder, Datum, Operation, Term, apply
 
 Reals = npt.NDArray[np.float64]
@@ -36,6 +36,10 @@ def _product_rest(left: Datum, right: Datum) -> Datum:
 def _comoment(count: Datum, *sums: Datum) -> Datum:
     """Of sums in two parts each: x, y, the products, what these have lost."""
     return _each(_combined, count, *sums)
+
+
+def _clipped(value: Datum) -> Datum:
+    return _each(lambda number: np.clip(number, -1.0, 1.0), value)
 
 
 def _each(compute: Any, *values: Datum) -> Datum:
@@ -102,4 +106,5 @@ COMOMENT: dict[type[exp.Expr], Builder] = {
     Paired: _function(_paired),
     ProductRest: _function(_product_rest),
     Comoment: _function(_comoment),
+    Clipped: _function(_clipped),
 }

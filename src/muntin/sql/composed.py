@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from muntin.sql.expression_parser import Over
-from muntin.sql.function_nodes import Comoment, Paired, ProductRest
+from muntin.sql.function_nodes import Clipped, Comoment, Paired, ProductRest
 from muntin.sql.place import mark, misfit, place
 from muntin.sql.vocabulary import COMPOSED
 
@@ -113,7 +113,8 @@ def _covar_samp(call: _Call, y: exp.Expr, x: exp.Expr) -> exp.Expr:
 
 def _corr(call: _Call, y: exp.Expr, x: exp.Expr) -> exp.Expr:
     by_y = _over(_comoment(call, y, x), exp.Sqrt(this=_squares(call, y, x)))
-    return _over(by_y, exp.Sqrt(this=_squares(call, x, y)))
+    # roundings of the three may add up to more than 1
+    return Clipped(this=_over(by_y, exp.Sqrt(this=_squares(call, x, y))))
 
 
 def _slope(call: _Call, y: exp.Expr, x: exp.Expr) -> exp.Expr:

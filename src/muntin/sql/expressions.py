@@ -27,6 +27,7 @@ from muntin.sql.comoment import COMOMENT
 from muntin.sql.comparison import COMPARISON
 from muntin.sql.conditions import band_of, understand
 from muntin.sql.decimals import OPERATIONS
+from muntin.sql.event_values import EVENT_VALUES
 from muntin.sql.functions import CASTS, TIMES
 from muntin.sql.logic import LOGIC, as_array, truth
 from muntin.sql.own_call import OWN_CALLS
@@ -357,6 +358,7 @@ _BUILDERS: dict[type[exp.Expr], Builder] = {
     **ARITHMETIC,
     **COMOMENT,
     **COMPARISON,
+    **EVENT_VALUES,
     **LOGIC,
     **OWN_CALLS,
     **TEXT,

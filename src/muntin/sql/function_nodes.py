@@ -107,7 +107,29 @@ class DecimalMean(exp.Expression, exp.Func):
     is_var_len_args = True
 
 
+class Clipped(exp.Expression, exp.Func):
+    """A number, held to what a correlation can be."""
+
+    _sql_names: ClassVar[list[str]] = ["$CLIPPED"]
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Pair(exp.Expression, exp.Func):
+    """A value with another one that it is compared by; the `order` is max or min."""
+
+    _sql_names: ClassVar[list[str]] = ["$PAIR"]
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "order": True}
+
+
+class Hash(exp.Expression, exp.Func):
+    """A hash of a value, as an integer of 64 bits."""
+
+    _sql_names: ClassVar[list[str]] = ["$HASH"]
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 OWN_FUNCTIONS: tuple[type[exp.Func], ...] = (
     RegexpMatches, RegexpExtract, SplitPart, Replace, Left, Right, Log, Xor, TimeBucket, Paired, ProductRest, Comoment,
     DecimalSum, DecimalMean,
+    Clipped, Pair, Hash,
 )  # fmt: skip

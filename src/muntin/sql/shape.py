@@ -320,4 +320,7 @@ def _has_free_argument(node: exp.Anonymous) -> bool:
     name = node.name.upper()
     if name.lower() in COMPOSED:  # it stands in several places, or becomes a filter
         return False
-    return name == "APPROX" or (is_call(node) and not AGGREGATES[aggregate_name(name)].compares)
+    if name == "APPROX" or not is_call(node):
+        return name == "APPROX"
+    aggregate = AGGREGATES[aggregate_name(name)]
+    return not (aggregate.compares or aggregate.hashes or aggregate.order)

@@ -71,6 +71,8 @@ SYNONYMS: dict[str, tuple[str, tuple[float, ...]]] = {
     "median": ("quantile", (0.5,)),
     "variance": ("var_samp", ()),
     "stddev": ("stddev_samp", ()),
+    "max_by": ("arg_max", ()),
+    "min_by": ("arg_min", ()),
 }
 # Aggregates that are written out in others (`composed.py`).
 COMPOSED: dict[str, tuple[str, ...]] = {  # with the names of their arguments
@@ -122,12 +124,13 @@ _ELSEWHERE = {
     "APPROX_PERCENTILE": "APPROX_QUANTILE(x, 0.99, 0.01)",
     "PERCENTILE_APPROX": "APPROX_QUANTILE(x, 0.99, 0.01)",
     "APPROX_MEDIAN": "APPROX_QUANTILE(x, 0.5, 0.01)",
-    "APPROX_COUNT_DISTINCT": "COUNT(DISTINCT x), which is exact",
-    "APPROX_DISTINCT": "COUNT(DISTINCT x), which is exact",
-    "HLL": "COUNT(DISTINCT x), which is exact",
+    "APPROX_DISTINCT": "APPROX_COUNT_DISTINCT(x)",
+    "HLL": "APPROX_COUNT_DISTINCT(x)",
     "COUNT_DISTINCT": "COUNT(DISTINCT x)",
     "DISTINCT_COUNT": "COUNT(DISTINCT x)",
     "UNIQ": "COUNT(DISTINCT x)",
+    "ARGMAX": "ARG_MAX(value, by)",
+    "ARGMIN": "ARG_MIN(value, by)",
     "COUNTIF": "COUNT_IF(condition)",
     "SUM_IF": "SUM(x) FILTER (WHERE condition)",
     "SUMIF": "SUM(x) FILTER (WHERE condition)",
@@ -180,8 +183,6 @@ _ELSEWHERE = {
 }
 # What no function here means; letters would suggest another one.
 _NOWHERE = {
-    "ARG_MAX": "the value at a maximum is not kept", "ARG_MIN": "the value at a minimum is not kept",
-    "MAX_BY": "the value at a maximum is not kept", "MIN_BY": "the value at a minimum is not kept",
     "ARRAY_AGG": "lists are not kept", "LIST": "lists are not kept", "STRING_AGG": "texts are not joined over events",
     "GROUP_CONCAT": "texts are not joined over events", "LISTAGG": "texts are not joined over events",
     "LAG": "a query does not see single events", "LEAD": "a query does not see single events",

@@ -107,6 +107,15 @@ def _float_cut(bound: float, is_above: bool) -> int:
 _NAN = int(np.float64(np.nan).view(np.int64)) & _GREATEST
 
 
+def ranks_of(value: Array, kind: Kind) -> Ints:
+    """Codes in the order of values, or the other way round; those of equal values are equal.
+
+    >>> ranks_of(np.array([0.0, -0.0, 1.5]), "max").tolist()
+    [0, 0, 4609434218613702656]
+    """
+    return OrderCode(kind, value.dtype).codes(value + 0.0 if value.dtype == np.float64 else value)
+
+
 # Item codes: values as integers that are equal where values are, and back. NaN are one item, 0.0 and -0.0
 # too.
 

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from muntin.aggregates.contract import kept_type
 from muntin.arrays import Ints
 from muntin.band import Band
+from muntin.component.pairs import pair_dtype
 from muntin.expression import Expression
 from muntin.query import Input
 from muntin.store.grid import window_step
@@ -38,7 +40,9 @@ class Need(NamedTuple):
 
 
 def storage(kind: pa.DataType) -> np.dtype:
-    """How values of a type are kept: floats as float64, all else as int64 (text as codes)."""
+    """How values of a type are kept: floats as float64, all else as int64 (text as codes); pairs as two numbers."""
+    if pa.types.is_struct(kind):
+        return pair_dtype(storage(kept_type(kind)))
     return np.dtype(np.float64 if pa.types.is_floating(kind) else np.int64)
 
 

@@ -202,12 +202,12 @@ class EventRing(Sequence):
 
     def mark_texts(self, argument: Expression, used: Bools) -> None:
         if f"value {argument.sql}" in self._columns:
-            used[self[f"value {argument.sql}"]] = True
+            used[_codes(self[f"value {argument.sql}"])] = True
 
     def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
         if f"value {argument.sql}" in self._columns:
             self.version += 1
-            codes = self[f"value {argument.sql}"]
+            codes = _codes(self[f"value {argument.sql}"])
             codes[:] = new_code[codes]
 
     def drop_first(self, count: int) -> None:
@@ -237,7 +237,10 @@ class EventRing(Sequence):
         }
         for name in self._columns.names():
             arrays[f"known {name}"] = np.array([self.known_from[name]], np.int64)
-            arrays[f"column {name}"] = self[name].copy()
+            column = self[name]
+            arrays[f"column {name}"] = _codes(column).copy()
+            if column.dtype.names:
+                arrays[f"ranks {name}"] = column["rank"].copy()
         return arrays
 
     def restore(self, saved: Saved) -> None:
@@ -257,11 +260,24 @@ class EventRing(Sequence):
     def _saved(self, saved: Saved, name: str, rows: int) -> np.ndarray:
         """A column of a snapshot."""
         kind, of = self._source[name]
+        dtype = self._columns[name].dtype
         if kind == "key":
             return saved.ids(f"column {name}", of, rows, or_none=True)
-        if kind == "value" and saved.is_text(of):
-            return saved.codes(f"column {name}", of, rows)
-        return saved.array(f"column {name}", self._columns[name].dtype, rows)
+        is_text = kind == "value" and saved.is_text(of)
+        if not dtype.names:
+            return (
+                saved.codes(f"column {name}", of, rows)
+                if is_text
+                else saved.array(f"column {name}", dtype, rows)
+            )
+        pairs = np.empty(rows, dtype)
+        pairs["value"] = (
+            saved.codes(f"column {name}", of, rows)
+            if is_text
+            else saved.array(f"column {name}", dtype["value"], rows)
+        )
+        pairs["rank"] = saved.array(f"ranks {name}", _TIME, rows)
+        return pairs
 
     def check(self) -> None:
         self._columns.check()
@@ -281,6 +297,12 @@ class EventRing(Sequence):
             return batch.mask(of)
         column = batch.column(of)
         return column.value if kind == "value" else column.valid
+
+
+def _codes(column: Array) -> Array:
+    """The values of a column, also if it is one of pairs: codes if they are texts."""
+    values: Array = column["value"] if column.dtype.names else column
+    return values
 
 
 def columns_of(needs: Iterable[Need], where: Expression | None) -> tuple[set[Expression], set[Expression]]:

@@ -16,7 +16,7 @@ from muntin.arrays import Bools, Ints
 from muntin.fixed_point import is_decimal, wide_decimals
 from muntin.keys.key_dictionary import Dictionary
 from muntin.keys.table_room import enlarged
-from muntin.keys.word_table import dtype_of_words
+from muntin.store.words import dtype_of_words
 
 _FEW = 4096  # texts that are not worth a sweep
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from muntin.aggregates import AGGREGATES, Aggregate
-from muntin.aggregates.contract import is_text
+from muntin.aggregates.contract import is_text, kept_type
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
@@ -203,4 +203,4 @@ def answer_type(call: Call) -> pa.DataType:
 
 def _text_of(call: Call, state: State) -> Expression | None:
     argument = call.argument
-    return argument if argument in state.texts and answer_type(call) == argument.type else None
+    return argument if argument in state.texts and answer_type(call) == kept_type(argument.type) else None
