@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from muntin.aggregates import AGGREGATES, Aggregate
-from muntin.aggregates.contract import is_text, kept_type
+from muntin.aggregates.contract import kept_type
 from muntin.answer import is_plain
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
@@ -168,7 +168,8 @@ class Reading:
         if not isinstance(number, int):
             return None
         call, function = self.calls[number], self.query.calls[number].function
-        if function not in (("count", "sum", "max") if descends else ("min",)) or is_text(expression.type):
+        is_number = pa.types.is_integer(expression.type) or pa.types.is_floating(expression.type)
+        if not is_number or function not in (("count", "sum", "max") if descends else ("min",)):
             return None
         part = next(part for part in call.parts if part.need.component == function)
         window = self.windows[part.window]
