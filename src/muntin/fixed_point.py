@@ -38,7 +38,7 @@ def check_columns(schema: pa.Schema, owner: str) -> None:
         if is_decimal(field.type) and not is_kept(field.type):
             raise SchemaError(
                 f"column '{field.name}' of {owner} is {field.type}; a DECIMAL has at most {MOST_DIGITS} digits, as "
-                "decimal128 of Arrow"
+                "decimal128 of Arrow; CAST what has more"
             )
 
 

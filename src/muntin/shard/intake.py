@@ -143,7 +143,8 @@ def to_column(array: pa.Array, texts: Dictionary | None = None) -> Column:
     """Values as numbers, and which of them are not NULL; texts as codes of a dictionary."""
     valid, kind = _valid(array), array.type
     if pa.types.is_struct(kind):
-        return Column(_pairs(*array.flatten(), kind, texts), valid)
+        value, by = array.flatten()
+        return Column(_pairs(value, by, kind, texts), valid)
     if texts is not None:
         return Column(texts.encode(array), valid)
     array = numbers_of(array)
