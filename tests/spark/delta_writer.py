@@ -25,9 +25,10 @@ class Answers:
     """As much of a DataFrame as is asked for: the answers of a micro-batch."""
 
     def __init__(self, batch: int):
-        self._batch = batch
+        self._batch, self.is_made = batch, False
 
     def toArrow(self) -> pa.Table:
+        self.is_made = True
         first = self._batch * ROWS
         return pa.table({"query": ["q"] * ROWS, "n": list(range(first, first + ROWS))})
 

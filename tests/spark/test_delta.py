@@ -45,7 +45,9 @@ def numbers(folder: Path) -> list[int]:
 def test_a_repeated_micro_batch(folder: Path) -> None:
     write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
     for batch in (0, 0, 1, 0, 1, 2):
-        write(Answers(batch), batch)
+        answers = Answers(batch)
+        write(answers, batch)
+        assert answers.is_made  # or Spark's state would not advance
     assert numbers(folder) == list(range(3 * ROWS))
     # another query has micro-batches of its own
     (folder / "metadata").write_text(json.dumps({"id": "another-query"}))

@@ -40,18 +40,20 @@ def append_to_delta(path: str, checkpoint: str) -> Callable[[DataFrame, int], No
         delta = _delta()
         owner = str(json.loads((begun_by / "metadata").read_text())["id"])
         target: Any = path
+        last = None
         if delta.DeltaTable.is_deltatable(path):
             # opened before the answers are made: what another driver commits from here on is a conflict
             target = delta.DeltaTable(path)
             last = target.transaction_version(owner)
-            if last is not None and batch <= last:
-                return
         elif batch:  # the first micro-batch makes the table, whether it has answers or not
             raise ArchiveError(
                 f"checkpoint '{checkpoint}' goes on with micro-batch {batch}, but there is no Delta table at '{path}'; "
                 "bring it back, or start with a new checkpoint"
             )
+        # of a replay, too: the state of a micro-batch advances when its answers are made
         rows = answers.toArrow()
+        if last is not None and batch <= last:
+            return
         if rows.num_rows or not batch:
             noted = delta.CommitProperties(app_transactions=[delta.Transaction(owner, batch)])
             # columns may come: those of queries that are new
