@@ -77,6 +77,7 @@ SUBJECTS = {
     ),
     "distinct": Subject(TIME + ROWS, "COUNT(DISTINCT x), COUNT(DISTINCT w)", UNKEYED),
 }
+EVENTS = 100  # that are also pushed one by one
 PAIRS = [(name, keys) for name in SYNOPSES for keys in SUBJECTS[name].keys]
 
 
@@ -140,11 +141,11 @@ class TestContract:
     @pytest.mark.parametrize("seed", range(some_of(2, 50)))
     def test_batches_leave_the_same_state(self, name: str, keys: str, seed: int) -> None:
         """However events in order are cut into batches, bit for bit."""
-        columns = events(seed, 200, disorder=0)
+        columns = events(seed, EVENTS, disorder=0)
         whole, single, random = (engine_of(name, keys) for _ in range(3))
-        cuts = sorted(np.random.default_rng(seed).integers(0, 200, 9).tolist())
+        cuts = sorted(np.random.default_rng(seed).integers(0, EVENTS, 9).tolist())
         push_in_cuts(whole, columns, [])
-        push_in_cuts(single, columns, list(range(1, 200)))
+        push_in_cuts(single, columns, list(range(1, EVENTS)))
         push_in_cuts(random, columns, cuts)
         for one, *others in zip(states(whole), states(single), states(random), strict=True):
             for other in others:
@@ -155,10 +156,10 @@ class TestContract:
     @pytest.mark.parametrize("seed", range(some_of(2, 50)))
     def test_batches_give_the_same_answers(self, name: str, keys: str, seed: int) -> None:
         """Nor does it matter when they come out of order, but for the rounding of float sums."""
-        columns = events(seed, 200)
+        columns = events(seed, EVENTS)
         whole, single = engine_of(name, keys), engine_of(name, keys)
         push_in_cuts(whole, columns, [])
-        push_in_cuts(single, columns, list(range(1, 200)))
+        push_in_cuts(single, columns, list(range(1, EVENTS)))
         for query in whole.queries:
             columns_of, others = (each.lookup(query).to_pydict() for each in (whole, single))
             for column, values in columns_of.items():
