@@ -42,7 +42,7 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=some_of(100, 60),
+    max_examples=some_of(100, 40),
     database=None,
     suppress_health_check=_SLOW_IS_FINE,
 )
