@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.archive import Archive, Definition
 from muntin.archive.liveness import Arrivals
 from tests.archive.naive import COLUMNS, Oracle, assert_agrees, deliver_counted, table
@@ -50,7 +51,7 @@ def deliveries(draw):
 
 
 @pytest.mark.parametrize("label", LABELS)
-@settings(max_examples=3)
+@settings(max_examples=some_of(3, 67))
 @given(steps=deliveries(), reopen_at=st.integers(0, 8), reach=st.sampled_from([None, 0, 1]))
 def test_agrees_with_the_oracle(label, steps, reopen_at, reach):
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +194,7 @@ def test_bad_counts_change_nothing(tmp_path, arguments, message):
         assert archive.view.now == 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(some_of(20, 50)))
 def test_of_streams_that_come_evenly_the_guess_is_right(seed):
     """A result dies at the update by which as many events have come after one of its own as the window holds: told a
     step before it at most, and never after it."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.archive import VARIANTS, Archive, Definition
 from tests.archive.test_variants import SHAPES
 
@@ -93,7 +94,7 @@ def lives(draw):
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if not name.startswith("count")])
-@settings(max_examples=4)
+@settings(max_examples=some_of(4, 50))
 @given(
     events=lives(),
     steps=st.lists(st.sampled_from([2, 2, 2, 1, 3]), min_size=5, max_size=15),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.archive import VARIANTS, Archive, Indexing, View
 from tests.archive.naive import Oracle, assert_agrees, definition, result, table
 
@@ -40,7 +41,7 @@ def deliveries(draw, window=16, every=2):
 
 
 @pytest.mark.parametrize("label", BY_TIME)
-@settings(max_examples=3)
+@settings(max_examples=some_of(3, 67))
 @given(steps=deliveries(), reopen_at=st.integers(0, 8))
 def test_agrees_with_the_oracle(label, steps, reopen_at):
     with tempfile.TemporaryDirectory() as folder:

@@ -41,7 +41,7 @@ def _planned(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("question", [random_question, keyed_question])
-@pytest.mark.parametrize("first", range(0, some_of(600, 3), 9))
+@pytest.mark.parametrize("first", range(0, some_of(600, 1), 9))
 def test_random_requests(question: Ask, first: int) -> None:
     counted: Counter[str] = Counter()
     for seed in range(first, first + 9):

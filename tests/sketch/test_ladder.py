@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.arrays import Arrays
 from muntin.sketch.sliding_counts import SlidingCounts
 from muntin.sketch.sliding_quantiles import SlidingQuantiles
@@ -90,7 +91,7 @@ def test_a_copy_does_not_follow(name: str) -> None:
 
 
 @each_sketch
-@settings(max_examples=40)
+@settings(max_examples=some_of(40, 50))
 @given(
     kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 50), eps=st.sampled_from([0.5, 0.25, 0.1]),
     story=st.lists(st.tuples(st.integers(0, 2500), st.floats(0, 1)), min_size=1, max_size=9),
@@ -124,7 +125,7 @@ def test_there_is_room_for_no_more_than_told(name: str, window: int) -> None:
 
 
 @each_sketch
-@settings(max_examples=40)
+@settings(max_examples=some_of(40, 50))
 @given(
     seed=st.integers(0, 50), eps=st.sampled_from([0.5, 0.25, 0.1]), tie=st.integers(1, 400),
     rates=st.lists(st.integers(0, 1500), min_size=2, max_size=12), span=st.integers(1, 6), nulls=st.booleans(),
@@ -243,7 +244,7 @@ def test_memory_is_a_small_part_of_the_window(name: str, window: int | None) -> 
 
 
 @each_sketch
-@settings(max_examples=40)
+@settings(max_examples=some_of(40, 50))
 @given(
     kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 50),
     story=st.lists(st.tuples(st.integers(0, 4000), st.booleans()), min_size=1, max_size=8),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.kernels.ladder import find_block
 from muntin.kernels.sliding_counts import feed
 from muntin.sketch.count_summary import CountSummary
@@ -115,7 +116,7 @@ def assert_single_counts(sketch: SlidingCounts, stream: np.ndarray, rows: int) -
         assert least <= true[item] <= most
 
 
-@settings(max_examples=60)
+@settings(max_examples=some_of(60, 50))
 @given(sketchings(9000, [0.5, 0.3, 0.125, 0.05]))
 def test_windows_of_any_length(given: Sketching) -> None:
     stream, eps, count = given.stream, given.eps, len(given.stream)
@@ -127,7 +128,7 @@ def test_windows_of_any_length(given: Sketching) -> None:
         assert_single_counts(sketch, stream, rows)
 
 
-@settings(max_examples=60)
+@settings(max_examples=some_of(60, 50))
 @given(sketchings(6000, [0.5, 0.25, 0.1]), st.integers(1, 5000), st.booleans())
 def test_windows_up_to_a_length(given: Sketching, window: int, auto: bool) -> None:
     stream, eps, count = given.stream, given.eps, len(given.stream)
@@ -140,7 +141,7 @@ def test_windows_up_to_a_length(given: Sketching, window: int, auto: bool) -> No
         assert_kept(sketch, summary, stream[count - rows :], 0 if sketch.geometry.is_exact else eps * window)
 
 
-@settings(max_examples=40)
+@settings(max_examples=some_of(40, 50))
 @given(
     kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 99), eps=st.sampled_from([0.5, 0.2, 0.1]),
     window=st.sampled_from([None, 1000]), nulls=st.booleans(),

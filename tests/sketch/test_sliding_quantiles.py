@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import some_of
 from muntin.kernels.ladder import Blocks, Shape, no_blocks
 from muntin.kernels.sliding_quantiles import cut_block
 from muntin.sketch.quantile_summary import QuantileSummary
@@ -65,7 +66,7 @@ def test_m3_the_printed_grid_is_wrong_by_half_as_much_again() -> None:
     assert worst_of_grid(0.5, 8, 40) <= 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=some_of(60, 50))
 @given(sketchings(9000, [0.5, 0.3, 0.125, 0.05]))
 def test_windows_of_any_length(given: Sketching) -> None:
     stream, eps, count = given.stream, given.eps, len(given.stream)
@@ -76,7 +77,7 @@ def test_windows_of_any_length(given: Sketching) -> None:
         assert_kept(sketch.summary(rows=rows), stream[count - rows :], eps * rows)
 
 
-@settings(max_examples=60)
+@settings(max_examples=some_of(60, 50))
 @given(sketchings(6000, [0.5, 0.25, 0.1]), st.integers(1, 5000), st.booleans())
 def test_windows_up_to_a_length(given: Sketching, window: int, auto: bool) -> None:
     stream, eps, count = given.stream, given.eps, len(given.stream)
