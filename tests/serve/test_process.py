@@ -14,6 +14,9 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner, Result
+
+from muntin.cli import app
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts;
@@ -122,21 +125,19 @@ def test_tokens_are_in_no_log(tmp_path: Path) -> None:
     assert {json.loads(line)["level"] for line in lines} == {"info"}
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "muntin", "serve", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def run(*arguments: str) -> Result:
+    """In this process: none of these commands listens."""
+    return CliRunner().invoke(app, ["serve", *arguments])
 
 
-@pytest.mark.slow
 def test_what_is_refused_before_it_starts(tmp_path: Path) -> None:
     """An open port without tokens; and a script is checked without serving it."""
     script = tmp_path / "script.sql"
     script.write_text(SCRIPT)
     told = run(str(script), "--data", str(tmp_path / "data"), "--listen", "0.0.0.0:0")
-    assert (told.returncode, "give --tokens FILE" in told.stderr) == (2, True)
+    assert (told.exit_code, "give --tokens FILE" in told.stderr) == (2, True)
     checked = run(str(script), "--check")
     assert checked.stdout.endswith("declares 1 streams, 1 queries\n")
     script.write_text("CREATE STREAM s (ts BIGINT")
-    assert run(str(script), "--check").returncode == 2
+    assert run(str(script), "--check").exit_code == 2
     assert not (tmp_path / "data").exists()
