@@ -125,8 +125,8 @@ def test_portions_add_up_to_the_whole(rows: int) -> None:
 def test_portions_go_on_after_restore(tmp_path: Any) -> None:
     """A checkpoint between two portions: the restored engine has the rest to give."""
     queries = UNKEYED | JOINS | CHANGES
-    batches = _bursts(6, 60 * SECOND)
-    end = batches[-1][1]["ts"][-1] + 100 * SECOND
+    batches = _bursts(6, 15 * SECOND)
+    end = batches[-1][1]["ts"][-1] + 40 * SECOND
     whole = _run(_engine(queries), batches, end)
     engine, rows = _engine(queries, portion_rows=10), {}
     for stream, batch in batches:
