@@ -383,12 +383,13 @@ class ReferenceEngine:
         instant = _floor(instant, *_slide(query))
         if count is None and _count_slide(query):
             count = _floor(base + sum(event.at < instant for event in events), _count_slide(query))
-        windows = [query.window] if query.window is not None else [call.window for call in query.calls]
-        inside = [_inside(window, events, instant, count, base) for window in windows]
-        if query.keys and not any(inside) and not is_needed:
+        own = dict.fromkeys(call.window for call in query.calls)
+        windows = own if query.window is None else {query.window: None}
+        inside = {window: _inside(window, events, instant, count, base) for window in windows | own}
+        if query.keys and not any(inside[window] for window in windows) and not is_needed:
             return None
-        calls = [_measure(call, _inside(call.window, events, instant, count, base)) for call in query.calls]
-        return _Row(key, calls, *_bounds(query, inside[0], instant), _reach(query, instant))
+        calls = [_measure(call, inside[call.window]) for call in query.calls]
+        return _Row(key, calls, *_bounds(query, inside[next(iter(windows))], instant), _reach(query, instant))
 
     def _passing(self, query: Query, log: _Log) -> list[Event]:
         """The stream's events that WHERE lets into windows, in order, with all the query reads of them."""
