@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from muntin.aggregate.contract import Partial
 from muntin.arrays import Ints
 from muntin.band import sort_keys
 from muntin.expression import Expression
@@ -88,7 +89,7 @@ class Heads:
             self._made[number] = self._make(key, partial)
         return self._made[number]
 
-    def _make(self, key: Ints, partial: tuple[npt.NDArray[np.generic], ...]) -> _Head:
+    def _make(self, key: Ints, partial: Partial) -> _Head:
         cell = partial[0]
         order = sort_keys(cell)
         first = ~order if self._is_up else order

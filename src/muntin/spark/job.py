@@ -187,7 +187,11 @@ class Job:
 def route_name(query: Query | TableQuery) -> str:
     """The name of a query's route: the keys of its source. Who enters the first keys and who leaves them is known where
     all keys are."""
-    is_one = is_in_one_shard(query) if isinstance(query, TableQuery) else query.top and query.emits_changes
+    is_one = (
+        is_in_one_shard(query)
+        if isinstance(query, TableQuery)
+        else query.top is not None and query.emits_changes
+    )
     return (TOGETHER if is_one else "") + ", ".join(map(str, source_of(query).key_expressions))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from muntin.arrays import Ints
 from muntin.query import Output, Query
 from muntin.shard.read.in_order import InOrder, Words, words_of
 from muntin.shard.read.lookup import key_columns
@@ -64,7 +65,7 @@ def first_rows(parts: Sequence[pa.Table]) -> pa.Table:
     (limit, keys, *_), *_ = ranks.values()
     by = [words_of(_one(rows[name]), bool(descends)) for name, (*_, descends) in ranks.items()]
 
-    def ties(some: np.ndarray) -> list[Words]:
+    def ties(some: Ints) -> list[Words]:
         return [words_of(_one(rows.column(place)).take(pa.array(some))) for place in range(keys)]
 
     return rows.drop_columns(list(ranks)).take(pa.array(InOrder(by, ties).first(limit)))
