@@ -77,7 +77,7 @@ def test_functions_that_nobody_else_can_import_are_refused() -> None:
 
         text = QUERY.replace("TRIPLED", "Inner_One")
         with pytest.raises(
-            MuntinError, match=r"INNER_ONE is defined inside a function of module .*my_functions.py"
+            MuntinError, match=r"INNER_ONE is defined inside a function of module .*my_functions"
         ):
             plan_job(STREAM, {"q": text})
         REGISTERED["INNER_ONE"].is_local, REGISTERED["INNER_ONE"].module = False, "__main__"

@@ -16,7 +16,7 @@ from muntin.errors import MuntinError
 from muntin.own.registered import REGISTERED, Registered, used_in
 
 _HOW = (
-    "write it into a module, such as my_functions.py, import that, and give the file to the executors with "
+    "write it into a module of its own, such as my_functions, import that, and give its file to the executors with "
     "spark.sparkContext.addPyFile or --py-files"
 )
 
