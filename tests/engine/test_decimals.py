@@ -33,11 +33,12 @@ QUERIES = {
 }
 
 
-def events_of(random: random.Random, many: int) -> list[Event]:
+def events_of(random: random.Random, many: int, sign: int) -> list[Event]:
     """Small amounts, and some so large that a sum of ten exceeds 64 bits; some late, some NULL."""
     found: list[Event] = []
     for number in range(many):
-        units = random.choice([random.randrange(-2000, 2000), 10**18 - 1, -(10**18) + 1, 999, 1000])
+        large = sign * random.randrange(10**18 - 9, 10**18)
+        units = random.choice([random.randrange(-2000, 2000), large, large, large, large])
         amount = None if random.random() < 0.05 else Decimal(units).scaleb(-2)
         found.append(
             (number * SECOND // 2 - random.choice([0, 0, 1, 2, 9]) * SECOND, random.randrange(3), amount)
@@ -62,11 +63,11 @@ def expected(amounts: list[Decimal]) -> tuple[Any, ...]:
     return total, mean.numerator / mean.denominator, min(amounts), max(amounts), len(set(amounts))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_answers_are_those_of_python(seed: int, tmp_path: Path) -> None:
     """Whatever the batches, and with a checkpoint in between."""
     chance = random.Random(seed)
-    events, engine = events_of(chance, 160), muntin.Engine()
+    events, engine = events_of(chance, 160, 1 - 2 * seed), muntin.Engine()
     engine.execute(STREAM)
     for name, sql in QUERIES.items():
         engine.register(sql, name=name)
@@ -124,7 +125,7 @@ def test_files_and_requests(tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "events.parquet")
     (tmp_path / "events.csv").write_text("ts,a\n1,9.99\n2,9007199254740993.01\n")
-    (tmp_path / "events.jsonl").write_text('{"ts": 1, "a": 9.99}\n{"ts": 2, "a": "9007199254740993.01"}\n')
+    (tmp_path / "events.jsonl").write_text('{"ts": 1, "a": 9.99}\n{"ts": 2, "a": 9007199254740993.01}\n')
     stream = Stream("s", table.schema, "ts")
     for file in ("events.parquet", "events.csv", "events.jsonl"):
         read = pa.Table.from_batches(open_events(tmp_path / file, stream).batches(10))
@@ -147,14 +148,14 @@ def test_keys_and_tables() -> None:
     engine.execute("INSERT INTO tiers VALUES (9.99, 0.0125), (5, -0.5)")
     engine.register("SELECT price, SUM(n * price) AS v FROM s [ROWS 5] GROUP BY price", name="by_price")
     engine.register(
-        "SELECT s.price, SUM(s.n * s.price) * t.fee AS fee FROM s [RANGE 1 HOUR] AS s JOIN tiers AS t "
+        "SELECT s.price, SUM(s.n * s.price) * t.fee AS owed FROM s [RANGE 1 HOUR] AS s JOIN tiers AS t "
         "ON s.price = t.price GROUP BY s.price, t.fee HAVING SUM(s.price) > t.fee",
         name="fees",
     )
     engine.push("s", {"ts": [1, 2, 3], "price": [9.99, 5.0, 9.99], "n": [2, 1, 1]})
     assert engine.lookup("by_price", key=Decimal("9.990")).to_pylist()[0]["v"] == Decimal("29.97")
     assert engine.lookup("by_price", key=[5]).to_pylist()[0]["v"] == Decimal("5.00")
-    assert [row["fee"] for row in engine.lookup("fees").to_pylist()] == [
+    assert [row["owed"] for row in engine.lookup("fees").to_pylist()] == [
         Decimal("0.374625"),
         Decimal("-2.500000"),
     ]
