@@ -9,7 +9,7 @@ value of the event at which another one is greatest or least. Variance and stand
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -156,7 +156,7 @@ class ArgMax(Aggregate):
     name = "arg_max"
     components = ("arg_max",)
     arguments = ("value", "by")
-    order = "max"
+    order: ClassVar[Literal["max", "min"] | None] = "max"
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         return kept_type(any_type(argument))
@@ -174,7 +174,7 @@ class ArgMin(ArgMax):
     """The value of the event that is least by another one; of several the earliest."""
 
     name = "arg_min"
-    order = "min"
+    order: ClassVar[Literal["max", "min"] | None] = "min"
 
 
 class _Variance(Aggregate):

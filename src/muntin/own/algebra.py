@@ -102,7 +102,7 @@ def _lower_cells(kind: type, lower: Kernel) -> Kernel:
         cells = kind(*arrays)
         for i in range(len(out)):
             if valid[i]:
-                answer = lower(take(cells, i))
+                answer = lower(take(cells, i))  # type: ignore[no-untyped-call]
                 if answer is None:
                     valid[i] = False
                 else:

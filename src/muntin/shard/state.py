@@ -372,7 +372,8 @@ class State:
 
     def nbytes(self) -> int:
         """Bytes of state: stores and synopses."""
-        return sum(each.nbytes() for each in chain(self.stores.values(), self.synopses.values()))
+        kept: list[Any] = [*self.stores.values(), *self.synopses.values()]
+        return sum(each.nbytes() for each in kept)
 
     def held_bytes(self) -> int:
         """Of `nbytes`, without room that is set aside: how long a backlog grows must not depend on when arrays do."""

@@ -73,7 +73,7 @@ def precision_for(eps: float) -> int:
 
 def error_of(precision: int) -> float:
     """The standard deviation of an estimate, as a part of it."""
-    return _SPREAD / 2.0 ** (precision / 2)
+    return _SPREAD / float(2.0 ** (precision / 2))
 
 
 class SlidingRegisters:

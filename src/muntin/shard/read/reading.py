@@ -128,8 +128,8 @@ class Reading:
         self.same_but_limit = None
         if self.lead is not None and query.top is not None:
             (window,) = self.windows
-            same = (window.number, window.needs, query.window is None, query.having, query.top.by, *asked)
-            self.same_but_limit = state.prepared.number(same)
+            led = (window.number, window.needs, query.window is None, query.having, query.top.by, *asked)
+            self.same_but_limit = state.prepared.number(led)
         self.likeness: Any = False  # found when it is first asked for; see likeness.py
 
     @property
