@@ -245,9 +245,9 @@ class SelectBinder:
             return self._over_answers(composed, aliases_too)
         if is_call(node):
             call = self._call(node)
-            if (composed := parts_of(call)) is None:
+            if (made_of := parts_of(call)) is None:
                 return self._answer_of(call, node)
-            function, parts = composed
+            function, parts = made_of
             assert call.argument is not None
             scale = exp.Literal.number(call.argument.type.scale)
             return function(expressions=[*(self._answer_of(part, node) for part in parts), scale])
