@@ -84,7 +84,7 @@ def unit_of(value: Decimal, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     whole: int = int("".join(map(str, digits)) or "0") * 10 ** max(exponent + scale, 0)
-    whole, rest = divmod(whole, 10 ** max(-exponent - scale, 0))
+    whole, rest = divmod(whole, int(10 ** max(-exponent - scale, 0)))
     if rest:
         raise ValueError(f"{value} has more than {scale} digits after the point")
     return -whole if sign else whole

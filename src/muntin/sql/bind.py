@@ -257,9 +257,9 @@ class SelectBinder:
             return self._over_answers(composed, aliases_too)
         if is_call(node):
             call = self._call(node)
-            if (put_together := parts_of(call)) is None:
+            if (made_of := parts_of(call)) is None:
                 return self._answer_of(call, node)
-            function, parts = put_together
+            function, parts = made_of
             assert call.argument is not None
             scale = exp.Literal.number(call.argument.type.scale)
             return function(expressions=[*(self._answer_of(part, node) for part in parts), scale])
