@@ -77,7 +77,7 @@ def aggregate(name: str, *, takes: type, returns: type, version: int = 1) -> Cal
     """
     called = name_of(name)
     for word, kind in (("takes", takes), ("returns", returns)):
-        if kind not in _ARROW:
+        if not isinstance(kind, type) or kind not in _ARROW:
             raise MuntinError(f"{called}: {word} is float, int or bool, not {shown(kind)}")
 
     def register(written: Class) -> Class:

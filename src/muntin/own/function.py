@@ -39,7 +39,7 @@ def function(
     if not isinstance(takes, list | tuple) or not takes:
         raise MuntinError(f"{called}: takes is a list of types, one for each argument, not {shown(takes)}")
     for word, kind in (*(("each of takes", each) for each in takes), ("returns", returns)):
-        if kind not in _ARROW:
+        if not isinstance(kind, type) or kind not in _ARROW:
             raise MuntinError(
                 f"{called}: {word} is float, int, bool, str, datetime or date, not {shown(kind)}"
             )
