@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ VALUES: dict[str, list[Any]] = {
         kind: [DAY, DAY + timedelta(days=1, hours=5), None, datetime(1969, 7, 20), DAY]
         for kind in ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ")
     },
+    **{
+        kind: [Decimal("9.99"), Decimal("1234567890.12"), None, Decimal("-0.05"), Decimal("9.99")]
+        for kind in ("DECIMAL", "NUMERIC")
+    },
     "BOOLEAN": [True, False, None, False, True],
     "VARCHAR": ["b", "c", None, "a", "b"],
     "DATE": [date(2024, 1, 1), date(2024, 1, 2), None, date(1969, 7, 20), date(2024, 1, 1)],
@@ -58,7 +63,8 @@ def test_type(kind: str, tmp_path: Path) -> None:
     """Pushed, aggregated, compared, a key, looked up after a restart: each window the same."""
     engine, values = Engine(), VALUES[kind]
     known = [value for value in values if value is not None]
-    engine.execute(f"CREATE STREAM s (ts TIMESTAMP, v {kind}) TIMESTAMP BY ts")
+    declared = f"{kind}(12, 2)" if kind in ("DECIMAL", "NUMERIC") else kind
+    engine.execute(f"CREATE STREAM s (ts TIMESTAMP, v {declared}) TIMESTAMP BY ts")
     greatest = max(known)
     literal = {"VARCHAR": "'b'", "BOOLEAN": "TRUE", "DATE": "'2024-01-01'"}.get(
         kind, "'2024-01-01'" if kind.startswith("TIME") else "1"
@@ -189,6 +195,8 @@ def test_every_statement(tmp_path: Path) -> None:
             .replace("[AHEAD duration]", "AHEAD 1 HOUR")
             .replace("'instant'", "'2024-01-01'")
             .replace("(column TYPE, …) TIMESTAMP BY column", "(ts TIMESTAMP, k VARCHAR) TIMESTAMP BY ts")
+            .replace("name AS SELECT … FROM stream [WHERE …]", "chosen AS SELECT ts, k FROM name WHERE k = 'a'")
+            .replace("name FROM QUERY query", "closed FROM QUERY minutes")
             .replace("SELECT …", "SELECT COUNT(*) FROM name [ROWS 5]")
             .replace("'path'", f"'{tmp_path / 'history.csv'}'")
         )
@@ -206,6 +214,12 @@ def test_every_statement(tmp_path: Path) -> None:
         if text.startswith("EXPLAIN") and "name" not in engine.queries:
             engine.execute("CREATE STREAM name (ts TIMESTAMP, k VARCHAR) TIMESTAMP BY ts")
             engine.execute("REGISTER QUERY name AS SELECT COUNT(*) FROM name [ROWS 5]")
+        if "FROM QUERY" in text:
+            engine.execute(
+                "REGISTER QUERY minutes AS SELECT COUNT(*) AS n FROM chosen [RANGE 1 HOUR SLIDE 1 MINUTE]"
+            )
+        if text == "DROP STREAM name":  # which others follow from
+            engine.execute("DROP STREAM closed; DROP QUERY minutes; DROP STREAM chosen")
         if text.startswith("REWIND"):
             engine.push("name", {"ts": [datetime(2024, 1, 2)], "k": ["a"]})
         engine.execute(text)
