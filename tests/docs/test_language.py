@@ -185,7 +185,8 @@ def test_every_documented_function_is_there() -> None:
 
 def test_every_statement(tmp_path: Path) -> None:
     """Each form in the table of statements, one after the other."""
-    forms = re.findall(r"^\| `(.*?)` \| ", PAGE.split("## A query")[0], re.MULTILINE)
+    table = PAGE.split("| statement | does |")[1].split("\n\n")[0]
+    forms = re.findall(r"^\| `(.*?)` \| ", table, re.MULTILINE)
     forms = [form for line in forms for form in line.split("`, `")]
     (tmp_path / "history.csv").write_text("ts,k\n2024-01-01T00:00:00,a\n")
     engine, ran = Engine(), []
