@@ -181,8 +181,8 @@ class Finders:
         self._heads.clear()
 
     def nbytes(self) -> int:
-        finders = sum(account.finder.nbytes() for account in self._accounts.values())
-        return finders + sum(heads.nbytes() for heads in self._heads.values())
+        indexes = sum(account.finder.nbytes() for account in self._accounts.values())
+        return indexes + sum(heads.nbytes() for heads in self._heads.values())
 
     def check(self) -> None:
         for account in self._accounts.values():

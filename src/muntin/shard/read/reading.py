@@ -128,8 +128,8 @@ class Reading:
         self.same_but_limit = None
         if self.lead is not None and query.top is not None:
             (window,) = self.windows
-            led = (window.number, window.needs, query.window is None, query.having, query.top.by, *asked)
-            self.same_but_limit = state.prepared.number(led)
+            ranked = (window.number, window.needs, query.window is None, query.having, query.top.by, *asked)
+            self.same_but_limit = state.prepared.number(ranked)
         self.likeness: Any = False  # found when it is first asked for; see likeness.py
 
     @property
