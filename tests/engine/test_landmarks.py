@@ -71,6 +71,26 @@ def test_complete_from_the_next_landmark_on() -> None:
     assert [row["v"] for row in rows[-3:]] == [24, 1, 2]
 
 
+def test_silence_after_a_landmark() -> None:
+    """Of the instants of a long silence only those of the day of the last event have rows."""
+    engine = engine_with(
+        keys="SELECT k, COUNT(*) AS v FROM s [SINCE DAY SLIDE 1 SECOND] GROUP BY k",
+        changes="SELECT k, COUNT(*) AS v FROM s [SINCE DAY SLIDE 1 SECOND OFFSET 500 MILLISECONDS] GROUP BY k "
+        "EMIT CHANGES",
+    )
+    second, day = 1_000_000, 24 * HOUR
+    engine.push("s", {"ts": [day - 10 * second, 9 * day], "k": ["a", "b"], "v": [1, 1]})
+    emitted = engine.advance()
+    ends = emitted["keys"].column("window_end").cast("int64").to_pylist()
+    assert ends == list(range(day - 9 * second, day + 1, second))
+    changes = emitted["changes"].select(["k", "window_end", "change"])
+    assert [(row["k"], row["change"]) for row in changes.to_pylist()] == [("a", "enter"), ("a", "leave")]
+    assert changes.column("window_end").cast("int64").to_pylist() == [
+        day - 19 * second // 2,
+        day + second // 2,
+    ]
+
+
 @pytest.mark.parametrize("window", ["[SINCE DAY SLIDE 1 HOUR]", "[SINCE DAY]"])
 def test_what_does_not_merge(window: str) -> None:
     """Quantiles, distinct values and sketches of a day so far."""

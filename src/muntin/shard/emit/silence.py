@@ -116,7 +116,10 @@ class Silence:
             return Spans.of(ticks)
         instants = query.pace.at(ticks)
         holds = np.logical_or.reduce(
-            [self._state.synopses[number].holds_events(window, instants) for number, window in windows]
+            [
+                self._state.synopses[number].holds_events(window, window.settle(instants))
+                for number, window in windows
+            ]
         )
         if query.emits_changes:  # in the first window of a silence everyone leaves
             holds[1:] |= holds[:-1].copy()
