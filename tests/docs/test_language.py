@@ -196,7 +196,9 @@ def test_every_statement(tmp_path: Path) -> None:
             .replace("[AHEAD duration]", "AHEAD 1 HOUR")
             .replace("'instant'", "'2024-01-01'")
             .replace("(column TYPE, …) TIMESTAMP BY column", "(ts TIMESTAMP, k VARCHAR) TIMESTAMP BY ts")
-            .replace("name AS SELECT … FROM stream [WHERE …]", "chosen AS SELECT ts, k FROM name WHERE k = 'a'")
+            .replace(
+                "name AS SELECT … FROM stream [WHERE …]", "chosen AS SELECT ts, k FROM name WHERE k = 'a'"
+            )
             .replace("name FROM QUERY query", "closed FROM QUERY minutes")
             .replace("SELECT …", "SELECT COUNT(*) FROM name [ROWS 5]")
             .replace("'path'", f"'{tmp_path / 'history.csv'}'")
