@@ -76,7 +76,8 @@ def aggregate(name: str, *, takes: type, returns: type, version: int = 1) -> Cal
             def lower(state): return state
     """
     called = name_of(name)
-    for word, kind in (("takes", takes), ("returns", returns)):
+    kinds: tuple[tuple[str, Any], ...] = (("takes", takes), ("returns", returns))
+    for word, kind in kinds:
         if not isinstance(kind, type) or kind not in _ARROW:
             raise MuntinError(f"{called}: {word} is float, int or bool, not {shown(kind)}")
 
