@@ -10,6 +10,7 @@ import pytest
 
 from muntin.aggregates import AGGREGATES
 from muntin.aggregates.component import COMPONENTS
+from muntin.component.pairs import pair_dtype
 from muntin.errors import NoValue
 
 SLOTS, NAN, INFINITE = 80, float("nan"), float("inf")
@@ -29,6 +30,10 @@ def test_one_as_many(name: str, pool: str) -> None:
     """Of windows with no event, one or some: numbers of any size, with their overflows, infinities and NaN."""
     rng, aggregate = np.random.default_rng(len(name)), AGGREGATES[name]
     value = rng.choice(np.array(POOLS[pool]), 4 * SLOTS)
+    if "arg_max" in aggregate.components:
+        pairs = np.empty(len(value), pair_dtype(value.dtype))
+        pairs["value"], pairs["rank"] = value, rng.integers(0, 3, len(value))
+        value = pairs
     valid, at = rng.random(len(value)) < 0.8, np.arange(len(value))
     lo = np.sort(rng.integers(0, len(value), SLOTS))
     hi = np.minimum(lo + rng.integers(0, 5, SLOTS), len(value))

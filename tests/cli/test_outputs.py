@@ -32,7 +32,8 @@ OF_ALL = (
 OF_NUMBERS = ("SUM(n)", "AVG(n)", "VAR_POP(x)", "VAR_SAMP(x)", "STDDEV_POP(x)", "STDDEV_SAMP(x)", "QUANTILE(x, 0.5)",
               "QUANTILE(n, 0.5)", "APPROX_QUANTILE(x, 0.5, 0.1)", "APPROX_QUANTILE_ERROR(x, 0.5, 0.1)",
               "APPROX_COUNT(k = 'a', 0.1)", "APPROX_COUNT_ERROR(k = 'a', 0.1)", "APPROX_QUANTILE_SUMMARY(x, 0.1)",
-              "APPROX_COUNT_SUMMARY(k, 0.1)", "MAX(ts) - MIN(ts)", "MAX(x) > 1", "NULL", "'a'")  # fmt: skip
+              "APPROX_COUNT_SUMMARY(k, 0.1)", "ARG_MAX(k, n)", "ARG_MIN(z, x)", "APPROX_COUNT_DISTINCT(k)",
+              "APPROX_COUNT_DISTINCT_ERROR(k)", "MAX(ts) - MIN(ts)", "MAX(x) > 1", "NULL", "'a'")  # fmt: skip
 CALLS = [*(call.format(column) for call in OF_ALL for column in COLUMNS), *OF_NUMBERS]
 
 

@@ -68,7 +68,7 @@ def test_drop_if_exists(engine: Engine) -> None:
 
 def test_show(engine: Engine) -> None:
     assert engine.execute("SHOW STREAMS").to_pylist() == [
-        {"name": "s", "time": "ts", "delay": timedelta(seconds=5), "ahead": None}
+        {"name": "s", "time": "ts", "delay": timedelta(seconds=5), "ahead": None, "sql": None}
     ]
     engine.execute("INSERT INTO t VALUES ('a', 1)")
     assert engine.execute("SHOW TABLES").to_pylist() == [{"name": "t", "primary_key": "k", "rows": 1}]

@@ -154,6 +154,7 @@ def test_explain_prints_that_the_load_spoke() -> None:
     engine = engine_with("SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS]")
     for second in range(400):
         push(engine, second)
+        engine.stats(queries=False)  # so that events do not wait for each other
     assert ": materialize_none\n  because  nobody looked up in the last" in engine.explain("q0")
     assert "updates (by plan r_int: two prefixes answer any window" in engine.explain("q0")
 

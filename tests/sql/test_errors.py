@@ -301,7 +301,10 @@ SCRIPT_FAULTS = [
     ),
     ("ALTER »STREAM trades", "only a MATERIALIZED VIEW can be altered; DROP STREAM and CREATE STREAM again"),
     ("CREATE STREAM »(ts TIMESTAMP)", "expected a stream name, found '('"),
-    ("CREATE STREAM s »TIMESTAMP BY ts", "expected '(' and the columns, found 'TIMESTAMP'"),
+    (
+        "CREATE STREAM s »TIMESTAMP BY ts",
+        "expected '(' and the columns, AS SELECT or FROM QUERY, found 'TIMESTAMP'",
+    ),
     ("CREATE STREAM s (ts TIMESTAMP»)", "CREATE STREAM needs TIMESTAMP BY and the time column"),
     (
         "CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY »tss",

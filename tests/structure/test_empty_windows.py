@@ -11,6 +11,7 @@ import pytest
 from effort import THOROUGH, every_second
 from muntin import Engine
 from muntin.aggregates.component import COMPONENTS
+from muntin.component.pairs import pair_dtype
 from muntin.plan.synopses import INTERVALS
 from muntin.structure.baseline.psoup import PSoup
 from muntin.structure.distinct import DistinctCounter
@@ -104,7 +105,12 @@ def test_every_structure_has_the_identity_for_them(name: str, dtype: np.dtype) -
                     for found, wanted in zip(structure.query(run, run), identity, strict=True):
                         np.testing.assert_array_equal(found, wanted)
                     assert len(structure.point(m - n, m - n)) == len(identity)
-            lifted = COMPONENTS[component].lift(np.array([m]).astype(dtype), np.ones(1, bool), np.array([m]))
+            value = (
+                np.array([(m, m)], pair_dtype(dtype))
+                if component == "arg_max"
+                else np.array([m]).astype(dtype)
+            )
+            lifted = COMPONENTS[component].lift(value, np.ones(1, bool), np.array([m]))
             structure.extend(lifted)
 
 

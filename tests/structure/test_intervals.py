@@ -108,7 +108,15 @@ def reference(component: str, dtype: np.dtype, elements: Sequence[Element]) -> t
         return tuple(there[0]) if there else (0, MOST)
     if component == "last":
         return tuple(there[-1]) if there else (0, LEAST)
+    if component == "arg_max":
+        highest = max(there, key=lambda element: (rank(element), -element.at), default=None)
+        return (0, LEAST, MOST) if highest is None else (highest.value, rank(highest), highest.at)
     return moments(values)
+
+
+def rank(element: Element) -> int:
+    """What arg_max compares by: any number, some of them the same."""
+    return element.at * 7 % 5
 
 
 def float_sum(values: Sequence[float]) -> float:

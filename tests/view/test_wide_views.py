@@ -347,7 +347,7 @@ def test_streams_of_views_cannot_be_dropped(tmp_path):
     engine.execute(f"{STREAMS}; {THREE}")
     with pytest.raises(MuntinError, match="'c' is read by query 'v'"):
         engine.execute("DROP STREAM c")
-    with pytest.raises(MuntinError, match="ORDER BY is only for"):
+    with pytest.raises(MuntinError, match="ORDER BY needs LIMIT"):
         engine.execute("SELECT k, COUNT(*) FROM a [RANGE 5 SECONDS] GROUP BY k ORDER BY k")
     with pytest.raises(MuntinError, match="'nn' is none"):
         engine.execute("SELECT k, COUNT(*) AS n FROM v GROUP BY k ORDER BY nn")

@@ -27,7 +27,7 @@ if it were alone.
 >>> engine.register("SELECT APPROX_COUNT_DISTINCT(x) AS many FROM s [RANGE 5 SECONDS]", "q")
 >>> engine.push("s", {"ts": range(1_000), "x": [number % 300 for number in range(1_000)]})
 >>> engine.rows("q")[0]["many"]
-299
+302
 """
 
 from __future__ import annotations
