@@ -54,6 +54,7 @@ class WindowGroup:
     needs: Needs = field(default_factory=Needs)
     queries: dict[str, int] = field(default_factory=dict)  # how many demands each has here
     paces: dict[Pace, int] = field(default_factory=dict)  # of the queries
+    own_paces: dict[tuple[Pace, Pace], int] = field(default_factory=dict)  # and of windows that have others
     planned: str = ""  # the synopsis chosen by plan; `synopsis` may have taken its place
     adapted: str = ""  # why it has
     hinted: int = 0  # demands that ask for `planned` by name
@@ -70,6 +71,8 @@ class WindowGroup:
         """One more demand; whether its component is new here."""
         count(self.queries, name)
         count(self.paces, demand.pace)
+        if demand.window.pace != demand.pace:
+            count(self.own_paces, (demand.pace, demand.window.pace))
         self.hinted += demand.hint == self.planned
         self.pinned += demand.hint is not None
         return self.needs.add(demand.window, demand.need)
@@ -80,6 +83,8 @@ class WindowGroup:
         self.pinned -= demand.hint is not None
         count(self.queries, name, -1)
         count(self.paces, demand.pace, -1)
+        if demand.window.pace != demand.pace:
+            count(self.own_paces, (demand.pace, demand.window.pace), -1)
         return self.needs.remove(demand.window, demand.need)
 
     def columns_of(self, need: Need) -> tuple[set[Expression], set[Expression]]:
@@ -93,8 +98,10 @@ class WindowGroup:
         self.synopsis, self.adapted = synopsis, "" if synopsis == self.planned else why
 
     def earliest_lookup(self, instant: int) -> int:
-        """Where the queries stand, at the earliest, that are looked up at `instant` or later."""
-        return min((pace.floor(instant) for pace in self.paces), default=instant)
+        """Where queries and their windows stand, at the earliest, that are looked up at `instant` or later."""
+        stands = [pace.floor(instant) for pace in self.paces]
+        stands += [own.floor(pace.floor(instant)) for pace, own in self.own_paces]
+        return min(stands, default=instant)
 
 
 def longest_of(sizes: Iterable[Mapping[Shape, int]]) -> dict[Shape, int]:
