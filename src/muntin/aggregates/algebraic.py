@@ -174,7 +174,7 @@ class ArgMin(ArgMax):
     """The value of the event that is least by another one; of several the earliest."""
 
     name = "arg_min"
-    order: ClassVar[Literal["max", "min"] | None] = "min"
+    order = "min"
 
 
 class _Variance(Aggregate):
