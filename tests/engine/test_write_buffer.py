@@ -166,3 +166,23 @@ def test_that_a_backfill_has_what_is_pushed_meanwhile() -> None:
 
 def schema() -> pa.Schema:
     return pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("n", pa.int64()), ("x", pa.float64())])
+
+
+def test_that_nothing_is_lost_if_it_cannot_be_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = started()
+    engine.push("s", events([4, 5, 6]))
+    with monkeypatch.context() as broken:
+        broken.setattr("muntin.shard.state.prepare", lambda *_: (_ for _ in ()).throw(MemoryError))
+        with pytest.raises(MemoryError):
+            engine.lookup("rows")
+    assert waits(engine) == 3
+    assert engine.stats()["streams"]["s"]["events"] == 4
+
+
+def test_that_a_stream_of_windows_elsewhere_is_no_reason_not_to_wait() -> None:
+    engine = started()
+    engine.execute("CREATE STREAM t (ts TIMESTAMP, n BIGINT) TIMESTAMP BY ts")
+    engine.execute("REGISTER QUERY q AS SELECT COUNT(*) AS n FROM t [RANGE 1 SECOND SLIDE 1 SECOND]")
+    engine.execute("CREATE STREAM seconds FROM QUERY q")
+    engine.push("s", events([4, 5, 6]))
+    assert waits(engine) == 3

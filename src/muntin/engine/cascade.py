@@ -46,7 +46,8 @@ def pushed(catalog: Catalog, stream: str) -> Shard:
 
 def flow(catalog: Catalog, stream: str, until: int | None = None) -> None:
     """Bring up to date what follows from a stream: as far as its watermark, or as `until` promises."""
-    if not catalog.window_streams:
+    fed = list(_fed_by(catalog, stream))
+    if not fed:  # nobody asks how far the stream has come, and what was pushed may wait
         return
     source = catalog.shards[stream]
     reached = source.clock.watermark
@@ -54,7 +55,7 @@ def flow(catalog: Catalog, stream: str, until: int | None = None) -> None:
         reached = until if reached is None else max(reached, until)
     if reached is None:
         return
-    for name in _fed_by(catalog, stream):
+    for name in fed:
         _follow(catalog, source, catalog.shards[name], reached)
         flow(catalog, name)
 

@@ -36,7 +36,7 @@ from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.lookup import lookup, lookup_many, rows, value
 from muntin.shard.read.lookup_at import AtPoints, lookup_at
 from muntin.shard.read.question import Question
-from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.shard.record_batch import to_record_batch
 from muntin.shard.registration import Registration
 from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import Owns
@@ -86,7 +86,7 @@ class Shard:
     def state(self) -> State:
         """All that has been pushed is in it: what waits is taken in before anybody looks."""
         if self._buffer:
-            self._state.take_in(self._buffer.give_out())
+            self._buffer.empty_into(self._state)
         return self._state
 
     @property
@@ -153,7 +153,7 @@ class Shard:
         """Take in a batch, all or nothing; returns how many of its events were late."""
         if self._buffer.is_for(self._state):
             batch = to_record_batch(self.stream, batch)
-            if self._buffer.take(self._state.clock, batch, to_times(self.stream, batch)):
+            if self._buffer.take(self._state, batch):
                 return 0
         return self.state.take_in(self.state.admit(batch))
 

@@ -23,8 +23,8 @@ from sqlglot import exp
 from muntin.arrays import Ints
 from muntin.expression import Expression
 from muntin.kernels.times import ascends
-from muntin.shard.clock import Clock
 from muntin.shard.intake import Admitted, WantedColumns
+from muntin.shard.record_batch import to_times
 from muntin.shard.state import State
 from muntin.stream import Stream
 
@@ -64,9 +64,12 @@ class WriteBuffer:
             self._judged, self._is_sure = state.wanted, _is_sure(state.wanted, self._types)
         return self._is_sure
 
-    def take(self, clock: Clock, events: pa.RecordBatch, at: Ints) -> bool:
+    def take(self, state: State, events: pa.RecordBatch) -> bool:
         """Have a batch wait; False if it is too large, or not in order."""
-        if not 0 < len(at) <= _FEW or not ascends(at):
+        if not 0 < events.num_rows <= _FEW:
+            return False
+        at, clock = to_times(state.stream, events), state.clock
+        if not ascends(at):
             return False
         assert clock.greatest is not None, "only a running stream has batches wait"
         if at[0] < (self._at[-1][-1] if self._at else max(clock.greatest, clock.promised)):
@@ -77,11 +80,10 @@ class WriteBuffer:
         self._events += len(at)
         return True
 
-    def give_out(self) -> Admitted:
-        """All that waits, as one batch; nothing waits any more."""
-        events, at = pa.concat_batches(self._batches), np.concatenate(self._at)
+    def empty_into(self, state: State) -> None:
+        """Have a state take in all that waits, as one batch. If it cannot, all go on waiting."""
+        state.take_in(Admitted(pa.concat_batches(self._batches), np.concatenate(self._at), True, 0))
         self._batches, self._at, self._events = [], [], 0
-        return Admitted(events, at, True, 0)
 
 
 def _is_sure(wanted: WantedColumns, types: Mapping[str, pa.DataType]) -> bool:
