@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import muntin
 from muntin.component.count import Counts
 from muntin.kernels import jit
 
@@ -44,7 +47,7 @@ def test_loop_over_edges_survives() -> None:
     assert child.returncode == 0
 
 
-def run_fold(cache: Path) -> str:
+def run_fold(cache: Path, package: Path = Path(muntin.__file__).parents[1]) -> str:
     code = (
         "import numpy as np; from muntin.kernels.fold import merge_partials; "
         "from muntin.component.count import Counts; m = merge_partials(Counts); z = np.zeros(1, np.int64); "
@@ -52,7 +55,7 @@ def run_fold(cache: Path) -> str:
     )
     child = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | {"MUNTIN_CACHE_DIR": str(cache)},
+        env=os.environ | {"MUNTIN_CACHE_DIR": str(cache), "PYTHONPATH": str(package)},
         capture_output=True,
         text=True,
         check=True,
@@ -66,6 +69,33 @@ def test_cache_is_used_by_the_next_process(tmp_path: Path) -> None:
     assert first.split()[0] == second.split()[0] == "7"
     assert (first.split()[1], second.split()[1]) == ("0", "1")
     assert list(tmp_path.glob("kernels/*/**/*.nbi"))
+
+
+def test_compiled_code_is_found_by_the_same_sources_elsewhere(tmp_path: Path) -> None:
+    """Another checkout, with other dates, loads what this one compiled; a changed file that is called compiles anew."""
+    assert run_fold(tmp_path / "cache").split() == ["7", "0"]
+    package = tmp_path / "elsewhere" / "muntin"
+    shutil.copytree(Path(muntin.__file__).parent, package, copy_function=shutil.copyfile)
+    assert run_fold(tmp_path / "cache", package.parent).split() == ["7", "1"]
+    called = package / "kernels" / "combine.py"
+    called.write_text(called.read_text() + "\n# changed\n")
+    assert run_fold(tmp_path / "cache", package.parent).split() == ["7", "0"]
+
+
+@pytest.mark.parametrize("file", sorted(Path(jit.__file__).parent.glob("*.py")), ids=lambda file: file.stem)
+def test_kernels_import_in_a_way_that_their_hash_sees(file: Path) -> None:
+    """At the top level, by `from muntin.kernels.name import …`; of the rest of muntin only rules of components."""
+    tree = ast.parse(file.read_text())
+    at_the_top = set(map(id, tree.body))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert not any(name.name.startswith("muntin") for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("muntin"):
+            assert id(node) in at_the_top
+            package, _, name = str(node.module).rpartition(".")
+            assert package == "muntin.component" or (
+                package == "muntin.kernels" and (file.parent / f"{name}.py").exists()
+            )
 
 
 def test_concurrent_first_compiles(tmp_path: Path) -> None:

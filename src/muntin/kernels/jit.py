@@ -2,11 +2,13 @@
 
 * `nogil`: shards run on threads. Serial kernels only; parallelism comes from shards.
 * no fastmath: answers must be bit-equal between runtimes, and NaN and infinities are values.
-* `cache`: compiled code is kept in a directory of our own, keyed by a hash of the sources of all
-  kernels and rules (Numba itself does not notice when a function called from another file changed) and by
-  Numba's version. `MUNTIN_CACHE_DIR` moves it; `MUNTIN_CACHE_DIR=off` turns it off. A file that cannot be
-  read is compiled and written anew. What is compiled for a component that is defined elsewhere is not kept,
-  since the hash does not cover its rules.
+* `cache`: compiled code is kept in a directory of our own, by a hash of the sources that it was compiled from: the
+  file of the kernel, the kernel files that this one imports, all rules of components, and Numba's version. Numba's
+  own caches go by the path and the date of one file: they do not notice when a function called from another file
+  changed, and they compile again what is the same in another checkout or virtual environment.
+  `MUNTIN_CACHE_DIR` moves the directory; `MUNTIN_CACHE_DIR=off` turns it off. A file that cannot be read is
+  compiled and written anew. What is compiled for a component that is defined elsewhere is not kept, since the hash
+  does not cover its rules.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.types import BaseNamedTuple
 
 # Kernels are not annotated: Numba finds their types, and callers see this one.
@@ -42,11 +45,7 @@ def _cache_directory() -> Path | None:
     if chosen == "off":
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    digest = hashlib.sha256(numba.__version__.encode())
-    here = Path(__file__).parent
-    for source in sorted([*here.glob("*.py"), *(here.parent / "component").glob("*.py")]):
-        digest.update(source.read_bytes())
-    directory = Path(chosen or os.path.join(home, "muntin")) / "kernels" / digest.hexdigest()[:16]
+    directory = Path(chosen or os.path.join(home, "muntin")) / "kernels"
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -60,8 +59,62 @@ CACHE = _cache_directory()
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
+_KERNELS = Path(__file__).parent
+_RULES = sorted((_KERNELS.parent / "component").glob("*.py"))
+_IMPORTED = re.compile(rb"^from muntin\.kernels\.(\w+) import ", re.MULTILINE)
+
+
+@cache
+def _hash_of_sources(source: Path) -> str:
+    """Of all that kernels in the file `source` are compiled from."""
+    found, reached = set[Path](), [source]
+    while reached:
+        file = reached.pop()
+        if file not in found:
+            found.add(file)
+            reached += (_KERNELS / f"{name.decode()}.py" for name in _IMPORTED.findall(file.read_bytes()))
+    digest = hashlib.sha256(numba.__version__.encode())
+    for file in [*_RULES, *sorted(found, key=lambda each: each.name)]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class _ByContent:
+    """Tells Numba where the compiled code of one function is kept: a folder for each hash of its sources."""
+
+    def __init__(self, function: Kernel, source: str) -> None:
+        assert CACHE is not None
+        self._line = function.__code__.co_firstlineno
+        self._hash = _hash_of_sources(Path(source))
+        self._folder = CACHE / f"{Path(source).stem}-{self._hash}"
+
+    @classmethod
+    def from_function(cls, function: Kernel, source: str) -> _ByContent:
+        return cls(function, source)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def ensure_cache_path(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        return self._hash
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+class _KeptByContent(CompileResultCacheImpl):  # type: ignore[misc]
+    """How Numba writes and reads compiled code, in the folders of `_ByContent`."""
+
+    _locator_classes = (_ByContent,)
+
+
 class _Rebuilt(FunctionCache):  # type: ignore[misc]
     """What is compiled of one function. Numba would raise at every call, for ever, where a file is damaged."""
+
+    _impl_class = _KeptByContent
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -84,12 +137,7 @@ def kernel(function: Kernel, is_kept: bool = True) -> Kernel:
     """Compile `function` on first use for the types it is called with."""
     compiled: Any = numba.njit(**_OPTIONS)(function)
     if CACHE is not None and is_kept:
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(CACHE)  # read by Numba when a cache is made; others keep their setting
-        try:
-            compiled._cache = _Rebuilt(compiled.py_func)
-        finally:
-            numba.config.CACHE_DIR = before
+        compiled._cache = _Rebuilt(compiled.py_func)
     made: Kernel = compiled
     return made
 
