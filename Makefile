@@ -3,11 +3,12 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test test-fast test-faults test-api test-kafka test-browser mutants check format bench \
-	figures docs lock clean
+	figures docs site lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 API := .venv-api
+SITE := .venv-site
 STAMP := $(VENV)/.installed
 # Tests start Python hundreds of times: half of `import muntin` is compiling its modules where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -85,6 +86,12 @@ figures: $(STAMP)
 # Rewrite the generated parts of the docs: fact sheets, rules, command line
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+
+# Make a site of the docs, build/site/VERSION/index.html, with search and a list of versions
+site: $(STAMP)
+	test -x $(SITE)/bin/sphinx-build || { $(BIN)/python -m venv $(SITE) && $(SITE)/bin/pip install --quiet \
+		$$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])"); }
+	$(SITE)/bin/python docs/build_site.py
 
 # Pin the newest packages that pyproject.toml allows, in requirements.lock
 lock: $(STAMP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,18 @@ def test_every_page_can_be_reached_from_the_readme():
         reached.add(page)
         todo += [(page.parent / target.partition("#")[0]).resolve() for target in relative(page)]
     assert set(pages()) - reached - {ROOT / "CHANGELOG.md"} == set()
+
+
+def test_every_page_of_the_site_stands_in_its_navigation():
+    """Once: Sphinx reads a page's place off the index that names it."""
+    navigation = runpy.run_path(str(ROOT / "docs" / "conf.py"))["navigation"]
+    named = []
+    for index in ROOT.glob("docs/**/index.md"):
+        named += [
+            (index.parent / f"{line}.md").resolve()
+            for line in navigation(index.read_text()).splitlines()
+            if line and not line.startswith(("```", ":"))
+        ]
+    assert len(named) == len(set(named))
+    missing = set(ROOT.glob("docs/**/*.md")) - set(named) - {ROOT / "docs" / "index.md"}
+    assert not {page for page in missing if page.name != "README.md"}
