@@ -65,13 +65,14 @@ class Result:
     rows: list[dict[str, Any]]
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    def save(self, commit: str) -> Path:
-        """Write `results/NAME.json`, with machine, commit (as it was when the run began) and date."""
+    def save(self, commit: str, peace: dict[str, object] | None = None) -> Path:
+        """Write `results/NAME.json`, with machine, commit (as it was when the run began), date, and what else the
+        machine did (peace.py)."""
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
         record = {
             **asdict(self),
-            "machine": describe_machine(),
+            "machine": describe_machine() | {"peace": peace},
             "commit": commit,
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }

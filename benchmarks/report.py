@@ -66,5 +66,12 @@ def origin_text(record: dict[str, Any]) -> str:
     return (
         f"<small>{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
         f"average {machine['load']} when written; {versions}; "
-        f"commit {record['commit']}, {record['date']}. {settings}.</small>"
+        f"commit {record['commit']}, {record['date']}. {settings}.{_disturbance(machine.get('peace'))}</small>"
     )
+
+
+def _disturbance(peace: dict[str, Any] | None) -> str:
+    if peace is None:
+        return ""
+    found = peace["disturbed"]
+    return f" Measured while the machine was busy: {'; '.join(found)}." if found else " Measured in peace."

@@ -1,4 +1,4 @@
-"""Measure and draw figures: `python -m benchmarks.figures [FIGURE …] [--quick] [--draw]`."""
+"""Measure and draw figures: `python -m benchmarks.figures [FIGURE …] [--quick] [--busy] [--draw]`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.figures.page import PAGES, fill, pages
 from benchmarks.machine import describe_commit
 from benchmarks.measure import RESULTS, Result
+from benchmarks.peace import BusyError, Watch
 from benchmarks.report import table_text
 
 FIGURES = {
@@ -43,20 +44,26 @@ FIGURES = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure the named figures, or all; write results, plots and pages. 0 if all went well."""
+    """Measure the named figures, or all; write results, plots and pages. 0 if all went well, 3 if the
+    machine was too busy to record some."""
     options = parse(arguments)
     names = options.names or list(FIGURES)
     if unknown := [name for name in names if name not in FIGURES]:
         print(f"there is no figure '{unknown[0]}'; there are: {', '.join(FIGURES)}", file=sys.stderr)
         return 2
+    refused = False
     for name in [] if options.draw else names:
-        measure_figure(name, options.quick, options.full)
+        try:
+            measure_figure(name, options.quick, options.full, options.busy)
+        except BusyError as busy:
+            print(f"{name}: {busy}", file=sys.stderr)
+            refused = True
     if not options.quick:
         for name in names:
             if record_of(name) is not None:
                 draw_figure(name)
         write_pages()
-    return 0
+    return 3 if refused else 0
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -66,6 +73,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("names", nargs="*", metavar="FIGURE", help=f"{', '.join(FIGURES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small and rough, nothing is written")
+    parser.add_argument("--busy", action="store_true", help="record on a busy machine, too, and say so")
     parser.add_argument(
         "--full",
         action="store_true",
@@ -77,18 +85,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def measure_figure(name: str, quick: bool, full: bool = False) -> None:
-    """Measure one and print it; save it unless it is rough."""
+def measure_figure(name: str, quick: bool, full: bool = False, busy: bool = False) -> None:
+    """Measure one and print it; save it unless it is rough, or the machine was busy and that is not asked for."""
     sizes = {"full": True} if full and "full" in signature(module_of(name).run).parameters else {}
     commit, before = describe_commit(), time.perf_counter()  # now: the tree may move on meanwhile
     print(f"{name}: {(module_of(name).__doc__ or '').partition(chr(10))[0]}", flush=True)
+    watch = None if quick else Watch(refuses=not busy)
     found: Result | list[Result] = module_of(name).run(quick, **sizes)
+    peace = watch.end() if watch else None
     for result in found if isinstance(found, list) else [found]:
         print(table_text([asdict(column) for column in result.columns], result.rows), flush=True)
         print(f"{time.perf_counter() - before:.0f} seconds", flush=True)
         if not quick:
             (RESULTS / result.name).parent.mkdir(parents=True, exist_ok=True)
-            print(f"written: {result.save(commit)}\n", flush=True)
+            print(f"written: {result.save(commit, peace)}\n", flush=True)
 
 
 def draw_figure(name: str) -> None:
