@@ -40,6 +40,7 @@ FIGURES = {
     "x16": "arasu_manku.x16_rivals",
     "native": "spark.native",
     "filters": "rules.filters",
+    "queries": "peers.queries",
 }
 
 

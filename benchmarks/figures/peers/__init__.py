@@ -1,0 +1,1 @@
+"""Figures whose x-axis is the number of queries, beside other systems."""
