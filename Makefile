@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 API := .venv-api
 SITE := .venv-site
 STAMP := $(VENV)/.installed
+# One process more than there are cores: tests that drive Spark, a server or a child process wait for it half of the time.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)
 # Tests start Python hundreds of times: half of `import muntin` is compiling its modules where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -34,11 +36,11 @@ serve: $(STAMP)
 
 # Run all tests, in parallel
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist worksteal -x -q -m "not slow and not faults and not api and not kafka and not browser"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -x -q -m "not slow and not faults and not api and not kafka and not browser"
 
 # Kill the server, and workers, executors and drivers of Spark while they run, and compare answers; takes minutes
 test-faults: $(STAMP)
