@@ -51,7 +51,7 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         return pa.int64()
     if function in ("arg_max", "arg_min"):
         return argument.field(0).type
-    if function in ("min", "max", "first", "last", "quantile", "approx_quantile"):
+    if function in ("min", "max", "first", "last", "quantile", "mode", "approx_quantile"):
         return argument
     return pa.float64()
 
@@ -64,6 +64,8 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         return Measured(len({_nan_is_one(value) for value in values}))
     if function == "quantile":
         return _quantile(values, parameters[0])
+    if function == "mode":
+        return _mode(values)
     if function.startswith("approx_count_distinct"):
         return _registers(function, values, parameters)
     if function.startswith("approx"):
@@ -227,6 +229,14 @@ def _quantile(values: list[Any], phi: float) -> Measured:
     if not ordered:
         return NOTHING
     return Measured(ordered[math.ceil(Fraction(str(phi)) * len(ordered)) - 1])
+
+
+def _mode(values: list[Any]) -> Measured:
+    """The most frequent value, of several the least, without NaN."""
+    ordered = sorted(value for value in values if value == value)
+    if not ordered:
+        return NOTHING
+    return Measured(max(ordered, key=ordered.count))  # the first of several
 
 
 def _rounded(exact: Fraction) -> float:

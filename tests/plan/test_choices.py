@@ -52,6 +52,7 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
     ("rescan", "the order of text"): ["SELECT MAX(k) AS v FROM s [RANGE 9 SECONDS]"],
     ("quantile_tree", "quantiles need"): ["SELECT MEDIAN(x) AS v FROM s [RANGE 9 SECONDS]"],
     ("distinct", "it needs to know"): ["SELECT COUNT(DISTINCT n) AS v FROM s [RANGE 9 SECONDS]"],
+    ("value_order", "equal values have"): ["SELECT MODE(k) AS v FROM s [RANGE 9 SECONDS]"],
     ("range_tree", "many filters are bands"): [
         f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS] WHERE x > {bound}" for bound in range(MANY_BANDS)
     ],

@@ -180,6 +180,7 @@ CHOICES: tuple[Choice, ...] = (
         lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"
     ),
     Choice(lambda demand: demand.need.component == "distinct", "distinct", "it needs to know equal values"),
+    Choice(lambda demand: demand.need.component == "mode", "value_order", "equal values have to be counted"),
     Choice(
         _is_one_of_many_bands,
         "range_tree",

@@ -71,6 +71,7 @@ COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "key_runs_rows": (_by_base_intervals, "about log2 W combines per key"),
     "quantile_tree": (_by_rounds, "about log2 W searches in log2 W sorted pieces"),
     "range_tree": (_by_sorted_intervals, "about log2 W combines in log2 W sorted intervals"),
+    "value_order": (_by_scan, "a pass over the elements in order"),
     "distinct": (_by_base_intervals, "about log2 W searches"),
     "panes": (_by_scan, "a combine per pane"),
     "paired_windows": (_by_scan, "a combine per fragment, two per slide"),

@@ -38,7 +38,8 @@ from muntin.structure.runs import RunSynopsis, TrackMaker
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.structure.synopsis import Synopsis, TextOrder
-from muntin.structure.track import DistinctTrack, IntervalTrack, QuantileTrack, ScanTrack
+from muntin.structure.track import DistinctTrack, IntervalTrack, ModeTrack, QuantileTrack, ScanTrack
+from muntin.structure.value_order import OrderedElements
 from muntin.window import Window
 
 # Structures over the runs of a sequence, by name; a synopsis is made of one by `RunSynopsis`.
@@ -57,6 +58,7 @@ SYNOPSES: dict[str, Set[str]] = {
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
+    OrderedElements.name: frozenset({"mode"}),
     RangeTree.name: RangeTree.components,
     Panes.name: COMPONENTS.keys(),
     PairedWindows.name: COMPONENTS.keys(),
@@ -88,6 +90,7 @@ def build_synopsis(
     makers: dict[str, TrackMaker] = {
         QuantileTree.name: QuantileTrack,
         DistinctCounter.name: DistinctTrack,
+        OrderedElements.name: ModeTrack,
         MaterializeNone.name: ScanTrack,
     }
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
