@@ -42,7 +42,8 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         return pa.float64() if pa.types.is_floating(argument) else pa.int64()
     if function == "approx_frequent":
         bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
-        return pa.list_(pa.struct([("item", argument), *bounds]))
+        item = argument.field(0).type if pa.types.is_struct(argument) else argument
+        return pa.list_(pa.struct([("item", item), *bounds]))
     if function == "approx_count_distinct_error":
         return pa.float64()
     if function.startswith("approx_count"):
@@ -117,8 +118,12 @@ def _exactly(function: str, values: list[Any], parameters: tuple[Any, ...]) -> M
         return Measured(sum(value == parameters[0] for value in values))
     if function == "approx_count_error":
         return Measured(0)
-    often = {item: values.count(item) for item in dict.fromkeys(values)}
-    frequent = [item for item, count in often.items() if count > Fraction(str(parameters[0])) * len(values)]
+    often: dict[Any, int] = {}
+    for value in values:  # pairs are of an item and its weight
+        item, weight = (value["value"], value["max"]) if isinstance(value, dict) else (value, 1)
+        often[item] = often.get(item, 0) + weight
+    least = Fraction(str(parameters[0])) * sum(often.values())
+    frequent = [item for item, count in often.items() if count > least]
     names = ("item", "estimate", "lower", "upper")
     rows = [(item, *[often[item]] * 3) for item in sorted(frequent, key=lambda item: -often[item])]
     return Measured([dict(zip(names, row, strict=True)) for row in rows])

@@ -71,6 +71,11 @@ SUBJECTS = {
     "sliding_counts": Subject(
         NOW, "APPROX_FREQUENT(n, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1), APPROX_FREQUENT(w, 0.3, 0.2)", KEYED
     ),
+    "weighted_counts": Subject(
+        NOW,
+        "APPROX_FREQUENT(n, 0.2, 0.1, weight => n + 100), APPROX_FREQUENT(w, 0.3, 0.2, weight => k)",
+        KEYED,
+    ),
     "sampled_quantiles": Subject(NOW, "APPROX_QUANTILE(x, 0.3, 0.4, 0.2)", KEYED),
     "sampled_counts": Subject(
         NOW, "APPROX_FREQUENT(n, 0.4, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1, 0.1)", KEYED

@@ -144,6 +144,11 @@ CHOICES: tuple[Choice, ...] = (
         "they may fail by a chance of delta: a sample is smaller",
     ),
     Choice(
+        _is_sketched("weighted_counts"),
+        "weighted_counts",
+        "approximate weights of items, within eps for sure",
+    ),
+    Choice(
         _is_sketched("sliding_registers"), "sliding_registers", "an approximate number of different values"
     ),
     # per key

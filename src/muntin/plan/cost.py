@@ -77,6 +77,7 @@ COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "paired_windows": (_by_scan, "a combine per fragment, two per slide"),
     "sliding_quantiles": (_by_base_intervals, "a search in each of about log2(1 / eps) blocks"),
     "sliding_counts": (_by_base_intervals, "about log2(1 / eps) blocks merged"),
+    "weighted_counts": (_by_base_intervals, "about log2(1 / eps) blocks merged for each bit"),
     "sampled_quantiles": (_by_scan, "the sample, sorted"),
     "sampled_counts": (_by_scan, "the sample, summed"),
     "sliding_registers": (_by_scan, "the entries of the window, folded"),
