@@ -23,8 +23,8 @@ COLUMNS = [
 NOTES = f"""\
 {EVENTS:,} events of {KEYS:,} keys over {MINUTES} minutes, pushed minute by minute; SUM(x) and AVG(x) over windows of
 5, 15 and 30 minutes, or of every length from 1 to 30 minutes, all SLIDE 1 MINUTE and a query each; all answers of every
-minute, as Arrow tables. x is an amount in cents, or the same number as a BIGINT or a DOUBLE. *DuckDB* has the events in a table of
-the same types, one thread, and answers each window by a query of its own: a scan. CPU time of the last
+minute, as Arrow tables. x is an amount in cents, or the same number as a BIGINT or a DOUBLE. *DuckDB* has the events in
+a table of the same types, one thread, and answers each window by a query of its own: a scan. CPU time of the last
 {MINUTES - FIRST} minutes, the two in turns; sums are compared, and equal."""
 
 
