@@ -156,15 +156,15 @@ def _duckdb(at: np.ndarray, key: np.ndarray, value: np.ndarray, keys: int) -> Me
     events = pa.table({"ts": at, "k": key, "x": value})
     with duckdb.connect(config={"threads": 1}) as database:
         before = process_time()
-        database.execute("CREATE TABLE s AS SELECT * FROM events")
+        database.register("given", events)
+        database.execute("CREATE TABLE s AS SELECT * FROM given")
         took = process_time() - before
         before = process_time()
         estimates = {}
         for minutes in WINDOWS:
             since = (SLICES - minutes) * MINUTE
-            answer = database.execute(
-                f"SELECT k, approx_count_distinct(x) AS n FROM s WHERE ts >= {since} GROUP BY k"
-            ).arrow()
+            asked = f"SELECT k, approx_count_distinct(x) AS n FROM s WHERE ts >= {since} GROUP BY k"
+            answer = database.sql(asked).to_arrow_table()
             estimates[minutes] = np.zeros(keys)
             estimates[minutes][answer["k"].to_numpy()] = answer["n"].to_numpy()
         looked = process_time() - before

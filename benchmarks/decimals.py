@@ -62,7 +62,7 @@ def measure(name: str, windows: tuple[int, ...], events: int) -> dict[str, Any]:
     spent = np.zeros(2)
     for minute, table in enumerate(make_minutes(TYPES[name], events)):
         ours, answers = cpu(lambda table=table, minute=minute: _ours(engine, table, minute))
-        given, _ = cpu(lambda table=table: database.execute("INSERT INTO s SELECT * FROM table"))
+        given, _ = cpu(lambda table=table: _insert(database, table))
         if minute < FIRST:
             continue
         scanned, expected = cpu(lambda minute=minute: _theirs(database, windows, minute))
@@ -79,6 +79,11 @@ def measure(name: str, windows: tuple[int, ...], events: int) -> dict[str, Any]:
 def _ours(engine: muntin.Engine, table: pa.Table, minute: int) -> dict[str, pa.Table]:
     engine.push("s", table)
     return engine.advance(until=(minute + 1) * MINUTE)
+
+
+def _insert(database: duckdb.DuckDBPyConnection, table: pa.Table) -> None:
+    database.register("given", table)
+    database.execute("INSERT INTO s SELECT * FROM given")
 
 
 def _theirs(

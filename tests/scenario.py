@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from muntin.window import span
-from queries import Question, ranked_question
+from queries import Question, random_question, ranked_question
 
 T = TypeVar("T")
 SECOND = 1_000_000
@@ -80,7 +80,7 @@ def random_case(
         if dice.chance(40):
             steps += random_looks(dice, questions, times)
         if dice.chance(12):
-            steps += random_changes(dice, questions, question)
+            steps += random_changes(dice, questions, _later(question))
     steps += [Lookup(name) for name in questions]
     steps.append(Advance())
     if times:
@@ -97,7 +97,7 @@ def random_crowd(dice: Dice, title: str, question: Ask = ranked_question) -> Cas
     made = 0
     for batch in random_batches(dice, delay, dice.whole(20, 40)):
         for _ in range(dice.pick((200, 80, 5, 1))):
-            questions[f"q{made}"] = question(dice)
+            questions[f"q{made}"] = (_later(question) if times else question)(dice)
             steps.append(Register(f"q{made}", questions[f"q{made}"].sql))
             made += 1
         times += batch["ts"]
@@ -112,6 +112,11 @@ def random_crowd(dice: Dice, title: str, question: Ask = ranked_question) -> Cas
             steps.append(Checkpoint())
     steps += [Lookup(name) for name in questions]
     return Case(title, (random_stream(dice, delay),), (*steps, Advance()))
+
+
+def _later(question: Ask) -> Ask:
+    """Of queries that come while the stream runs: nobody knows who is among the first of what they have missed."""
+    return random_question if question is ranked_question else question
 
 
 def random_changes(dice: Dice, questions: dict[str, Question], question: Ask = ranked_question) -> list[Step]:

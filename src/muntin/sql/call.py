@@ -177,7 +177,7 @@ def _weight_of(function: exp.Anonymous) -> exp.Expr | None:
             raise misfit(each.expression, f"{written} takes no argument '{each.name}'; {known}")
     if len(named) > 1 or function.expressions[-1] is not named[0]:
         raise misfit(named[-1].expression, f"the weight is the last argument of {written}, and the only one")
-    weight = named[0].expression
+    weight: exp.Expr = named[0].expression
     function.set("expressions", function.expressions[:-1])
     if len(function.expressions) > len(aggregate.arguments) + len(aggregate.parameters):
         raise misfit(function.expressions[-1], f"{written} with a weight has no delta: it never fails")

@@ -104,8 +104,10 @@ TextOrder = Callable[[Expression], tuple[Ints, Ints]]
 
 def rank_of(input: Input, text_order: TextOrder) -> Ints:
     """The rank of every code of a text; of other values, which are in order as they are kept, none."""
-    is_coded = input.argument is not None and is_text(input.argument.type)
-    return text_order(input.argument)[0] if is_coded else np.zeros(0, np.int64)
+    argument = input.argument
+    return (
+        text_order(argument)[0] if argument is not None and is_text(argument.type) else np.zeros(0, np.int64)
+    )
 
 
 class Asked(NamedTuple):

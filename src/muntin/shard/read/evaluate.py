@@ -322,8 +322,8 @@ def lower(
         partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
     if isinstance(call.aggregate, ItemAggregate):
         ((counts,),) = partials.values()
-        lost = np.array([each.count >= MOST_WEIGHT for each in counts], np.bool_)
-        return lower_items(call, counts.tolist(), texts), lost if lost.any() else None
+        beyond = np.array([each.count >= MOST_WEIGHT for each in counts], np.bool_)
+        return lower_items(call, counts.tolist(), texts), beyond if beyond.any() else None
     value, valid, lost = call.aggregate.lower(partials)
     if call.text is not None:
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
