@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muntin.aggregates.holistic import pick_mode
 from muntin.structure.value_order import OrderedElements
 from tests.structure.told import (
     FLOAT,
@@ -71,6 +72,23 @@ def test_ranks_decide_between_codes(values: list[int]) -> None:
     often = Counter(values)
     assert count == len(values)
     assert found == min(often, key=lambda code: (-often[code], SHUFFLED[code]))
+    # a scan, which sorts the codes of each slot, decides alike
+    slots = np.array([0, len(values), len(values), 2 * len(values)])
+    scanned, counts = pick_mode(np.sort(np.array([values, values])).ravel(), slots, SHUFFLED)
+    assert scanned.tolist() == [found, 0, found]
+    assert counts.tolist() == [count, 0, count]
+
+
+@given(slots=st.lists(st.lists(numbers[FLOAT], max_size=12), min_size=1, max_size=4))
+def test_a_scan_finds_the_same(slots: list[list[float]]) -> None:
+    """NaN does not count, wherever it is, and slots do not mix."""
+    offset = np.concatenate([[0], np.cumsum([len(each) for each in slots])])
+    value = np.concatenate([np.sort(np.array(each, FLOAT)) for each in slots])
+    found, count = pick_mode(value, offset, np.zeros(0, np.int64))
+    for slot, values in enumerate(slots):
+        often = Counter(each for each in values if each == each)
+        assert count[slot] == sum(often.values())
+        assert not often or found[slot] == min(often, key=lambda each: (-often[each], each))
 
 
 @given(values=st.lists(st.one_of(numbers[INT], st.none()), min_size=1, max_size=60), data=st.data())
