@@ -72,6 +72,7 @@ QUERIES = (
     Entry("FIRST, LAST", f"SELECT FIRST(v) AS f, LAST(v) AS l FROM t {_W}"),
     Entry("ARG_MAX, ARG_MIN", f"SELECT ARG_MAX(v, x) AS a, ARG_MIN(k, v) AS i FROM t {_W}"),
     Entry("MEDIAN, QUANTILE", f"SELECT MEDIAN(v) AS m FROM t {_W}"),
+    Entry("MODE", f"SELECT MODE(v) AS m, MODE(k) AS t FROM t {_W}"),
     Entry("COUNT(DISTINCT …)", f"SELECT COUNT(DISTINCT k) AS n FROM t {_W}"),
     Entry("MIN and MAX of texts", f"SELECT MAX(k) AS m FROM t {_W}"),
     Entry("APPROX_QUANTILE, APPROX_FREQUENT, …", f"SELECT APPROX_QUANTILE(v, 0.5, 0.1) AS p FROM t {_W}"),

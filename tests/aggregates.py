@@ -42,7 +42,8 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         return pa.float64() if pa.types.is_floating(argument) else pa.int64()
     if function == "approx_frequent":
         bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
-        return pa.list_(pa.struct([("item", argument), *bounds]))
+        item = argument.field(0).type if pa.types.is_struct(argument) else argument
+        return pa.list_(pa.struct([("item", item), *bounds]))
     if function == "approx_count_distinct_error":
         return pa.float64()
     if function.startswith("approx_count"):
@@ -51,7 +52,7 @@ def answer_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         return pa.int64()
     if function in ("arg_max", "arg_min"):
         return argument.field(0).type
-    if function in ("min", "max", "first", "last", "quantile", "approx_quantile"):
+    if function in ("min", "max", "first", "last", "quantile", "mode", "approx_quantile"):
         return argument
     return pa.float64()
 
@@ -64,6 +65,8 @@ def aggregate(function: str, values: list[Any], kind: pa.DataType, parameters: t
         return Measured(len({_nan_is_one(value) for value in values}))
     if function == "quantile":
         return _quantile(values, parameters[0])
+    if function == "mode":
+        return _mode(values)
     if function.startswith("approx_count_distinct"):
         return _registers(function, values, parameters)
     if function.startswith("approx"):
@@ -115,8 +118,12 @@ def _exactly(function: str, values: list[Any], parameters: tuple[Any, ...]) -> M
         return Measured(sum(value == parameters[0] for value in values))
     if function == "approx_count_error":
         return Measured(0)
-    often = {item: values.count(item) for item in dict.fromkeys(values)}
-    frequent = [item for item, count in often.items() if count > Fraction(str(parameters[0])) * len(values)]
+    often: dict[Any, int] = {}
+    for value in values:  # pairs are of an item and its weight
+        item, weight = (value["value"], value["max"]) if isinstance(value, dict) else (value, 1)
+        often[item] = often.get(item, 0) + weight
+    least = Fraction(str(parameters[0])) * sum(often.values())
+    frequent = [item for item, count in often.items() if count > least]
     names = ("item", "estimate", "lower", "upper")
     rows = [(item, *[often[item]] * 3) for item in sorted(frequent, key=lambda item: -often[item])]
     return Measured([dict(zip(names, row, strict=True)) for row in rows])
@@ -227,6 +234,14 @@ def _quantile(values: list[Any], phi: float) -> Measured:
     if not ordered:
         return NOTHING
     return Measured(ordered[math.ceil(Fraction(str(phi)) * len(ordered)) - 1])
+
+
+def _mode(values: list[Any]) -> Measured:
+    """The most frequent value, of several the least, without NaN."""
+    ordered = sorted(value for value in values if value == value)
+    if not ordered:
+        return NOTHING
+    return Measured(max(ordered, key=ordered.count))  # the first of several
 
 
 def _rounded(exact: Fraction) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from muntin.window import LANDMARKS, Window
@@ -20,13 +20,13 @@ NUMBERS = ("n", "x", "y", "n + 1", "n * 2 - j", "y * 2", "n % 3")
 OTHERS = ("k", "w", "b")
 OF_NUMBERS = (
     "SUM({})", "COUNT({})", "AVG({})", "MIN({})", "MAX({})", "FIRST({})", "LAST({})", "COUNT(DISTINCT {})",
-    "MEDIAN({})", "QUANTILE({}, 0.1)", "QUANTILE({}, 0.29)", "QUANTILE({}, 0.9)", "QUANTILE({}, 1)",
+    "MEDIAN({})", "MODE({})", "QUANTILE({}, 0.1)", "QUANTILE({}, 0.29)", "QUANTILE({}, 0.9)", "QUANTILE({}, 1)",
     "VAR_POP({})", "VAR_SAMP({})", "STDDEV_POP({})", "STDDEV_SAMP({})", "VARIANCE({})", "STDDEV({})",
     "ARG_MAX({}, n)", "ARG_MIN({}, y)", "ARG_MIN({}, b)",
 )  # fmt: skip
 OF_OTHERS = (
     "COUNT({})", "FIRST({})", "LAST({})", "MIN({})", "MAX({})", "COUNT(DISTINCT {})", "ARG_MAX({}, y)",
-    "ARG_MIN({}, n)",
+    "ARG_MIN({}, n)", "MODE({})",
 )  # fmt: skip
 FILTERS = (
     "n > 1", "b", "NOT b", "w = 'ask'", "k IS NOT NULL", "n IS NULL", "y < 1.5", "k <> 'a'",
@@ -48,6 +48,11 @@ CONDITIONS = (
     "COUNT(n){o} = 2", "MIN(y){o} IS NULL",
     "COUNT(*){o} > 1 AND MAX(n){o} > 1", "COUNT(*){o} = 1 OR MIN(n){o} < 0", "NOT SUM(y){o} > 0",
 )  # fmt: skip
+# what keys are ranked by: exact, or of tame numbers; ties are frequent
+RANKS = (
+    "COUNT(*){o}", "SUM(n){o}", "MAX(n){o}", "MIN(y){o}", "LAST(w){o}", "MODE(n){o}", "COUNT(DISTINCT w){o}",
+    "MAX(n){o} - MIN(n){o}", "MEDIAN(y){o}",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,17 @@ class Question:
     keys: tuple[str, ...]
 
 
-def random_question(dice: Dice) -> Question:
-    """SELECT … FROM s [window] WHERE … GROUP BY … HAVING …"""
-    keys = dice.pick(KEYS) if dice.chance(50) else ()
-    window = random_window(dice) if dice.chance(90) else None
+def ranked_question(dice: Dice) -> Question:
+    """As `random_question`; of those with keys, some with ORDER BY … LIMIT, which `lookup_at` does not take."""
+    return random_question(dice, ranks=dice.chance(25))
+
+
+def random_question(dice: Dice, ranks: bool = False) -> Question:
+    """SELECT … FROM s [window] WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"""
+    keys = dice.pick(KEYS) if ranks or dice.chance(50) else ()
+    window = random_window(dice) if ranks or dice.chance(90) else None
+    if ranks and window is not None and not window.is_time:
+        window = replace(window, slide=0)  # keys that move at their own events are not ranked
     over = OwnWindows(dice, window)
     items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
     items += [f"{random_output(dice, over)} AS a{number}" for number in range(dice.whole(1, 4))]
@@ -72,6 +84,9 @@ def random_question(dice: Dice) -> Question:
         sql += f" GROUP BY {', '.join(KEY_EXPRESSIONS.get(key, key) for key in keys)}"
     if dice.chance(25):
         sql += f" HAVING {dice.pick(CONDITIONS).replace('{o}', over.clause())}"
+    if ranks:
+        by = [dice.pick(RANKS).replace("{o}", over.clause()) for _ in range(dice.pick((1, 1, 2)))]
+        sql += f" ORDER BY {', '.join(each + dice.pick((' DESC', '')) for each in by)} LIMIT {dice.pick((1, 2, 3, 50))}"
     return Question(sql, keys)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from muntin.window import span
-from queries import Question, random_question
+from queries import Question, random_question, ranked_question
 
 T = TypeVar("T")
 SECOND = 1_000_000
@@ -65,7 +65,7 @@ Ask = Callable[["Dice"], Question]  # makes a query
 
 
 def random_case(
-    dice: Dice, title: str, most_events: int = 36, most_queries: int = 3, question: Ask = random_question
+    dice: Dice, title: str, most_events: int = 36, most_queries: int = 3, question: Ask = ranked_question
 ) -> Case:
     """A stream, some queries, and batches between which the queries are looked at, and come and go."""
     delay = dice.pick(DELAYS)
@@ -80,7 +80,7 @@ def random_case(
         if dice.chance(40):
             steps += random_looks(dice, questions, times)
         if dice.chance(12):
-            steps += random_changes(dice, questions, question)
+            steps += random_changes(dice, questions, _later(question))
     steps += [Lookup(name) for name in questions]
     steps.append(Advance())
     if times:
@@ -88,7 +88,7 @@ def random_case(
     return Case(title, (random_stream(dice, delay),), tuple(steps))
 
 
-def random_crowd(dice: Dice, title: str, question: Ask = random_question) -> Case:
+def random_crowd(dice: Dice, title: str, question: Ask = ranked_question) -> Case:
     """Hundreds of queries that come and go, many at a time, around batches of a few events."""
     delay = dice.pick(DELAYS)
     questions: dict[str, Question] = {}
@@ -97,7 +97,7 @@ def random_crowd(dice: Dice, title: str, question: Ask = random_question) -> Cas
     made = 0
     for batch in random_batches(dice, delay, dice.whole(20, 40)):
         for _ in range(dice.pick((200, 80, 5, 1))):
-            questions[f"q{made}"] = question(dice)
+            questions[f"q{made}"] = (_later(question) if times else question)(dice)
             steps.append(Register(f"q{made}", questions[f"q{made}"].sql))
             made += 1
         times += batch["ts"]
@@ -114,7 +114,12 @@ def random_crowd(dice: Dice, title: str, question: Ask = random_question) -> Cas
     return Case(title, (random_stream(dice, delay),), (*steps, Advance()))
 
 
-def random_changes(dice: Dice, questions: dict[str, Question], question: Ask = random_question) -> list[Step]:
+def _later(question: Ask) -> Ask:
+    """Of queries that come while the stream runs: nobody knows who is among the first of what they have missed."""
+    return random_question if question is ranked_question else question
+
+
+def random_changes(dice: Dice, questions: dict[str, Question], question: Ask = ranked_question) -> list[Step]:
     """While the stream runs: another query, one query less, or a restart from a checkpoint."""
     change = dice.pick(("register", "register", "drop", "checkpoint"))
     if change == "register":

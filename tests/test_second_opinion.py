@@ -54,6 +54,15 @@ HOLISTIC = {
     "top_quarter": ("QUANTILE(distance, 0.75) FILTER (WHERE arr_delay < 0)",
                     "quantile_disc(distance, 0.75) FILTER (WHERE arr_delay < 0)"),
 }  # fmt: skip
+# DuckDB leaves open which of several modes it gives: its histogram has them from the least on
+_MODE = (
+    "list_reduce(map_entries(histogram({})), lambda a, b: CASE WHEN b.value > a.value THEN b ELSE a END).key"
+)
+MODES = {
+    "usual_dest": ("MODE(dest)", _MODE.format("dest")),
+    "usual_delay": ("MODE(arr_delay)", _MODE.format("arr_delay")),
+    "usual_miles": ("MODE(distance)", _MODE.format("distance")),
+}
 ENDS = {
     "first": ("FIRST(arr_delay)", "first(arr_delay ORDER BY ts, seq) FILTER (WHERE arr_delay IS NOT NULL)"),
     "last": ("LAST(tailnum)", "last(tailnum ORDER BY ts, seq) FILTER (WHERE tailnum IS NOT NULL)"),
@@ -62,7 +71,7 @@ ENDS = {
     "farthest": ("ARG_MAX(tailnum, distance)", "arg_max(tailnum, distance ORDER BY ts, seq)"),
     "earliest": ("ARG_MIN(distance, dep_delay)", "arg_min(distance, dep_delay ORDER BY ts, seq)"),
 }
-ALL = {**BASIC, **SPREAD, **HOLISTIC, **ENDS}
+ALL = {**BASIC, **SPREAD, **HOLISTIC, **MODES, **ENDS}
 
 
 @dataclass(frozen=True)

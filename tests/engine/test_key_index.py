@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -253,3 +254,50 @@ def test_wrong_tolerances_are_refused(having: str, message: str) -> None:
 
 def assert_same(one: pa.Table, other: pa.Table) -> None:
     assert one.to_pandas().equals(other.to_pandas()), f"{one.to_pandas()}\n{other.to_pandas()}"
+
+
+@pytest.mark.parametrize("seed", range(some_of(12, 3)))
+def test_sums_of_decimals_are_indexed_as_integers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same keys by an index as by visiting all, whichever way the constant is written, and beside amounts that no
+    index takes: below 0, or with too many digits."""
+    rng = np.random.default_rng(seed)
+    conditions = ("SUM(d) > 30", "SUM(d) >= 30.005", "30.01 < SUM(d)", "SUM(d) > -1", "SUM(d) > 30.00 AND COUNT(*) > 1",
+                  "SUM(d) > 3e1", "SUM(d) < 30", "SUM(d) > 99999999999999999999.0")  # fmt: skip
+    engines = [Engine(), Engine()]
+    for engine in engines:
+        engine.execute(
+            "CREATE STREAM s (ts BIGINT, k BIGINT, d DECIMAL(18, 2)) TIMESTAMP BY ts DELAY 1 SECOND"
+        )
+        for number, condition in enumerate(conditions):
+            window = WINDOWS[(number + seed) % len(WINDOWS)]
+            sql = f"SELECT k, SUM(d) AS v FROM s {window} GROUP BY k HAVING {condition}"
+            engine.register(sql + (" EMIT CHANGES" if number % 3 == 2 else ""), f"q{number}")
+    find, used, start = finders.Finders.candidates, list[bool](), 0
+
+    def forced(self: finders.Finders, wanted: finders.KeySearch) -> Any:
+        found = find(self, wanted._replace(band=wanted.band._replace(is_forced=True)))
+        used.append(found is not None)
+        return found
+
+    for _ in range(12):
+        count = int(rng.integers(20, 90))
+        units = rng.integers(0, 900, count)
+        if rng.random() < 0.15:
+            units[0] = rng.choice([-500, 2**45, 10**17])
+        batch = {
+            "ts": start + np.sort(rng.integers(-SECOND // 2, 2 * SECOND, count)),
+            "k": rng.integers(0, 12, count),
+            "d": pa.array([Decimal(int(each)).scaleb(-2) for each in units], pa.decimal128(18, 2)),
+        }
+        start += 2 * SECOND
+        answers = []
+        for engine, search in zip(engines, (find, forced), strict=True):
+            monkeypatch.setattr(finders.Finders, "candidates", search)
+            engine.push("s", batch)
+            answers.append([engine.advance(), {name: engine.lookup(name) for name in engine.queries}])
+            engine.check()
+        for one, other in zip(*answers, strict=True):
+            assert one.keys() == other.keys()
+            for name in one:
+                assert_same(one[name], other[name])
+    assert sum(used) > 20

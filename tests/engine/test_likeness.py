@@ -42,6 +42,13 @@ SHAPES = (  # of keys, items and HAVING: {} is a constant, [] a window in the pl
     ("j, ", "COUNT(*) AS v, SUM(n) OVER [] AS w", None),
     ("b, ", "SUM(n) / {} AS v", None),
 )
+# after HAVING; of queries whose aggregates have one window, and some have none
+RANKS = (
+    "",
+    "ORDER BY SUM(n) DESC LIMIT {}",
+    "ORDER BY COUNT(*), MAX(w) DESC LIMIT {}",
+    "ORDER BY MIN(y) + 1 LIMIT {}",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +90,9 @@ def filled(text: str, dice: Any, slide: int, least: int = 0) -> str:
     return text
 
 
-def query(shape: tuple[str, str, str | None], dice: Any, slide: int, emits_changes: bool) -> Question:
+def query(
+    shape: tuple[str, str, str | None], dice: Any, slide: int, emits_changes: bool, ranks: str = ""
+) -> Question:
     keys, items, having = shape
     names = tuple(keys.replace(" ", "").split(",")[:-1])
     sql = f"SELECT {keys}{filled(items, dice, slide, 1)} FROM s"
@@ -94,14 +103,16 @@ def query(shape: tuple[str, str, str | None], dice: Any, slide: int, emits_chang
         sql += f" GROUP BY {', '.join(names)}"
     if having is not None:
         sql += f" HAVING {filled(having, dice, slide)}"
+    if names and "OVER" not in text:
+        sql += f" {filled(ranks, dice, slide, 1)}"
     return Question(sql + (" EMIT CHANGES" if emits_changes else ""), names)
 
 
 def of_one_shape(dice: Any, emits_changes: bool) -> Callable[[Any], Question]:
     """Makes queries that differ in windows and constants."""
     shape = dice.pick([each for each in SHAPES if each[2] is not None] if emits_changes else SHAPES)
-    slide = dice.pick((500_000, SECOND, 2 * SECOND))
-    return lambda dice: query(shape, dice, slide, emits_changes)
+    slide, ranks = dice.pick((500_000, SECOND, 2 * SECOND)), dice.pick(RANKS)
+    return lambda dice: query(shape, dice, slide, emits_changes, ranks)
 
 
 @pytest.mark.parametrize("first", range(0, some_of(900, 4), 36))
@@ -190,8 +201,10 @@ def some_queries(seed: int) -> dict[str, str]:
     dice = SeededDice(seed)
     shapes = [dice.pick(SHAPES) for _ in range(2)]
     changes = [shape[2] is not None and dice.chance(40) for shape in shapes]
+    ranks = ["" if each else dice.pick(RANKS) for each in changes]
     return {
-        f"q{number}": query(shapes[number % 2], dice, SECOND, changes[number % 2]).sql for number in range(12)
+        f"q{number}": query(shapes[number % 2], dice, SECOND, changes[number % 2], ranks[number % 2]).sql
+        for number in range(12)
     }
 
 

@@ -18,6 +18,7 @@ CALLS = {
     "quantiles": "APPROX_QUANTILE(x, 0.4, 0.01)",
     "sampled quantiles": "APPROX_QUANTILE(x, 0.4, 0.2, 0.2)",
     "counts": "APPROX_FREQUENT(n, 0.3, 0.01)",
+    "weights": "APPROX_FREQUENT(n, 0.3, 0.01, weight => n + 1)",
     "sampled": "APPROX_FREQUENT(n, 0.3, 0.1, 0.01)",
 }
 
@@ -86,6 +87,8 @@ def check_row(call: str, row: dict[str, Any], run: Run) -> None:
         assert rank_error(np.sort(run.x[mine]), 0.4, row["a"]) <= 0.5 * mine.sum()
         return
     truth = Counter(run.n[mine].tolist())
+    if call == "weights":
+        truth = Counter({item: often * (item + 1) for item, often in truth.items()})
     for item in row["a"]:
         assert item["lower"] <= truth[item["item"]]
         assert call == "sampled" or truth[item["item"]] <= item["upper"]

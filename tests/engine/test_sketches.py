@@ -74,12 +74,31 @@ def assert_items(row: dict[str, Any], support: float, eps: float, window: np.nda
         assert each["estimate"] == each["lower"] <= true[item] <= each["upper"]
         assert each["upper"] - each["lower"] <= eps * len(window)
         assert true[item] > (support - eps) * len(window)
+    assert_weights(row["heavy"], support, eps, window)
     assert row["one"] <= true[1] <= row["one"] + row["one_error"]
     assert row["one_error"] <= eps * len(window)
 
 
+def assert_weights(listed: list[dict[str, Any]], support: float, eps: float, window: np.ndarray) -> None:
+    """Items 0 and 1 have weights below 0, so that they do not count, and item 2 has none."""
+    true = Counter[int]()
+    for item in window[window > 2].tolist():
+        true[item] += (item - 2) * 100
+    total = sum(true.values())
+    assert {item for item, weight in true.items() if weight > support * total} <= {
+        each["item"] for each in listed
+    }
+    for each in listed:
+        assert each["estimate"] == each["lower"] <= true[each["item"]] <= each["upper"]
+        assert each["upper"] - each["lower"] <= eps * total
+        assert true[each["item"]] > (support - eps) * total
+
+
 QUANTILES = "APPROX_QUANTILE(x, 0.9, 0.25) AS p90, APPROX_QUANTILE(x, 0.1, 0.3) AS p10"
-ITEMS = "APPROX_FREQUENT(n, 0.4, 0.25) AS top, APPROX_COUNT(n = 1, 0.25) AS one"
+ITEMS = (
+    "APPROX_FREQUENT(n, 0.4, 0.25) AS top, APPROX_COUNT(n = 1, 0.25) AS one, "
+    "APPROX_FREQUENT(n, 0.4, 0.25, weight => (n - 2) * 100) AS heavy"
+)
 TIME = (
     "[RANGE 20 SECONDS]",
     "[RANGE 7 SECONDS]",
@@ -450,6 +469,29 @@ def test_who_talks_too_much() -> None:
             r"write APPROX_QUANTILE\(x, phi, eps \[, delta\]\)",
         ),
         ("SELECT APPROX_FREQUENT(n, 0.1, 0.2) FROM s [ROWS 9]", "support must lie above eps"),
+        (
+            "SELECT APPROX_FREQUENT(n, 0.4, 0.2, 0.1, weight => k) FROM s [ROWS 9]",
+            "with a weight has no delta",
+        ),
+        (
+            "SELECT APPROX_FREQUENT(n, 0.4, 0.2, wait => k) FROM s [ROWS 9]",
+            "no argument 'wait'; it takes weight =>",
+        ),
+        (
+            "SELECT APPROX_FREQUENT(n, weight => k, 0.4, 0.2) FROM s [ROWS 9]",
+            "the weight is the last argument",
+        ),
+        ("SELECT APPROX_FREQUENT(n, 0.4, 0.2, weight => x) FROM s [ROWS 9]", "is an integer, not DOUBLE"),
+        ("SELECT APPROX_FREQUENT(n, 0.4, 0.2, weight => SUM(k)) FROM s [ROWS 9]", "the argument of another"),
+        (
+            "SELECT APPROX_COUNT(n = 1, 0.2, weight => k) FROM s [ROWS 9]",
+            r"write SUM\(k\) FILTER \(WHERE n = 1\)",
+        ),
+        ("SELECT SUM(n, weight => k) FROM s [ROWS 9]", "SUM takes no argument 'weight'"),
+        (
+            "SELECT /*+ SYNOPSIS(sliding_counts) */ APPROX_FREQUENT(n, 0.4, 0.2, weight => k) FROM s [ROWS 9]",
+            "it knows no weights",
+        ),
         ("SELECT APPROX_COUNT(n, 0.2) FROM s [ROWS 9]", r"write APPROX_COUNT\(x = 7, 0.01\)"),
         ("SELECT APPROX_COUNT(n > 1, 0.2) FROM s [ROWS 9]", r"write APPROX_COUNT\(x = 7, 0.01\)"),
         ("SELECT APPROX_COUNT(n = k, 0.2) FROM s [ROWS 9]", "with a constant"),

@@ -26,9 +26,10 @@ CALLS = (
     "QUANTILE(y, 0.12345678901234567)", "QUANTILE(y, 0.5) FILTER (WHERE n > 1)", "QUANTILE(y * -1.0, 0.5)",
     "COUNT(DISTINCT y)", "COUNT(DISTINCT n)", "COUNT(DISTINCT w)", "COUNT(DISTINCT b)", "COUNT(DISTINCT k)",
     "COUNT(DISTINCT n) FILTER (WHERE b)", "COUNT(*)",
+    "MODE(n)", "MODE(y)", "MODE(w)", "MODE(b) FILTER (WHERE n > 1)", "MODE(ts)",
 )  # fmt: skip
 WHERE = ("", "", " WHERE n > 1", " WHERE w = 'ask'")
-HAVING = ("", "", "", " HAVING COUNT(DISTINCT n) > 1", " HAVING MEDIAN(y) < 2")
+HAVING = ("", "", "", " HAVING COUNT(DISTINCT n) > 1", " HAVING MEDIAN(y) < 2", " HAVING MODE(w) = 'ask'")
 
 
 @pytest.fixture(params=["at once", "sometimes"], autouse=True)

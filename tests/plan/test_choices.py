@@ -36,6 +36,9 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
     ("sampled_quantiles", "it may fail"): ["SELECT APPROX_QUANTILE(n, 0.5, 0.4, 0.2) AS v FROM s [RANGE 9 SECONDS]"],
     ("sliding_counts", "approximate counts"): ["SELECT APPROX_FREQUENT(k, 0.2, 0.1) AS v FROM s [RANGE 9 SECONDS]"],
     ("sampled_counts", "they may fail"): ["SELECT APPROX_FREQUENT(k, 0.2, 0.1, 0.1) AS v FROM s [RANGE 9 SECONDS]"],
+    ("weighted_counts", "approximate weights"): [
+        "SELECT APPROX_FREQUENT(k, 0.2, 0.1, weight => n) AS v FROM s [RANGE 9 SECONDS]"
+    ],
     ("sliding_registers", "an approximate number"): ["SELECT APPROX_COUNT_DISTINCT(k) AS v FROM s [RANGE 9 SECONDS]"],
     ("key_runs_rows", "a ROWS window per key"): ["SELECT k, SUM(n) AS v FROM s [ROWS 9] GROUP BY k"],
     ("stairs", "its windows differ so much"): LONG_AND_SHORT,
@@ -52,6 +55,7 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
     ("rescan", "the order of text"): ["SELECT MAX(k) AS v FROM s [RANGE 9 SECONDS]"],
     ("quantile_tree", "quantiles need"): ["SELECT MEDIAN(x) AS v FROM s [RANGE 9 SECONDS]"],
     ("distinct", "it needs to know"): ["SELECT COUNT(DISTINCT n) AS v FROM s [RANGE 9 SECONDS]"],
+    ("value_order", "equal values have"): ["SELECT MODE(k) AS v FROM s [RANGE 9 SECONDS]"],
     ("range_tree", "many filters are bands"): [
         f"SELECT SUM(n) AS v FROM s [RANGE 9 SECONDS] WHERE x > {bound}" for bound in range(MANY_BANDS)
     ],

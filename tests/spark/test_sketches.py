@@ -28,7 +28,8 @@ STREAM = Stream(
 )
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, v BIGINT, x DOUBLE) TIMESTAMP BY ts DELAY 1 SECOND"
 ASKED = (
-    "APPROX_QUANTILE(x, 0.9, 0.2) AS p, APPROX_FREQUENT(v, 0.4, 0.2) AS top, APPROX_COUNT(v = 1, 0.2) AS one"
+    "APPROX_QUANTILE(x, 0.9, 0.2) AS p, APPROX_FREQUENT(v, 0.4, 0.2) AS top, APPROX_COUNT(v = 1, 0.2) AS one, "
+    "APPROX_FREQUENT(v, 0.4, 0.2, weight => 9 * v) AS heavy"
 )
 WINDOW = "[RANGE 20 SECONDS SLIDE 5 SECONDS]"
 QUERIES = {
@@ -167,4 +168,11 @@ def assert_within(row: dict[str, Any], table: pa.Table) -> None:
     assert all(each["lower"] <= true[each["item"]] <= each["upper"] for each in row["top"])
     assert {item for item, often in true.items() if often > 0.4 * len(v)} <= {
         each["item"] for each in row["top"]
+    }
+    weight = {item: 9 * item * often for item, often in true.items()}
+    total = sum(weight.values())
+    assert all(each["lower"] <= weight[each["item"]] <= each["upper"] for each in row["heavy"])
+    assert all(each["upper"] - each["lower"] <= 0.2 * total for each in row["heavy"])
+    assert {item for item, heavy in weight.items() if heavy > 0.4 * total} <= {
+        each["item"] for each in row["heavy"]
     }

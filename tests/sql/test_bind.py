@@ -96,6 +96,7 @@ FUNCTIONS = [
     ("STDDEV_SAMP(price)", "stddev_samp", (), pa.float64()),
     ("QUANTILE(shares, 0.99)", "quantile", (0.99,), pa.int64()),
     ("MEDIAN(price)", "quantile", (0.5,), pa.float64()),
+    ("MODE(symbol)", "mode", (), pa.string()),
     ("ARG_MAX(symbol, price)", "arg_max", (), pa.string()),
     ("MIN_BY(ts, shares)", "arg_min", (), pa.timestamp("us")),
 ]

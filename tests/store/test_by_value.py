@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from math import ceil
 
@@ -17,15 +18,14 @@ from muntin.store.batch import Batch, Column
 from muntin.store.key_runs import KeyRuns
 from muntin.store.needs import Need
 from muntin.store.ring import EventRing, key_column
-from muntin.store.value_order import Ranks
-from muntin.structure.key_runs import Order
+from muntin.store.value_order import Order, Ranks
 
 X, K = (
     Expression(name, kind, (name,), lambda columns: None, lambda: None)
     for name, kind in (("x", pa.float64()), ("k", pa.int64()))
 )
 PHIS = [Fraction(1, 100), Fraction(1, 2), Fraction(99, 100), Fraction(1)]
-NEEDS = [Need(Input(X), "quantile", (0.5,)), Need(Input(X), "distinct")]
+NEEDS = [Need(Input(X), "quantile", (0.5,)), Need(Input(X), "distinct"), Need(Input(X), "mode")]
 
 
 def runs_of(ring: EventRing) -> KeyRuns:
@@ -79,7 +79,7 @@ def test_runs_of_a_ring(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             ring.renumber_keys((K,), new_id)
             runs.renumber(new_id)
         if rng.random() < 0.05:
-            runs.fit(NEEDS[: int(rng.integers(0, 2))])
+            runs.fit(NEEDS[: int(rng.integers(0, 3))])
             runs.fit(NEEDS)
         runs.check()
 
@@ -92,10 +92,15 @@ def assert_as_listed(
     ranks = Ranks([1] * len(ends), [PHIS] * len(ends), *order)
     picked = runs.by_value.pick(Input(X), ids, spans.lo, spans.hi, ranks)
     counts = runs.by_value.count_different(Input(X), ids, spans.lo, spans.hi, order.sequence)
+    modes, among = runs.by_value.pick_modes(Input(X), ids, spans.lo, spans.hi, order, np.zeros(0, np.int64))
     for r, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         for j, k in enumerate(ids.tolist()):
             different, ordered = expect(ring, k, begin, end)
             assert counts[r * len(ids) + j] == different
+            assert among[r * len(ids) + j] == len(ordered)
+            assert not ordered or modes[r * len(ids) + j] == max(
+                ordered, key=Counter(ordered).get
+            )  # the least
             for phi, (value, count) in zip(PHIS, picked[r], strict=True):
                 assert count[j] == len(ordered)
                 if ordered:

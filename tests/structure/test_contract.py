@@ -21,7 +21,7 @@ MERGED = "COUNT(*), COUNT(x), SUM(x), AVG(x), MIN(x), MAX(x), FIRST(x), LAST(x),
 # what baselines merge, of all kinds, and L-INT, which takes longest: others compile for many seconds
 FEW = "COUNT(*), SUM(x), MAX(n), LAST(x)"
 FEWEST = "SUM(x), MAX(n)"
-VALUES = "QUANTILE(x, 0.3), COUNT(DISTINCT x)"
+VALUES = "QUANTILE(x, 0.3), MODE(n), COUNT(DISTINCT x)"
 TIME = ("[RANGE 7 SECONDS]", "[RANGE 20 SECONDS TO 3 SECONDS]", "[RANGE 1 HOUR]")
 ROWS = ("[ROWS 5]", "[ROWS 40 TO 3]", "[ROWS 10000]", "[ROWS 30 SLIDE 7]")
 GRID = ("[RANGE 8 SECONDS SLIDE 2 SECONDS]", "[RANGE 1 HOUR TO 4 SECONDS SLIDE 1 SECOND]")
@@ -71,11 +71,17 @@ SUBJECTS = {
     "sliding_counts": Subject(
         NOW, "APPROX_FREQUENT(n, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1), APPROX_FREQUENT(w, 0.3, 0.2)", KEYED
     ),
+    "weighted_counts": Subject(
+        NOW,
+        "APPROX_FREQUENT(n, 0.2, 0.1, weight => n + 100), APPROX_FREQUENT(w, 0.3, 0.2, weight => k)",
+        KEYED,
+    ),
     "sampled_quantiles": Subject(NOW, "APPROX_QUANTILE(x, 0.3, 0.4, 0.2)", KEYED),
     "sampled_counts": Subject(
         NOW, "APPROX_FREQUENT(n, 0.4, 0.2, 0.1), APPROX_COUNT(w = 'a', 0.1, 0.1)", KEYED
     ),
     "sliding_registers": Subject(NOW, "APPROX_COUNT_DISTINCT(n), APPROX_COUNT_DISTINCT(w, 0.1)", KEYED),
+    "value_order": Subject(TIME + ROWS, "MODE(x), MODE(n), MODE(w)", UNKEYED),
     "distinct": Subject(TIME + ROWS, "COUNT(DISTINCT x), COUNT(DISTINCT w)", UNKEYED),
 }
 EVENTS = 100  # that are also pushed one by one

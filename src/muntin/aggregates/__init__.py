@@ -27,7 +27,7 @@ from muntin.aggregates.approximate import (
     ApproxQuantileSummary,
 )
 from muntin.aggregates.contract import Aggregate, Lowered, Partial, Partials
-from muntin.aggregates.holistic import CountDistinct, Quantile
+from muntin.aggregates.holistic import CountDistinct, Mode, Quantile
 from muntin.aggregates.part import part_of
 
 
@@ -42,7 +42,7 @@ AGGREGATES = Aggregates(
     (aggregate.name, aggregate)
     for aggregate in (
         Count(), Sum(), Avg(), Min(), Max(), First(), Last(), ArgMax(), ArgMin(), VarPop(), VarSamp(),
-        StddevPop(), StddevSamp(), Quantile(), CountDistinct(), ApproxQuantile(), ApproxQuantileError(),
+        StddevPop(), StddevSamp(), Quantile(), Mode(), CountDistinct(), ApproxQuantile(), ApproxQuantileError(),
         ApproxCount(), ApproxCountError(), ApproxFrequent(), ApproxQuantileSummary(), ApproxCountSummary(),
         ApproxCountDistinct(), ApproxCountDistinctError(),
     )

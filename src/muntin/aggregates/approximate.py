@@ -13,11 +13,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates.contract import Aggregate, Lowered, Partials, any_type, is_number
+from muntin.aggregates.contract import Aggregate, Lowered, Partials, any_type, is_number, kept_type
 from muntin.aggregates.holistic import Quantile
 
 ERROR = "_error"  # suffix of the companions
 _FINEST = 1e-5
+MOST_WEIGHT = 2**62  # of a window: beyond, there is no answer
+WEIGHT_BITS = 40  # of a weight, at most: those of four million events can be added up, whatever they are
 
 
 class Counts(Protocol):
@@ -108,15 +110,17 @@ class ApproxFrequent(ItemAggregate):
     """All items that occur in more than `support * n` of the n events, and perhaps some that do in more than
     `(support - eps) * n`, as a list of (item, estimate, lower, upper), from the most frequent down.
 
-    `estimate` is never too high, so it is the lower bound as well.
+    `estimate` is never too high, so it is the lower bound as well. With a weight, items that weigh more than
+    `support` of all that the events weigh.
     """
 
     name = "approx_frequent"
+    takes_weight = True
     parameters = ("support", "eps")
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         bounds = [(name, pa.int64()) for name in ("estimate", "lower", "upper")]
-        return pa.list_(pa.struct([("item", any_type(argument)), *bounds]))
+        return pa.list_(pa.struct([("item", kept_type(any_type(argument))), *bounds]))
 
     def check_parameters(self, parameters: tuple[Any, ...]) -> None:
         support, eps, *_ = parameters
@@ -151,9 +155,10 @@ class ApproxQuantileSummary(Aggregate):
 
 
 class ApproxCountSummary(ItemAggregate):
-    """How often all items occur, likewise."""
+    """How often all items occur, or what they weigh, likewise."""
 
     name = "approx_count_summary"
+    takes_weight = True
     components = ("item_summary",)
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:

@@ -110,7 +110,7 @@ COMPARING = Those(lambda component: component.compares_values)  # whose texts mu
 BY_ARRIVAL = Those(lambda component: component.is_by_arrival)
 INEXACT = Those(lambda component: not component.is_exact)  # whose answers depend on how a window is split
 # computed from the values themselves, never merged (holistic.py)
-HOLISTIC = frozenset({"quantile", "distinct"})
+HOLISTIC = frozenset({"quantile", "mode", "distinct"})
 # read from sketches, with an error (approximate.py)
 SUMMARIES = frozenset({"quantile_summary", "item_summary"})  # all that is known, to be merged elsewhere
 APPROXIMATE = frozenset({"approx_quantile", "item_counts", "approx_distinct"}) | SUMMARIES

@@ -43,6 +43,7 @@ class Aggregate(ABC):
     hashes: ClassVar[bool] = False  # whether it reads hashes of its argument
     compares: ClassVar[bool] = False  # whether it is called with `x = constant`, which becomes a parameter
     takes_star: ClassVar[bool] = False
+    takes_weight: ClassVar[bool] = False  # whether events may count as often as `weight => n` says
 
     @abstractmethod
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:

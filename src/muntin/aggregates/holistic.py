@@ -1,6 +1,6 @@
-"""QUANTILE and COUNT(DISTINCT): no fixed-size partial can be merged into them.
+"""QUANTILE, MODE and COUNT(DISTINCT): no fixed-size partial can be merged into them.
 
-Synopses that keep events compute their components, `quantile` and `distinct`, outright. The
+Synopses that keep events compute their components, `quantile`, `mode` and `distinct`, outright. The
 functions below do it from the values of each slot, sorted and laid end to end: slot i holds
 `value[offset[i]:offset[i + 1]]`, NaN last.
 """
@@ -42,6 +42,20 @@ class Quantile(Aggregate):
     def lower(self, partials: Partials) -> Lowered:
         value, count = partials["quantile"]
         return Lowered(value, count > 0)
+
+
+class Mode(Aggregate):
+    """The most frequent value of the window, of several the least. NaN is left out like NULL; 0.0 and -0.0 are 0.0."""
+
+    name = "mode"
+    components = ("mode",)
+
+    def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
+        return any_type(argument)
+
+    def lower(self, partials: Partials) -> Lowered:
+        value, count = partials["mode"]
+        return Lowered(value + value.dtype.type(0), count > 0)  # -0.0 + 0.0 is 0.0
 
 
 class CountDistinct(Aggregate):
@@ -91,22 +105,52 @@ def ranks_of(phi: Fraction, count: Array, rule: RankRule = "ceil") -> Array:
 
 def pick_quantile(value: Array, offset: Array, phi: float) -> Partial:
     """Partial of `quantile`: the value picked from each slot, and of how many."""
-    count = np.diff(offset)
-    if value.dtype == np.float64:
-        nans = np.concatenate([[0], np.cumsum(np.isnan(value))])
-        count = count - (nans[offset[1:]] - nans[offset[:-1]])
+    count = _count_numbers(value, offset)
     at = np.where(count > 0, offset[:-1] + ranks_of(as_written(phi), count) - 1, 0)
     return (value[at] if len(value) else np.zeros(len(count), value.dtype)), count
 
 
-def count_distinct(value: Array, offset: Array) -> Partial:
-    """Partial of `distinct`: how many different values each slot has."""
-    is_first = np.ones(len(value), np.int64)  # whether a value differs from the one before it
+def _count_numbers(value: Array, offset: Array) -> Array:
+    """How many values of each slot are not NaN."""
+    count = np.diff(offset)
+    if value.dtype == np.float64:
+        nans = np.concatenate([[0], np.cumsum(np.isnan(value))])
+        count = count - (nans[offset[1:]] - nans[offset[:-1]])
+    return count
+
+
+def pick_mode(value: Array, offset: Array, rank: Array) -> Partial:
+    """Partial of `mode`: the value that each slot has most often, and of how many it was picked. Of several it is the
+    least, or the one of the least `rank`, if values are codes that have one."""
+    count = _count_numbers(value, offset)
+    picked = np.zeros(len(count), value.dtype)
+    if not len(value):
+        return picked, count
+    slot = np.repeat(np.arange(len(count)), np.diff(offset))
+    begins = np.flatnonzero(_is_first(value, offset))
+    often = np.diff(np.append(begins, len(value)))
+    value, slot = value[begins], slot[begins]
+    often[value != value] = 0
+    place = rank[value] if len(rank) else value
+    order = np.lexsort((place, -often, slot))
+    first = np.flatnonzero(np.diff(slot[order], prepend=-1))
+    picked[slot[order][first]] = value[order][first]
+    return picked, count
+
+
+def _is_first(value: Array, offset: Array) -> Array:
+    """Whether a value differs from the one before it in its slot."""
+    is_first = np.ones(len(value), np.bool_)
     if len(value):
         same = value[1:] == value[:-1]
         if value.dtype == np.float64:
             same |= np.isnan(value[1:]) & np.isnan(value[:-1])
         is_first[1:] = ~same
-        is_first[offset[:-1][offset[:-1] < offset[1:]]] = 1
-    running = np.concatenate([[0], np.cumsum(is_first)])
+        is_first[offset[:-1][offset[:-1] < offset[1:]]] = True
+    return is_first
+
+
+def count_distinct(value: Array, offset: Array) -> Partial:
+    """Partial of `distinct`: how many different values each slot has."""
+    running = np.concatenate([[0], np.cumsum(_is_first(value, offset))])
     return (running[offset[1:]] - running[offset[:-1]],)

@@ -25,7 +25,7 @@ from muntin.shard.read.window_bounds import compile_bounds
 from muntin.sketch import SampledCounts, SlidingCounts, SlidingQuantiles
 
 _NUMBERS = "COUNT({0}), SUM({0}), AVG({0}), MIN({0}), MAX({0}), FIRST({0}), LAST({0}), VAR_SAMP({0})"
-_VALUES = "QUANTILE({0}, 0.5), COUNT(DISTINCT {0})"
+_VALUES = "QUANTILE({0}, 0.5), MODE({0}), COUNT(DISTINCT {0})"
 _BANDS = (
     "SELECT /*+ SYNOPSIS(range_tree) */ AVG({0}), MIN({0}), MAX({0}) FROM s [RANGE 5 SECONDS] WHERE x > 1"
 )

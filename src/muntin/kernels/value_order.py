@@ -116,6 +116,17 @@ def take_back_order(keys, order, ascending, held, left, count):
 
 
 @inner
+def _holds(held, k, low, high, start, left):
+    """Whether the entries [low, high) of a key are in order, where its run is."""
+    return (
+        low >= held[k, FIRST]
+        and high <= held[k, LAST]
+        and held[k, HOME] == start[k]
+        and held[k, FIRST] >= left[k]
+    )
+
+
+@inner
 def _hold(
     order,
     ascending,
@@ -193,12 +204,7 @@ def pick_ranks(
             if lo[s] >= hi[s] or offset[r] == offset[r + 1]:
                 continue
             low, high = left[k] + lo[s], left[k] + hi[s]
-            if (
-                low < held[k, FIRST]
-                or high > held[k, LAST]
-                or held[k, HOME] != start[k]
-                or held[k, FIRST] < left[k]
-            ):
+            if not _holds(held, k, low, high, start, left):
                 _hold(
                     order, ascending, held, k, low, high, start, left, at, value, valid, some_value, some_number,
                     oldest[r], entries
@@ -228,3 +234,50 @@ def pick_ranks(
                     found += (order[i] >= least) & (order[i] <= most)
                 picked[each * width + j] = ascending[i]
                 counted[each * width + j] = total
+
+
+@inner
+def _longest_run(order, ascending, begin, end, least, most, rank):
+    """Where the value stands that occurs most often among the numbers from `least` to `most`, and how many values there
+    are. Of several it is the first, or the one of the least rank."""
+    best, often, total = begin, 0, 0
+    i = begin
+    while i < end:
+        first, v, some = i, ascending[i], 0
+        while i < end and ascending[i] == v:
+            some += (order[i] >= least) & (order[i] <= most)
+            i += 1
+        total += some
+        if some > often:
+            best, often = first, some
+        elif some == often > 0 and len(rank) > 0 and rank[int(v)] < rank[int(ascending[best])]:
+            best = first
+    return best, total
+
+
+@kernel
+def pick_longest(
+    ids, lo, hi, sequence, oldest, entries, start, count, left, at, value, valid, order, ascending, held, some_value,
+    some_number, rank, picked, counted
+):  # fmt: skip
+    """The most frequent value among the entries `lo[s] .. hi[s] - 1` of key `ids[j]`, slot `s = r * len(ids) + j`, is
+    `picked[s]`, of as many values as are `counted`; rows `r` are visited as by `pick_ranks`."""
+    width = len(ids)
+    for j in range(width):
+        k = ids[j]
+        for q in range(len(sequence)):
+            r = sequence[q]
+            s = r * width + j
+            if lo[s] >= hi[s]:
+                continue
+            low, high = left[k] + lo[s], left[k] + hi[s]
+            if not _holds(held, k, low, high, start, left):
+                _hold(
+                    order, ascending, held, k, low, high, start, left, at, value, valid, some_value, some_number,
+                    oldest[r], entries
+                )  # fmt: skip
+            begin = held[k, HOME]
+            least, most = low - held[k, ORIGIN], high - held[k, ORIGIN] - 1
+            best, total = _longest_run(order, ascending, begin, begin + held[k, SIZE], least, most, rank)
+            if total > 0:
+                picked[s], counted[s] = ascending[best], total

@@ -121,31 +121,21 @@ def _is_one_of_many_bands(demand: Demand) -> bool:
     return demand.bands >= many and serves_band(demand)
 
 
+_SKETCHED = {
+    "sliding_quantiles": "an approximate quantile, within eps for sure",
+    "sampled_quantiles": "it may fail by a chance of delta, and eps is large",
+    "sliding_counts": "approximate counts of items, within eps for sure",
+    "sampled_counts": "they may fail by a chance of delta: a sample is smaller",
+    "weighted_counts": "approximate weights of items, within eps for sure",
+    "sliding_registers": "an approximate number of different values",
+}
 _AT_LOOK_UP = "the order of text is known only at look-up"
 CHOICES: tuple[Choice, ...] = (
     # what the query says
     Choice(_asks_for_nothing_else, "", "the query asks for nothing else"),
     Choice(_is_asked_for, "", "the query asks for it"),
     # sketches
-    Choice(
-        _is_sketched("sliding_quantiles"), "sliding_quantiles", "an approximate quantile, within eps for sure"
-    ),
-    Choice(
-        _is_sketched("sampled_quantiles"),
-        "sampled_quantiles",
-        "it may fail by a chance of delta, and eps is large",
-    ),
-    Choice(
-        _is_sketched("sliding_counts"), "sliding_counts", "approximate counts of items, within eps for sure"
-    ),
-    Choice(
-        _is_sketched("sampled_counts"),
-        "sampled_counts",
-        "they may fail by a chance of delta: a sample is smaller",
-    ),
-    Choice(
-        _is_sketched("sliding_registers"), "sliding_registers", "an approximate number of different values"
-    ),
+    *(Choice(_is_sketched(name), name, because) for name, because in _SKETCHED.items()),
     # per key
     Choice(
         lambda demand: _is_keyed(demand) and not demand.window.is_time,
@@ -180,6 +170,7 @@ CHOICES: tuple[Choice, ...] = (
         lambda demand: demand.need.component == "quantile", "quantile_tree", "quantiles need sorted values"
     ),
     Choice(lambda demand: demand.need.component == "distinct", "distinct", "it needs to know equal values"),
+    Choice(lambda demand: demand.need.component == "mode", "value_order", "equal values have to be counted"),
     Choice(
         _is_one_of_many_bands,
         "range_tree",

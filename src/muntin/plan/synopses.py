@@ -12,9 +12,10 @@ from muntin.aggregates.contract import is_text
 from muntin.expression import Expression
 from muntin.plan.demand import Demand
 from muntin.sketch.keyed_sketches import KeyedSketches
-from muntin.sketch.kinds import REGISTERS, SKETCHES, promise_of
+from muntin.sketch.kinds import REGISTERS, SKETCHES, is_weighted, promise_of
 from muntin.sketch.sketched import Sketched
 from muntin.sketch.sliding_registers import RegisterSketches
+from muntin.sketch.weighted_counts import WeightedCounts
 from muntin.store.grid import window_step
 from muntin.store.needs import Need, dtype_of, place_of
 from muntin.structure.b_int import BInt
@@ -38,7 +39,8 @@ from muntin.structure.runs import RunSynopsis, TrackMaker
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.structure.synopsis import Synopsis, TextOrder
-from muntin.structure.track import DistinctTrack, IntervalTrack, QuantileTrack, ScanTrack
+from muntin.structure.track import DistinctTrack, IntervalTrack, ModeTrack, QuantileTrack, ScanTrack
+from muntin.structure.value_order import OrderedElements
 from muntin.window import Window
 
 # Structures over the runs of a sequence, by name; a synopsis is made of one by `RunSynopsis`.
@@ -57,6 +59,7 @@ SYNOPSES: dict[str, Set[str]] = {
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
+    OrderedElements.name: frozenset({"mode"}),
     RangeTree.name: RangeTree.components,
     Panes.name: COMPONENTS.keys(),
     PairedWindows.name: COMPONENTS.keys(),
@@ -88,6 +91,7 @@ def build_synopsis(
     makers: dict[str, TrackMaker] = {
         QuantileTree.name: QuantileTrack,
         DistinctCounter.name: DistinctTrack,
+        OrderedElements.name: ModeTrack,
         MaterializeNone.name: ScanTrack,
     }
     make_track = makers.get(name) or partial(IntervalTrack, kind=INTERVALS[name])
@@ -187,6 +191,10 @@ def _why_not_sketch(synopsis: str, demand: Demand) -> str | None:
     """What keeps a sketch from serving a demand; None if nothing does."""
     if synopsis == REGISTERS and not demand.window.is_time:
         return "it goes by time; use RANGE, or COUNT(DISTINCT x), which is exact"
+    if is_weighted(demand.need) != (synopsis == WeightedCounts.name):
+        return (
+            "it counts items that have weights" if synopsis == WeightedCounts.name else "it knows no weights"
+        )
     if not demand.window.is_time and demand.keys:
         return (
             "the last events of a silent key never leave, so its sketch would stay for ever; "

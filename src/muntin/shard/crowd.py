@@ -67,6 +67,7 @@ class Crowd:
         # of each member: what HAVING lets pass, as sort keys
         self.low: Ints = _NOBODY
         self.high: Ints = _NOBODY
+        self.limit: Ints = _NOBODY  # of each member: how many keys it has at most, if they are ranked
         self.emitted: Ints = _NOBODY  # of each member: rows given out since it joined
         self.lanes: list[Lane] = []  # of each member
         self.there: Bools = np.zeros(0, np.bool_)  # of each member: whether it has not left
@@ -158,6 +159,10 @@ class Crowd:
         self.constants = [
             np.append(old, np.array(new, old.dtype)) for old, new in zip(self.constants, added, strict=True)
         ]
+        tops = [each.reading.query.top for each in some]
+        self.limit = np.append(
+            self.limit, np.array([0 if top is None else top.limit for top in tops], np.int64)
+        )
         self.emitted = np.concatenate([self.emitted, np.zeros(len(some), np.int64)])
         self.there = np.concatenate([self.there, np.ones(len(some), np.bool_)])
         self.inside = np.concatenate(inside)
@@ -192,8 +197,9 @@ class Crowd:
         for new, each in enumerate(self._members):
             assert each is not None
             each[1].member = new
-        self.place, self.low, self.high, self.emitted, *self.constants = (
-            each[stays] for each in (self.place, self.low, self.high, self.emitted, *self.constants)
+        self.place, self.low, self.high, self.limit, self.emitted, *self.constants = (
+            each[stays]
+            for each in (self.place, self.low, self.high, self.limit, self.emitted, *self.constants)
         )
         self.there = stays[stays]
         self.inside = number[self.inside >> 32] << 32 | (self.inside & _KEY)

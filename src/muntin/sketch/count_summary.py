@@ -77,10 +77,16 @@ class CountSummary:
         the greatest count down, equal ones by item."""
         upper = self.count_of + self.error - self.spared
         least = Fraction(str(support)) * self.count  # of n, which may be greater by what is left out
-        some = np.flatnonzero(upper > float(least) if least.denominator > 1 else upper > int(least))
+        some = np.flatnonzero(upper > int(least))  # in whole numbers: they may have more digits than a float
         some = some[np.lexsort((self.item[some], -self.count_of[some]))]
         rows = zip(self.item[some].tolist(), self.count_of[some].tolist(), upper[some].tolist(), strict=True)
         return [Frequent(*row) for row in rows]
+
+    def times(self, bit: int) -> CountSummary:
+        """Of elements that count 2**bit times each."""
+        count_of, spared = self.count_of << bit, self.spared << bit
+        numbers = (each << bit for each in (self.count, self.slack, self.left_out))
+        return CountSummary(self.item, count_of, spared, *numbers)
 
     @staticmethod
     def merge(summaries: Sequence[CountSummary]) -> CountSummary:

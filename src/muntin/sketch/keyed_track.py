@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from muntin.aggregates.approximate import WEIGHT_BITS
 from muntin.aggregates.component import SUMMARIES
 from muntin.aggregates.contract import Array, Partial
 from muntin.aggregates.holistic import as_written, pick_quantile, ranks_of
@@ -20,8 +21,9 @@ from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.kernels.light_quantiles import count_slots, group_values, select_ranks
 from muntin.sketch.count_summary import CountSummary
-from muntin.sketch.kinds import Promise, check_items, is_of_items, make_sketch, partials_of
+from muntin.sketch.kinds import Promise, check_items, is_of_items, is_weighted, make_sketch, partials_of
 from muntin.sketch.quantile_summary import QuantileSummary
+from muntin.sketch.weighted_counts import WEIGHED, weighed
 from muntin.store.codes import OrderCode
 from muntin.store.columns import Columns
 from muntin.store.needs import Need, dtype_of
@@ -52,7 +54,7 @@ class KeyedTrack:
         self.heavy: dict[int, Any] = {}
         self.room = 2**62  # bytes that there are for it
         self._shortened = 0  # how often sketches were told to keep fewer elements as they come
-        dtype = dtype_of(need) if self.is_quantile else _INT
+        dtype = dtype_of(need) if self.is_quantile else WEIGHED if is_weighted(need) else _INT
         self._light = Columns({"key": _INT, "value": dtype, "at": _INT})
         self._most = self._most_light()
         self._spare = 0  # so many values more no light key has too many of, whichever gets them
@@ -133,7 +135,7 @@ class KeyedTrack:
         both = Values(*(np.concatenate(pair) for pair in zip(light, newest, strict=True)))
         slot = slot_of[both.key]
         asked = slot >= 0
-        order = np.lexsort((both.value[asked], slot[asked]))
+        order = np.lexsort((_items(both.value)[asked], slot[asked]))
         value = both.value[asked][order]
         offset = np.searchsorted(slot[asked][order], np.arange(width + 1))
         heavy = [(int(slot_of[key]), key) for key in self.heavy if slot_of[key] >= 0]
@@ -223,12 +225,13 @@ class KeyedTrack:
         self.heavy = {int(new_id[key]): sketch for key, sketch in self.heavy.items()}
 
     def mark_items(self, used: Bools) -> None:
-        used[self._light["value"]] = True
+        used[_items(self._light["value"])] = True
         for sketch in self.heavy.values():
             sketch.mark_items(used)
 
     def renumber_items(self, new_code: Ints) -> None:
-        self._light["value"][:] = new_code[self._light["value"]]
+        items = _items(self._light["value"])
+        items[:] = new_code[items]
         for sketch in self.heavy.values():
             sketch.renumber_items(new_code)
 
@@ -239,8 +242,10 @@ class KeyedTrack:
             "shortened": np.array([self._shortened], np.int64),
             "track": np.array([self.known_since, self.forgotten_before], np.int64),
             "heavy": np.array(list(self.heavy), np.int64),
-            **{f"light {name}": self._light[name].copy() for name in Values._fields},
+            **{f"light {name}": _items(self._light[name]).copy() for name in Values._fields},
         }
+        if is_weighted(self.need):
+            arrays["light weight"] = self._light["value"]["rank"].copy()
         for key, sketch in self.heavy.items():
             arrays |= {f"heavy {key}/{part}": array for part, array in sketch.snapshot().items()}
         return arrays
@@ -257,8 +262,10 @@ class KeyedTrack:
         value = (
             saved.codes("light value", self.need.input.argument, len(key))
             if is_code
-            else saved.array("light value", self._light["value"].dtype, len(key))
+            else saved.array("light value", _items(self._light["value"]).dtype, len(key))
         )
+        if is_weighted(self.need):
+            value = weighed(value, saved.ints("light weight", (0, 2**WEIGHT_BITS - 1), len(key)))
         self._light.replace({"key": key, "value": value, "at": saved.times("light at", len(key))})
         heavy = saved.ids("heavy", keys).tolist()
         if len(set(heavy)) < len(heavy) or np.isin(key, heavy).any():
@@ -312,9 +319,15 @@ def _selected(
     return partials
 
 
-def _exact_counts(item: Ints) -> CountSummary:
-    ones = np.ones(len(item), np.int64)
-    return CountSummary.of(item, ones, np.zeros(len(item), np.int64), len(item), 0, 0)
+def _items(value: Array) -> Array:
+    """Of values that may have weights, the items."""
+    return value["value"] if value.dtype.names else value
+
+
+def _exact_counts(value: Array) -> CountSummary:
+    weight = value["rank"].copy() if value.dtype.names else np.ones(len(value), np.int64)
+    unknown = np.zeros(len(value), np.int64)
+    return CountSummary.of(_items(value).copy(), weight, unknown, int(weight.sum()), 0, 0)
 
 
 def _exact_quantiles(value: Array) -> QuantileSummary:

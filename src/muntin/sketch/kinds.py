@@ -7,6 +7,7 @@ from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from muntin.aggregates.component import SUMMARIES
 from muntin.aggregates.contract import Array, Partial
@@ -20,11 +21,12 @@ from muntin.sketch.sampled_quantiles import SampledQuantiles
 from muntin.sketch.sliding_counts import SlidingCounts
 from muntin.sketch.sliding_quantiles import SlidingQuantiles
 from muntin.sketch.summary_text import QUANTILES, kind_of
+from muntin.sketch.weighted_counts import WeightedCounts, weighed
 from muntin.store.codes import item_codes
 from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import Saved
 
-Sketch = SlidingQuantiles | SlidingCounts | SampledQuantiles | SampledCounts
+Sketch = SlidingQuantiles | SlidingCounts | SampledQuantiles | SampledCounts | WeightedCounts
 _OF_NUMBERS, _OF_ITEMS = (
     frozenset({"approx_quantile", "quantile_summary"}),
     frozenset({"item_counts", "item_summary"}),
@@ -36,9 +38,10 @@ SKETCHES: dict[str, frozenset[str]] = {  # by name, with the components that eac
     SlidingCounts.name: _OF_ITEMS,
     SampledQuantiles.name: _OF_NUMBERS,
     SampledCounts.name: _OF_ITEMS,
+    WeightedCounts.name: _OF_ITEMS,
     REGISTERS: frozenset({"approx_distinct"}),
 }
-_CERTAIN = {SlidingQuantiles.name, SlidingCounts.name}
+_CERTAIN = {SlidingQuantiles.name, SlidingCounts.name, WeightedCounts.name}
 
 
 class Promise(NamedTuple):
@@ -78,6 +81,12 @@ def is_of_items(need: Need) -> bool:
     return need.component in _OF_ITEMS
 
 
+def is_weighted(need: Need) -> bool:
+    """Whether the items that are counted have weights: pairs of both."""
+    argument = need.input.argument
+    return is_of_items(need) and argument is not None and pa.types.is_struct(argument.type)
+
+
 def sketch_for(need: Need) -> str:
     """The sketch that keeps a need's promise in the least space.
 
@@ -85,6 +94,8 @@ def sketch_for(need: Need) -> str:
     """
     if need.component == "approx_distinct":
         return REGISTERS
+    if is_weighted(need):
+        return WeightedCounts.name
     promise = promise_of(need)
     if is_of_items(need):
         return SlidingCounts.name if promise.delta is None else SampledCounts.name
@@ -101,6 +112,8 @@ def make_sketch(name: str, need: Need, promise: Promise) -> Sketch:
     """A sketch of a need's values, without any."""
     if name == SlidingCounts.name:
         return SlidingCounts(promise.eps)
+    if name == WeightedCounts.name:
+        return WeightedCounts(promise.eps)
     if name == SlidingQuantiles.name:
         return SlidingQuantiles(dtype_of(need), promise.eps)
     assert promise.delta is not None
@@ -118,7 +131,9 @@ def check_items(saved: Saved, need: Need, sketch: Any) -> None:
 
 
 def element_codes(need: Need, value: Array) -> Array:
-    """What a sketch takes in: items as codes, numbers as they are."""
+    """What a sketch takes in: items as codes, perhaps with their weights; numbers as they are."""
+    if is_weighted(need):
+        return weighed(item_codes(np.ascontiguousarray(value["value"])), value["rank"])
     return item_codes(value) if is_of_items(need) else value
 
 

@@ -29,8 +29,10 @@ from muntin.plan.demand import needs_of
 from muntin.query import Call, Query
 from muntin.shard.read.reading import answer_type
 from muntin.sketch import ItemSummary, QuantileSummary, merge_summaries
-from muntin.sketch.kinds import partials_of, promise_of
-from muntin.store.needs import storage
+from muntin.sketch.kinds import is_weighted, partials_of, promise_of
+from muntin.sql.bind import row_scope
+from muntin.sql.expressions import compile_expression
+from muntin.store.needs import Need, storage
 
 Summary = QuantileSummary | ItemSummary
 # hashes have no summary: what is known of them is whole in one shard
@@ -59,19 +61,29 @@ def share_text(query: Query, shards: int) -> str:
 
 def _summaries(query: Query, shards: int) -> dict[str, str]:
     """The calls of `share_text`, with the names of their columns."""
-    texts = dict.fromkeys(_summary_text(call, shards) for call in query.calls)
+    texts = dict.fromkeys(_summary_text(query, call, shards) for call in query.calls)
     return {text: f"s{number}" for number, text in enumerate(texts)}
 
 
-def _summary_text(call: Call, shards: int) -> str:
+def _summary_text(query: Query, call: Call, shards: int) -> str:
     (need,) = needs_of(call)
     eps, delta = promise_of(need)
     name = f"approx_{'count' if isinstance(AGGREGATES[call.function], ItemAggregate) else 'quantile'}_summary"
     chance = () if delta is None else (f"{delta / shards:.20f}",)
     kept = f" FILTER (WHERE {call.filter})" if call.filter else ""
-    return (
-        f"{name.upper()}({', '.join([str(call.argument), f'{eps:.20f}', *chance])}){kept} OVER {call.window}"
-    )
+    item, *weight = _written(query, need)
+    arguments = [item, f"{eps:.20f}", *chance, *(f"weight => {each}" for each in weight)]
+    return f"{name.upper()}({', '.join(arguments)}){kept} OVER {call.window}"
+
+
+def _written(query: Query, need: Need) -> list[str]:
+    """What is summed up, as it may stand in a query, and its weight if it has one."""
+    argument = need.input.argument
+    assert argument is not None
+    if not is_weighted(need):
+        return [str(argument)]
+    rows, pair = row_scope(query.stream), argument.tree
+    return [str(compile_expression(each.copy(), rows)) for each in (pair.this, pair.expression)]
 
 
 def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
@@ -81,7 +93,7 @@ def whole_answer(query: Query, shards: int, parts: pa.Table) -> pa.Table:
         text: merge_summaries(parts[name].to_pylist()) for text, name in _summaries(query, shards).items()
     }
     named: dict[str, pa.Array] = {
-        f"${number}": _lower(call, merged[_summary_text(call, shards)])
+        f"${number}": _lower(call, merged[_summary_text(query, call, shards)])
         for number, call in enumerate(query.calls)
     }
     try:

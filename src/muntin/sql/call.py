@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.aggregates import AGGREGATES, Aggregate
+from muntin.aggregates.approximate import WEIGHT_BITS
 from muntin.aggregates.contract import is_text
 from muntin.aggregates.part import part_name
 from muntin.expression import Expression
@@ -99,8 +100,9 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
             name = function.name.upper()
             raise misfit(node, f"{name} is no aggregate: FILTER and OVER follow one, such as SUM({name}(x))")
         raise unknown(function)
+    weight = _weight_of(function)
     name, arguments, parameters = _arguments(function)
-    for tree in arguments:
+    for tree in [*arguments, *([weight] if weight is not None else [])]:
         forbid_calls(tree, "the argument of another", "nest queries by registering the inner one")
     argument: Expression | None = None
     condition = over.args.get("filter") if over is not None else None
@@ -109,6 +111,9 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
     if AGGREGATES[name].compares:
         argument, item = bind_item(arguments[0], rows, function.name.upper())
         parameters = (item, *parameters)
+    elif weight is not None:
+        argument, counts = _bind_weighed(function, arguments[0], weight, rows)
+        condition = counts if condition is None else exp.and_(condition, counts)
     elif AGGREGATES[name].order is not None:
         argument = _bind_pair(function, arguments, rows, AGGREGATES[name].order)
     elif arguments:
@@ -155,6 +160,45 @@ def _bind_pair(function: exp.Anonymous, given: list[exp.Expr], rows: Scope, orde
     if not value.columns and not by.columns:
         raise misfit(function, f"{function.name.upper()} of constants is the same for all events")
     return compile_expression(Pair(this=given[0].copy(), expression=given[1].copy(), order=order), rows)
+
+
+def _weight_of(function: exp.Anonymous) -> exp.Expr | None:
+    """What follows `weight =>`, which is taken out of the arguments; None if there is no such thing."""
+    named = [each for each in function.expressions if isinstance(each, exp.Kwarg)]
+    if not named:
+        return None
+    written = function.name.upper()
+    aggregate = AGGREGATES[SYNONYMS.get(written.lower(), (written.lower(), ()))[0]]
+    for each in named:
+        if not aggregate.takes_weight or each.name.lower() != "weight":
+            known = "it takes weight => bytes" if aggregate.takes_weight else "arguments of it have no names"
+            if aggregate.compares and function.expressions[0] is not each:
+                known = f"write SUM({each.expression.sql()}) FILTER (WHERE {function.expressions[0].sql()})"
+            raise misfit(each.expression, f"{written} takes no argument '{each.name}'; {known}")
+    if len(named) > 1 or function.expressions[-1] is not named[0]:
+        raise misfit(named[-1].expression, f"the weight is the last argument of {written}, and the only one")
+    weight: exp.Expr = named[0].expression
+    function.set("expressions", function.expressions[:-1])
+    if len(function.expressions) > len(aggregate.arguments) + len(aggregate.parameters):
+        raise misfit(function.expressions[-1], f"{written} with a weight has no delta: it never fails")
+    return weight
+
+
+def _bind_weighed(
+    function: exp.Anonymous, item: exp.Expr, weight: exp.Expr, rows: Scope
+) -> tuple[Expression, exp.Expr]:
+    """Items with their weights, and the condition under which an event counts: that it has a weight which can be added
+    up."""
+    kind = compile_expression(weight.copy(), rows).type
+    if not pa.types.is_integer(kind) or pa.types.is_uint64(kind):
+        hint = "; write CAST(… AS BIGINT)" if pa.types.is_uint64(kind) or is_decimal(kind) else ""
+        raise misfit(
+            weight, f"the weight of {function.name.upper()} is an integer, not {type_name(kind)}{hint}"
+        )
+    pair = Pair(this=item.copy(), expression=weight.copy(), order="max")
+    return compile_expression(pair, rows), exp.Between(
+        this=weight.copy(), low=exp.Literal.number(0), high=exp.Literal.number(2**WEIGHT_BITS - 1)
+    )
 
 
 def _taken_if(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:

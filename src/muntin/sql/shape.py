@@ -323,4 +323,5 @@ def _has_free_argument(node: exp.Anonymous) -> bool:
     if name == "APPROX" or not is_call(node):
         return name == "APPROX"
     aggregate = AGGREGATES[aggregate_name(name)]
-    return not (aggregate.compares or aggregate.hashes or aggregate.order)
+    is_weighted = isinstance(node.expressions[-1], exp.Kwarg)
+    return not (aggregate.compares or aggregate.hashes or aggregate.order or is_weighted)

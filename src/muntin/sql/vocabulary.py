@@ -136,7 +136,6 @@ _ELSEWHERE = {
     "SUMIF": "SUM(x) FILTER (WHERE condition)",
     "AVG_IF": "AVG(x) FILTER (WHERE condition)",
     "AVGIF": "AVG(x) FILTER (WHERE condition)",
-    "MODE": "APPROX_FREQUENT(x, 0.05, 0.01), whose first item is the most frequent",
     "TOPK": "APPROX_FREQUENT(x, 0.05, 0.01)",
     "TOP_K": "APPROX_FREQUENT(x, 0.05, 0.01)",
     "APPROX_TOP_K": "APPROX_FREQUENT(x, 0.05, 0.01)",

@@ -1,7 +1,7 @@
 """By value: what is kept beside the runs of a pool for aggregates that single values decide, input by input.
 
-Quantiles have the order of values (`value_order.py`), different values know where they come again (`repeats.py`). Both
-are made when they are first read, and follow the pool from then on.
+Quantiles and modes have the order of values (`value_order.py`), different values know where they come again
+(`repeats.py`). Both are made when they are first read, and follow the pool from then on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from muntin.arrays import Ints
 from muntin.query import Input
 from muntin.store.needs import Need
 from muntin.store.repeats import Repeats
-from muntin.store.value_order import Pool, Ranks, ValueOrder
+from muntin.store.value_order import Order, Pool, Ranks, ValueOrder
 
 
 class ByValue:
@@ -32,7 +32,9 @@ class ByValue:
         """Keep what these needs read, if it is there."""
         wanted = {(need.input, need.component) for need in needs}
         self._orders = {
-            input: order for input, order in self._orders.items() if (input, "quantile") in wanted
+            input: order
+            for input, order in self._orders.items()
+            if (input, "quantile") in wanted or (input, "mode") in wanted
         }
         self._repeats = {
             input: repeats for input, repeats in self._repeats.items() if (input, "distinct") in wanted
@@ -70,9 +72,17 @@ class ByValue:
     def pick(self, input: Input, ids: Ints, lo: Ints, hi: Ints, ranks: Ranks) -> list[list[Partial]]:
         """Partials of quantiles: of each window, which has a slot for each of the ids, those of each phi."""
         pool = self._pool_of(input)
+        return self._order_of(input, pool).pick(pool, ids, lo, hi, ranks)
+
+    def pick_modes(self, input: Input, ids: Ints, lo: Ints, hi: Ints, order: Order, rank: Ints) -> Partial:
+        """Partial of modes: of the rows that are named, the most frequent value of each slot."""
+        pool = self._pool_of(input)
+        return self._order_of(input, pool).pick_modes(pool, ids, lo, hi, order, rank)
+
+    def _order_of(self, input: Input, pool: Pool) -> ValueOrder:
         if input not in self._orders:
             self._orders[input] = ValueOrder(len(pool.at), pool.value.dtype)
-        return self._orders[input].pick(pool, ids, lo, hi, ranks)
+        return self._orders[input]
 
     def count_different(self, input: Input, ids: Ints, lo: Ints, hi: Ints, sequence: Ints) -> Ints:
         """How many different values each slot has, of the rows that are named: by their ends, the longest first."""

@@ -3,6 +3,8 @@
     run of a key   number   0   1   2   3   4      in order   2   4   0   3   1     of [1, 4) there are 2 3 1 in it:
                    value    5   9   1   7   3                                       the median is entry 3, a 7
 
+Equal values are side by side, so that the most frequent one of a window is found by one pass.
+
 What a look-up finds in order stays there: the next one, of a window that has moved on a little, sorts what is new in.
 Nested windows and all phi have the order in common. It is made when it is first read, and no state: a checkpoint does
 not have it.
@@ -25,6 +27,7 @@ from muntin.kernels.value_order import (
     ORIGIN,
     SIZE,
     arrange_order,
+    pick_longest,
     pick_ranks,
     take_back_order,
 )
@@ -39,6 +42,19 @@ class Pool(NamedTuple):
     at: Ints
     value: Array
     valid: Bools
+
+
+class Order(NamedTuple):
+    """In which order the rows of all windows are read for what is kept from one to the next."""
+
+    sequence: Ints
+    oldest: Ints  # of each row: when it, or one that comes later, may begin
+    entries: int = 0  # or how many entries of a key it may have
+
+    @classmethod
+    def by_time(cls, begins: Ints, ends: Ints, reach: int) -> Order:
+        """By their ends, the longest first; no window goes back further than `reach`."""
+        return cls(np.lexsort((begins, ends)), ends - reach)
 
 
 class Ranks(NamedTuple):
@@ -74,9 +90,7 @@ class ValueOrder:
 
         O(entries of the longest window / 8) for a slot, and O(log entries) for each entry that is new in order.
         """
-        if len(self._held) < len(pool.start):
-            more = np.zeros((len(pool.start) - len(self._held), 6), np.int64)
-            self._held = np.concatenate([self._held, more])
+        self._know_all(pool)
         wanted = [len(each) for each in ranks.phis]
         offset = np.concatenate([[0], np.cumsum(np.repeat(wanted, ranks.many))])
         flat = [
@@ -87,11 +101,9 @@ class ValueOrder:
         numerator, denominator = np.array(flat, np.int64).T.copy()
         picked = np.zeros((len(flat), len(ids)), pool.value.dtype)
         counted = np.zeros((len(flat), len(ids)), np.int64)
-        most = int(pool.entries[ids].max(initial=0))
-        some_value, some_number = np.empty((2, most), pool.value.dtype), np.empty((2, most), np.int64)
         pick_ranks(
-            ids, lo, hi, ranks.sequence, ranks.oldest, ranks.entries, *pool, self._order, self._ascending, self._held,
-            some_value, some_number, offset, numerator, denominator, picked.ravel(), counted.ravel(),
+            ids, lo, hi, ranks.sequence, ranks.oldest, ranks.entries, *pool, *self._arrays(pool, ids),
+            offset, numerator, denominator, picked.ravel(), counted.ravel(),
         )  # fmt: skip
         found: list[list[Partial]] = []
         first = 0
@@ -101,6 +113,29 @@ class ValueOrder:
             found.append([(values[:, each].ravel(), counts[:, each].ravel()) for each in range(width)])
             first += many * width
         return found
+
+    def pick_modes(self, pool: Pool, ids: Ints, lo: Ints, hi: Ints, order: Order, rank: Ints) -> Partial:
+        """The partial of the rows that are named: the most frequent value of each slot, and of how many it was picked.
+        Of several it is the least, or the one of the least `rank`, if values are codes that have one.
+
+        O(entries in order) for a slot, and O(log entries) for each entry that is new in order.
+        """
+        self._know_all(pool)
+        picked, counted = np.zeros(len(lo), pool.value.dtype), np.zeros(len(lo), np.int64)
+        pick_longest(ids, lo, hi, *order, *pool, *self._arrays(pool, ids), rank, picked, counted)
+        return picked, counted
+
+    def _know_all(self, pool: Pool) -> None:
+        """Have a row for each key."""
+        if len(self._held) < len(pool.start):
+            more = np.zeros((len(pool.start) - len(self._held), 6), np.int64)
+            self._held = np.concatenate([self._held, more])
+
+    def _arrays(self, pool: Pool, ids: Ints) -> tuple[Array, ...]:
+        """What is in order, and room to sort the entries of a key."""
+        most = int(pool.entries[ids].max(initial=0))
+        some_value, some_number = np.empty((2, most), pool.value.dtype), np.empty((2, most), np.int64)
+        return self._order, self._ascending, self._held, some_value, some_number
 
     def nbytes(self) -> int:
         return self._order.nbytes + self._ascending.nbytes + self._held.nbytes

@@ -19,7 +19,8 @@ HAVING that compares COUNT, SUM, MIN or MAX with constants is answered by a coll
 there), which names candidates; only their runs are read. An index is fed, too, so it is made when look-ups have paid
 for it.
 
-For QUANTILE the values of each run are kept in order, 12 bytes each, and the order moves on with the windows. For
+For QUANTILE the values of each run are kept in order, 12 bytes each, and the order moves on with the windows. MODE
+reads the same order: the most frequent value is the longest run of equal ones, found by a pass over it. For
 COUNT(DISTINCT) each event knows how far the next one with its value is, in 4 bytes, and the last one of each value in
 the window counts (Patroumpas & Sellis); a table of them takes 16 to 64 bytes for each. Windows that nest, and all phi,
 have both in common.
@@ -47,9 +48,9 @@ from muntin.store.needs import Need, Needs, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.run_window import RunWindow
 from muntin.store.sequence import Located
-from muntin.store.value_order import Ranks
+from muntin.store.value_order import Order, Ranks
 from muntin.structure.rescan import Rescan, RingSynopsis
-from muntin.structure.synopsis import Asked, Found, TextOrder
+from muntin.structure.synopsis import Asked, Found, TextOrder, rank_of
 from muntin.window import Pace, Window
 
 # What things cost, in events that could be scanned meanwhile:
@@ -69,19 +70,6 @@ class Wanted(NamedTuple):
 
     needs: Sequence[Need]
     rows: int
-
-
-class Order(NamedTuple):
-    """In which order the rows of all windows are read for what is kept from one to the next."""
-
-    sequence: Ints
-    oldest: Ints  # of each row: when it, or one that comes later, may begin
-    entries: int = 0  # or how many entries of a key it may have
-
-    @classmethod
-    def by_time(cls, begins: Ints, ends: Ints, reach: int) -> Order:
-        """By their ends, the longest first; no window goes back further than `reach`."""
-        return cls(np.lexsort((begins, ends)), ends - reach)
 
 
 class ReadsRuns(RingSynopsis):
@@ -104,7 +92,7 @@ class ReadsRuns(RingSynopsis):
         for each, ((needs, _), mine) in enumerate(zip(wanted, slots, strict=True)):
             found.append({})
             for need in needs:
-                if need.component == "distinct" or self._picks(need):
+                if need.component in ("distinct", "mode") or self._picks(need):
                     windows = together.setdefault((need.input, need.component), [[] for _ in wanted])
                     windows[each].append(need)
                 else:
@@ -116,6 +104,15 @@ class ReadsRuns(RingSynopsis):
                 counts = by_value.count_different(input, ids, spans.lo, spans.hi, order.sequence)
                 partials = [
                     [(counts[mine],)] * len(needs) for needs, mine in zip(windows, slots, strict=True)
+                ]
+            elif component == "mode":
+                rank = rank_of(input, self._text_order)
+                asked = np.repeat([len(needs) > 0 for needs in windows], [rows for _, rows in wanted])
+                some_rows = order._replace(sequence=order.sequence[asked[order.sequence]])
+                modes = by_value.pick_modes(input, ids, spans.lo, spans.hi, some_rows, rank)
+                partials = [
+                    [(modes[0][mine], modes[1][mine])] * len(needs)
+                    for needs, mine in zip(windows, slots, strict=True)
                 ]
             else:
                 for needs in windows:

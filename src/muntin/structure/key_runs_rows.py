@@ -28,7 +28,8 @@ from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, key_column
 from muntin.store.saved import COUNTS, Saved
 from muntin.store.sequence import Located
-from muntin.structure.key_runs import Order, ReadsRuns, Wanted
+from muntin.store.value_order import Order
+from muntin.structure.key_runs import ReadsRuns, Wanted
 from muntin.structure.synopsis import Asked, Found, Moves, TextOrder
 from muntin.window import Window
 

@@ -24,14 +24,14 @@ import numpy as np
 
 from muntin.aggregates.component import COMPONENTS, HOLISTIC
 from muntin.aggregates.contract import Array, Partial, is_text
-from muntin.aggregates.holistic import count_distinct, pick_quantile
+from muntin.aggregates.holistic import count_distinct, pick_mode, pick_quantile
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Finders, KeyBand, KeySearch
 from muntin.key_index.key_finder import Candidates
 from muntin.store.needs import Need, Needs
 from muntin.store.ring import EventRing, columns_of, key_column
-from muntin.structure.synopsis import Found, Synopsis, TextOrder
+from muntin.structure.synopsis import Found, Synopsis, TextOrder, rank_of
 from muntin.window import Window
 
 
@@ -78,6 +78,8 @@ class RingSynopsis(Synopsis[EventRing]):
             values, offset = collect_values(lo, hi, width, slot, value, valid)
             if need.component == "distinct":
                 return count_distinct(values, offset)
+            if need.component == "mode":
+                return pick_mode(values, offset, rank_of(need.input, self._text_order))
             return pick_quantile(values, offset, need.parameters[0])
         component = COMPONENTS[need.component]
         argument = need.input.argument

@@ -81,6 +81,7 @@ class RunSynopsis(Synopsis[Elements]):
         before = track.structure if track else None
         if track is None:
             track = self._make_track(self.store, self.where, next(iter(next(iter(members.values())))))
+        track.text_order = self._text_order
         track.fit(self.needs, members.keys())
         self._tracks[place] = track
         if track.minds_windows:
@@ -110,6 +111,11 @@ class RunSynopsis(Synopsis[Elements]):
     def settle(self) -> None:
         for track in self._tracks.values():
             track.structure.forget(self.store.dropped)
+
+    def move(self, text_order: TextOrder, key_ids: Ints | None) -> None:
+        super().move(text_order, key_ids)
+        for track in self._tracks.values():
+            track.text_order = text_order
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int

@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtim
 
 import numpy as np
 
-from muntin.aggregates.contract import Partial
+from muntin.aggregates.contract import Partial, is_text
 from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.key_index.finders import KeyBand
 from muntin.key_index.heads import WindowHeads
 from muntin.key_index.key_finder import Candidates
+from muntin.query import Input
 from muntin.store.needs import Need, Needs
 from muntin.store.saved import INSTANTS, Saved
 from muntin.store.sequence import Located, is_complete
@@ -99,6 +100,14 @@ Store = TypeVar("Store", bound=Elements)
 
 # text is kept as codes; this gives the sort rank of every code, and the code of every rank
 TextOrder = Callable[[Expression], tuple[Ints, Ints]]
+
+
+def rank_of(input: Input, text_order: TextOrder) -> Ints:
+    """The rank of every code of a text; of other values, which are in order as they are kept, none."""
+    argument = input.argument
+    return (
+        text_order(argument)[0] if argument is not None and is_text(argument.type) else np.zeros(0, np.int64)
+    )
 
 
 class Asked(NamedTuple):

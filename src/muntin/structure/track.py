@@ -23,6 +23,8 @@ from muntin.store.sequence import Sequence as Elements
 from muntin.structure.distinct import DistinctCounter
 from muntin.structure.intervals import Intervals, Positions, Unkept
 from muntin.structure.quantile_tree import QuantileTree
+from muntin.structure.synopsis import TextOrder, rank_of
+from muntin.structure.value_order import OrderedElements
 from muntin.window import Window
 
 Asked = Callable[[Ints, Ints], Partial]
@@ -36,6 +38,7 @@ class Track(ABC):
     """Follows `store`; `structure` is anything that can extend, rewind, forget, check and count bytes."""
 
     structure: Any
+    text_order: TextOrder  # of its synopsis
     minds_windows = False  # whether it must be fitted whenever the windows of its group change
 
     def __init__(self, store: Elements, where: Expression | None, need: Need):
@@ -174,6 +177,17 @@ class DistinctTrack(_ValueTrack):
 
     def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
         return {self.need: (self.structure.query(lo, hi),)}
+
+
+class ModeTrack(_ValueTrack):
+    """The most frequent value of one input."""
+
+    def __init__(self, store: Elements, where: Expression | None, need: Need):
+        super().__init__(store, where, need)
+        self.structure = OrderedElements(dtype_of(need), store.dropped)
+
+    def query(self, wanted: Sequence[Need], lo: Ints, hi: Ints) -> dict[Need, Partial]:
+        return {self.need: self.structure.query(lo, hi, rank_of(self.need.input, self.text_order))}
 
 
 class Scanned(Unkept):

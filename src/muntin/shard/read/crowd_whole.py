@@ -24,6 +24,7 @@ from muntin.shard.adapt.timed import timed_as
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.alike import stacked_found
 from muntin.shard.read.broadcast import Array, Numbers, Unusual, holds, numbers_of
+from muntin.shard.read.crowd_order import CrowdOrder
 from muntin.shard.read.crowd_slots import CrowdSlots, Passing
 from muntin.shard.read.evaluate import Once, lower
 from muntin.shard.read.left_out import no_sum
@@ -79,6 +80,7 @@ class WholeSlots(CrowdSlots):
             if crowd.reading.compared is not None
             else _Condition(self._state, crowd, found)
         )
+        order = None if crowd.reading.query.top is None else CrowdOrder(self._state, crowd, found)
         words = [_NOBODY]
         for block in self._blocks:
             passes = verdicts.of(block)
@@ -86,9 +88,13 @@ class WholeSlots(CrowdSlots):
                 passes = passes & reduce(
                     np.logical_or, (held[_rows(crowd, place, block)] for place, held in present.items())
                 )
-            words.append(_words(block.member, np.broadcast_to(passes, (len(block.member), self.width))))
+            passes = np.broadcast_to(passes, (len(block.member), self.width))
+            if order is not None:
+                passes = order.first(crowd, block.member, _rows(crowd, 0, block), passes)
+            words.append(_words(block.member, passes))
         word = np.sort(np.concatenate(words))
-        return Passing(word >> 32, word & _KEY, _NOBODY)
+        member, key = word >> 32, word & _KEY
+        return Passing(member, key if order is None else order.keys_at(crowd, member, key), _NOBODY)
 
     def _present(self, crowd: Crowd, found: list[Found]) -> dict[int, Bools]:
         """Which keys have events in the windows of a place: those of any place are there. Nothing if there are no keys,

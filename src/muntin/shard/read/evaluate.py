@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates.approximate import ItemAggregate
+from muntin.aggregates.approximate import MOST_WEIGHT, ItemAggregate
 from muntin.answer import to_arrow, to_instants
 from muntin.arrays import Bools, Ints
 from muntin.band import Band
@@ -322,7 +322,8 @@ def lower(
         partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
     if isinstance(call.aggregate, ItemAggregate):
         ((counts,),) = partials.values()
-        return lower_items(call, counts.tolist(), texts), None
+        beyond = np.array([each.count >= MOST_WEIGHT for each in counts], np.bool_)
+        return lower_items(call, counts.tolist(), texts), beyond if beyond.any() else None
     value, valid, lost = call.aggregate.lower(partials)
     if call.text is not None:
         codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)

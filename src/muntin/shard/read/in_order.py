@@ -68,15 +68,16 @@ class InOrder:
         if len(self._found) < many:
             some = _could_be_first(self._by[0], many)
             words = [*(each.at(some) for each in self._by), *self._ties(some)]
-            self._found = some[_sorted(words)[:many]]
+            self._found = some[places_in_order(words)[:many]]
         return self._found[:many]
 
 
-def _sorted(words: Sequence[Words]) -> Ints:
-    """Places in the order of the first words, then of the next."""
-    columns: list[Ints | Bools] = []
+def places_in_order(words: Sequence[Words], before: Ints | None = None, after: Ints | None = None) -> Ints:
+    """Places in the order of the first words, then of the next; of numbers before all of them, and after them."""
+    columns: list[Ints | Bools] = [] if before is None else [before]
     for word, valid in words:
         columns += [word] if valid is None else [~valid, np.where(valid, word, 0)]
+    columns += [] if after is None else [after]
     order: Ints = np.lexsort(columns[::-1])
     return order
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates.approximate import ApproxCount, ApproxCountSummary, Counts
-from muntin.aggregates.contract import is_text
+from muntin.aggregates.contract import is_text, kept_type
 from muntin.answer import to_arrow
 from muntin.arrays import Ints
 from muntin.expression import Expression
@@ -52,7 +52,8 @@ def _code_of(item: float | str, argument: Expression, texts: Mapping[Expression,
 
 
 def _values_of(code: Ints, argument: Expression, texts: Mapping[Expression, Dictionary]) -> pa.Array:
-    if is_text(argument.type):
-        return texts[argument].values.take(pa.array(code)).cast(argument.type)
-    value = item_values(code, storage(argument.type))
-    return to_arrow(value, np.ones(len(value), np.bool_), argument.type)
+    kind = kept_type(argument.type)
+    if is_text(kind):
+        return texts[argument].values.take(pa.array(code)).cast(kind)
+    value = item_values(code, storage(kind))
+    return to_arrow(value, np.ones(len(value), np.bool_), kind)

@@ -76,7 +76,9 @@ def either(one: Bools | None, other: Bools | None) -> Bools | None:
 
 
 def no_sum(call: Call) -> str:
-    """Why a SUM has no value."""
+    """Why a SUM has no value, or what adds up weights."""
+    if call.function != "sum":
+        return f"the weights of {call} do not fit 62 bits; divide them by 1000"
     return f"SUM({call.argument}) does not fit 64 bits; use SUM(CAST({call.argument} AS DOUBLE))"
 
 

@@ -134,6 +134,7 @@ def _likeness(state: State, reading: Reading) -> Likeness | None:
         tuple((call.aggregate.name, call.parts, call.text) for call in reading.calls), tuple(shapes),
         tuple(each if isinstance(each, int) else None for each in outputs), having is None, reading.compared,
         tuple(reading.schema.names), query.window is None, query.emits_changes,
+        None if query.top is None else query.top.by,
     )  # fmt: skip
     return Likeness(state.prepared.number(what), having, outputs, tuple(constants))
 
@@ -148,7 +149,7 @@ def _may_be_like_others(state: State, reading: Reading) -> bool:
     """Whether a query looks at windows of time alone, and at all keys of them."""
     if reading.laned is not None or reading.has_laned_calls or reading.query.tolerance is not None:
         return False
-    if reading.query.top is not None:
+    if reading.query.top is not None and (reading.query.emits_changes or len(reading.windows) > 1):
         return False
     if reading.range is not None and reading.range.is_forced:
         return False

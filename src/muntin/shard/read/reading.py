@@ -9,13 +9,15 @@ import pyarrow as pa
 from muntin.aggregates import AGGREGATES, Aggregate
 from muntin.aggregates.contract import kept_type
 from muntin.answer import is_plain
+from muntin.band import GREATEST
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.lane import Laned
 from muntin.plan.placement import Placed
-from muntin.plan.request import compared_call, threshold_of
+from muntin.plan.request import Threshold, compared_call, threshold_of
 from muntin.query import Call, Query
 from muntin.shard.state import State
+from muntin.sql.decimal_threshold import least_sum
 from muntin.store.needs import Need
 from muntin.window import Window
 
@@ -152,6 +154,8 @@ class Reading:
 
     def _range(self) -> KeyRange | None:
         threshold = threshold_of(self.query)
+        if isinstance(threshold, str):
+            threshold = self._decimal_threshold() or threshold
         if isinstance(threshold, str) or self.laned is not None:
             return None
         parts = self.calls[threshold.call].parts
@@ -159,6 +163,15 @@ class Reading:
         if self.windows[part.window].laned is not None:
             return None
         return KeyRange(part, threshold.low, threshold.high, threshold.is_forced, threshold.tolerance)
+
+    def _decimal_threshold(self) -> Threshold | None:
+        """What HAVING asks of a sum of decimals, as one of integers."""
+        found = least_sum(self.query) if self.query.keys else None
+        if found is None or found[1] > GREATEST:
+            return None
+        window = self.query.calls[found[0]].window
+        is_now = window.is_time and not window.to
+        return Threshold(found[0], "sum", found[1], GREATEST, False, None) if is_now else None
 
     def _lead(self) -> tuple[int, PartialOf] | None:
         top = self.query.top
