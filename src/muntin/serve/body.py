@@ -9,7 +9,8 @@ from starlette.exceptions import HTTPException
 
 from muntin.arrow_bytes import stream_bytes
 from muntin.serve.access import Limits
-from muntin.serve.wire import ARROW, json_text, read_rows
+from muntin.serve.json_text import json_text
+from muntin.serve.wire import ARROW, read_rows
 from muntin.stream import Stream
 from muntin.table import Table
 

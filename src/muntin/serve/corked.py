@@ -12,6 +12,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+CONNECTION = "muntin.connection"  # of a request, by this name in its scope
+
 
 class Corked:
     """A transport that holds what is written until the turn ends; in all else it is the transport that it wraps."""
@@ -34,6 +36,16 @@ class Corked:
         self._send()
         self._transport.close()
 
+    def opened(self) -> Any:
+        """The socket, to be given away; None if something is still to be written to it, or TLS is spoken there."""
+        self._send()
+        if (
+            self._transport.get_write_buffer_size()
+            or self._transport.get_extra_info("ssl_object") is not None
+        ):
+            return None
+        return self._transport.get_extra_info("socket")
+
     def _send(self) -> None:
         if len(self._held) > 1:
             self._transport.writelines(self._held)
@@ -48,3 +60,8 @@ class CorkedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Somebody has connected."""
         super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
+
+    def on_message_begin(self) -> None:
+        """A request begins: it says where it came in, for those who give the connection away."""
+        super().on_message_begin()
+        self.scope[CONNECTION] = self.transport  # type: ignore[typeddict-unknown-key]

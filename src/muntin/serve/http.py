@@ -26,13 +26,15 @@ from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
-from muntin.serve.answers import Cursor
 from muntin.serve.body import answer_rows, kind_of, read_body, rows_of
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
+from muntin.serve.corked import CONNECTION
 from muntin.serve.docs_page import POLICY, docs_page
+from muntin.serve.json_text import json_rows, json_value
 from muntin.serve.metrics import metrics_text
 from muntin.serve.openapi import FORMATS, PROBLEMS, REQUESTS, ROWS, Called
+from muntin.serve.portion import Cursor
 from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
 from muntin.serve.query_facts import Order, QueryFacts
@@ -41,16 +43,7 @@ from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import TooSlow
 from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
-from muntin.serve.wire import (
-    ARROW,
-    arrow_rows,
-    instant_of,
-    json_or_text,
-    json_rows,
-    json_value,
-    key_of,
-    requests_of,
-)
+from muntin.serve.wire import ARROW, arrow_rows, instant_of, json_or_text, key_of, requests_of
 from muntin.sql import parse_query
 
 
@@ -297,7 +290,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
                 429, f"there are {limits.followers:,} subscriptions already", {"Retry-After": "10"}
             )
         cursor = None if last_event_id is None else Cursor.read(last_event_id)
-        told = subscription(service, cursor, None if query is None else frozenset(query), seconds)
+        chosen = None if query is None else frozenset(query)
+        told = subscription(service, cursor, chosen, seconds, request.scope.get(CONNECTION))
         return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     add_console(app, service, facts, history, may)

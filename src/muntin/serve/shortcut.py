@@ -16,9 +16,10 @@ from fastapi import Request
 
 from muntin.errors import MuntinError
 from muntin.serve.access import Pace, Tokens
+from muntin.serve.json_text import json_value
 from muntin.serve.problems import told
 from muntin.serve.settings import TooSlow
-from muntin.serve.wire import ARROW, JSON, json_value
+from muntin.serve.wire import ARROW, JSON
 
 _BEFORE, _BEHIND = "/queries/", "/answer"
 _FEW = 100  # rows: a key has one, unless the query joins tables
