@@ -41,7 +41,7 @@ from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.script import connects
 from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import TooSlow
-from muntin.serve.shortcut import Shortcut
+from muntin.serve.shortcut import Rows, Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import ARROW, arrow_rows, instant_of, json_or_text, key_of, requests_of
 from muntin.sql import parse_query
@@ -52,7 +52,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     history = History(service)
     facts = QueryFacts(service, history)
     pace = Pace(limits.requests_per_second)
-    app = _App(Shortcut(partial(_look_up, service, limits), tokens, pace), history.taken)
+    shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace)
+    app = _App(shortcut, history.taken)
     app.add_exception_handler(MuntinError, told)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, misread)
@@ -313,6 +314,7 @@ class _App(FastAPI):
             redoc_url=None,
         )
         self._shortcut = shortcut
+        self.body_for = shortcut.body_for
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or not await self._shortcut.answers(scope, send):
@@ -328,10 +330,14 @@ async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
         raise TooSlow(limits.lookup_seconds) from None
 
 
-async def _look_up(
-    service: Service, limits: Limits, name: str, key: str, at: str | None
-) -> list[dict[str, Any]]:
-    """The answer of one key, given as JSON or as a text without quotes."""
+def _at_once(service: Service, name: str, key: str) -> Rows | None:
+    """The answer of one key, given as JSON or as a text without quotes; None if the engine is at work."""
+    given = json_or_text(key)
+    return service.look_ups.at_once(lambda: service.engine.rows(name, _key(service, name, given)))
+
+
+async def _look_up(service: Service, limits: Limits, name: str, key: str, at: str | None) -> Rows:
+    """The same, whatever the engine does, and at any instant."""
     given, instant = json_or_text(key), instant_of(at)
     try:
         return await service.look_ups.ask(
