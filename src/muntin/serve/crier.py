@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import struct
 import subprocess
@@ -29,6 +28,11 @@ PORTION, CONNECTION = 0, 1  # what a message is about
 # That, the segment and the byte behind a portion, and a length: of it, or of what follows.
 MESSAGE = struct.Struct("<BQQI")
 GONE, DROPPED = b"g", b"d"  # what has become of a subscription
+# The same muntin as here, however it was found.
+_PROGRAM = (
+    "import json, sys; sys.path = json.loads(sys.argv.pop(1)); "
+    "from muntin.serve.crier_process import main; main()"
+)
 _AGAIN = 10.0  # seconds between two starts
 _PATIENCE = 10.0  # seconds in which it has to end
 
@@ -94,13 +98,16 @@ class Crier:
         self._began = time.monotonic()
         here, there = socket.socketpair()
         here.setblocking(False)
-        command = [sys.executable, "-m", "muntin.serve.crier_process", str(there.fileno()), str(self._folder)]
-        source = str(Path(__file__).parents[2])  # where this version of muntin is, however it was found
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
+        command = [
+            sys.executable,
+            "-c",
+            _PROGRAM,
+            json.dumps(sys.path),
+            str(there.fileno()),
+            str(self._folder),
+        ]
         with there:
-            self._process = subprocess.Popen(
-                command, env=environment, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL
-            )
+            self._process = subprocess.Popen(command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
         self._socket = here
 
     def _send(self, message: bytes, *descriptors: int) -> bool:

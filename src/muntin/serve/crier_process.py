@@ -210,7 +210,3 @@ def main() -> None:
         signal.signal(each, signal.SIG_IGN)
     with socket.socket(fileno=int(sys.argv[1])) as server:
         CrierProcess(server, Path(sys.argv[2])).run()
-
-
-if __name__ == "__main__":
-    main()

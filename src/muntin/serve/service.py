@@ -236,6 +236,7 @@ class Service:
             self.failure = error
             with self._gate:
                 left = self._waiting.drain()
+            self._answers.dismiss()
             for each in (*(group or ()), *left):
                 if not each.done.done():
                     each.done.set_exception(Stopped(f"the service has stopped: {error}"))
