@@ -22,8 +22,8 @@ from muntin.serve.settings import Settings
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts;
-REGISTER QUERY all AS SELECT SUM(n) AS n FROM s [RANGE 10 SLIDE 10];
-REGISTER QUERY each AS SELECT k, SUM(n) AS n FROM s [RANGE 10 SLIDE 10] GROUP BY k
+REGISTER QUERY all AS SELECT SUM(n) AS n FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS];
+REGISTER QUERY each AS SELECT k, SUM(n) AS n FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k
 """
 END = b"0\r\n\r\n"
 
@@ -38,7 +38,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def push(service: Service, first: int, many: int = 5) -> None:
     for at in range(first, first + many):
-        service.push("s", pa.table({"ts": [at * 10] * 2, "k": ["a", "é"], "n": [at, 1]})).result()
+        service.push("s", pa.table({"ts": [at * 10_000_000] * 2, "k": ["a", "é"], "n": [at, 1]})).result()
 
 
 def given(service: Service, queries: frozenset[str] | None = None) -> tuple[socket.socket, Follower]:
