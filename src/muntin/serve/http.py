@@ -26,7 +26,7 @@ from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
-from muntin.serve.body import answer_rows, kind_of, read_body, rows_of
+from muntin.serve.body import answer_rows, hand_in, kind_of, read_body
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
 from muntin.serve.corked import CONNECTION
@@ -37,6 +37,7 @@ from muntin.serve.openapi import FORMATS, PROBLEMS, REQUESTS, ROWS, Called
 from muntin.serve.portion import Cursor
 from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
+from muntin.serve.push_shortcut import PushShortcut
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.script import connects
 from muntin.serve.service import REPEATED, Service
@@ -53,7 +54,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     facts = QueryFacts(service, history)
     pace = Pace(limits.requests_per_second)
     shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace)
-    app = _App(shortcut, history.taken)
+    app = _App(shortcut, PushShortcut(service, limits, tokens, pace), history.taken)
     app.add_exception_handler(MuntinError, told)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, misread)
@@ -150,7 +151,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             raise NotFound(f"there is no stream '{name}'")
         body = await read_body(request, limits)
         found = await _done(
-            await run_in_threadpool(_push, service, limits, name, body, kind_of(request), once)
+            await run_in_threadpool(
+                hand_in, service.streams[name], service.push, limits, body, kind_of(request), once
+            )
         )
         return {"events": 0, "repeated": True} if found is REPEATED else {"events": found}
 
@@ -170,7 +173,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             raise NotFound(f"there is no table '{name}'")
         body = await read_body(request, limits)
         found = await _done(
-            await run_in_threadpool(_load, service, limits, name, body, kind_of(request), once)
+            await run_in_threadpool(
+                hand_in, service.tables[name], service.load, limits, body, kind_of(request), once
+            )
         )
         return {"rows": 0, "repeated": True} if found is REPEATED else {"rows": found}
 
@@ -300,9 +305,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
 
 
 class _App(FastAPI):
-    """The framework, behind a shortcut."""
+    """The framework, behind shortcuts."""
 
-    def __init__(self, shortcut: Shortcut, lifespan: Any):
+    def __init__(self, shortcut: Shortcut, pushes: PushShortcut, lifespan: Any):
         about = __doc__.partition("\n\n")[2]
         super().__init__(
             title="muntin",
@@ -313,12 +318,15 @@ class _App(FastAPI):
             docs_url=None,  # the framework's pages load scripts from elsewhere
             redoc_url=None,
         )
-        self._shortcut = shortcut
+        self._shortcut, self._pushes = shortcut, pushes
         self.body_for = shortcut.body_for
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or not await self._shortcut.answers(scope, send):
-            await super().__call__(scope, receive, send)
+        if scope["type"] == "http" and (
+            await self._shortcut.answers(scope, send) or await self._pushes.takes(scope, receive, send)
+        ):
+            return
+        await super().__call__(scope, receive, send)
 
 
 async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
@@ -345,20 +353,6 @@ async def _look_up(service: Service, limits: Limits, name: str, key: str, at: st
         )
     except TimeoutError:
         raise TooSlow(limits.lookup_seconds) from None
-
-
-def _push(
-    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
-) -> Future[Any]:
-    rows = rows_of(service.streams[name], body, kind, limits)
-    return service.push(name, rows, body if kind == ARROW else None, once)
-
-
-def _load(
-    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
-) -> Future[Any]:
-    rows = rows_of(service.tables[name], body, kind, limits)
-    return service.load(name, rows, body if kind == ARROW else None, once)
 
 
 async def _done(future: Future[Any]) -> Any:
