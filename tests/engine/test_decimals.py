@@ -17,7 +17,8 @@ import pytest
 import muntin
 from muntin.engine.event_file import open_events
 from muntin.errors import MuntinError, SchemaError
-from muntin.serve.wire import CSV, JSON, LINES, json_rows, key_of, read_rows
+from muntin.serve.json_text import json_rows
+from muntin.serve.wire import CSV, JSON, LINES, key_of, read_rows
 from muntin.stream import Stream
 from muntin.table import Table
 

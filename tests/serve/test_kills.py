@@ -28,10 +28,11 @@ import pytest
 
 from muntin import Engine, MuntinError
 from muntin.arrow_bytes import stream_bytes
+from muntin.serve.json_text import json_rows
 from muntin.serve.log import Log
 from muntin.serve.record import read_table, unpack_record
 from muntin.serve.script import Roster
-from muntin.serve.wire import ARROW, json_rows
+from muntin.serve.wire import ARROW
 from muntin.shard.emit.portion import portions
 
 KILLS = int(os.environ.get("MUNTIN_KILLS", "300"))

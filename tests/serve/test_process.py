@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
+from muntin.arrow_bytes import stream_bytes
 from muntin.cli import app
+from muntin.serve.wire import ARROW
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts;
@@ -76,6 +80,52 @@ def test_killed_and_stopped(tmp_path: Path) -> None:
     assert process.wait(30) == 0
     kept = sorted((tmp_path / "data" / "checkpoints").iterdir())
     assert int(kept[-1].stem) == 7  # the script and six pushes
+
+
+BY_KEY = """
+CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts;
+REGISTER QUERY sums AS SELECT k, SUM(n) AS n FROM s [RANGE 10 SECONDS SLIDE 1 SECOND] GROUP BY k
+"""
+
+
+@pytest.mark.slow
+def test_the_shorter_ways(tmp_path: Path) -> None:
+    """On one connection: plain look-ups, pushes of Arrow, and what the framework answers, in turn. A subscription goes
+    on after the process that sends to it has ended, and ends with the server."""
+    process, address = start(tmp_path, script=BY_KEY)
+    plain = {"Accept": "*/*"}
+    with httpx.Client(base_url=address, timeout=30) as client, client.stream("GET", "/answers") as answers:
+        lines = answers.iter_lines()
+        for second in range(3):
+            rows = pa.table({"ts": [second * 1_000_000] * 2, "k": ["a", "b"], "n": [second, 1]})
+            headers = {"Content-Type": ARROW}
+            told = client.post("/streams/s", content=stream_bytes(rows), headers=headers)
+            assert told.json() == {"events": 2}
+            found = client.get("/queries/sums/answer?key=a", headers=plain)
+            longer = client.get("/queries/sums/answer?key=a", headers={"Origin": "https://elsewhere.example"})
+            assert found.json() == longer.json()
+            assert found.headers["content-type"] == longer.headers["content-type"] == "application/json"
+            assert [row["n"] for row in found.json()] == ([sum(range(second))] if second else [])
+        assert client.get("/queries/none/answer?key=a", headers=plain).status_code == 404
+        assert client.post("/streams/s", content=b"x", headers=headers).status_code == 400
+        seen = [next(line for line in lines if line.startswith("id:")) for _ in range(2)]
+        [crier] = psutil.Process(process.pid).children()
+        assert _metric(client, "muntin_followers") == 1
+        crier.kill()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(lines)
+        assert _metric(client, "muntin_followers") == 0
+    again = {"Last-Event-ID": seen[0].removeprefix("id: ")}
+    with httpx.stream("GET", f"{address}/answers", headers=again, timeout=30) as answers:
+        lines = answers.iter_lines()
+        assert next(line for line in lines if line.startswith("id:")) == seen[1]
+        process.send_signal(signal.SIGTERM)
+        list(lines)
+    assert process.wait(30) == 0
+
+
+def _metric(client: httpx.Client, name: str) -> float:
+    return float(re.findall(rf"^{name} (.*)$", client.get("/metrics").text, re.M)[0])
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
-from muntin.serve.answers import Cursor, Gone
+from muntin.serve.answers import Gone
+from muntin.serve.portion import Cursor
 from muntin.serve.producers import Once, OutOfSequence
 from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import Busy, Settings, Stopped

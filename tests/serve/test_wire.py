@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from muntin import Engine, SchemaError
-from muntin.serve.wire import ARROW, JSON, LINES, json_text, read_rows
+from muntin.serve.json_text import json_text
+from muntin.serve.wire import ARROW, JSON, LINES, read_rows
 from muntin.shard.record_batch import to_record_batch
 
 ENGINE = Engine()

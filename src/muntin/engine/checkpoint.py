@@ -12,16 +12,12 @@ checkpoint holds of a catalog.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import re
-import secrets
 import stat
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,6 +26,7 @@ from muntin.crew import MOST_THREADS
 from muntin.derived import Selection, WindowStream, schema_of_windows
 from muntin.described import COUNT, WHOLE, Absent, Between, Each, Maybe, check_shape
 from muntin.engine.catalog import Catalog
+from muntin.engine.draft import drafted, remove_abandoned
 from muntin.errors import CheckpointError, NotFound
 from muntin.join.group import JoinRegistration
 from muntin.join_query import JoinQuery
@@ -45,85 +42,9 @@ from muntin.tables.rows import TableRows
 from muntin.view.materialized_view import Promise
 from muntin.view_query import ViewQuery
 
-# Drafts of a file: written beside it under a name of their own, and put in its place when they are whole.
-#
-# state                       the file
-# state.1234-5f0c91ab.tmp     a draft, locked by whoever writes it
-#
-# A draft that nobody holds the lock of was left by a process that is gone. It is removed by whoever next
-# writes or reads the file. Drafts of version 0.1.0 (`state.1234.tmp`) have no lock; they go when their
-# process is gone.
-
-_LONGEST_NAME = 255  # bytes that file systems take
-
-
-@contextmanager
-def drafted(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which is at `path` when the block is left; if it fails, nothing has changed."""
-    remove_abandoned(path)
-    draft, file = _open(path)
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(draft, path)  # while it is locked: nobody takes it for abandoned
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def remove_abandoned(path: Path) -> None:
-    """Remove drafts of a file that nobody writes any more; what cannot be removed stays."""
-    own = re.compile(rf"{re.escape(_stem(path))}\.(\d+)(-[0-9a-f]+)?\.tmp")
-    with suppress(OSError):
-        for each in path.parent.iterdir():
-            if found := own.fullmatch(each.name):
-                with suppress(OSError):
-                    _remove_if_abandoned(each, None if found[2] else int(found[1]))
-
-
-def _remove_if_abandoned(draft: Path, owner: int | None) -> None:
-    if draft.is_symlink() or not draft.is_file():
-        return
-    if owner is not None and Path(f"/proc/{owner}").exists():
-        return
-    with open(draft, "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error if it is being written
-        draft.unlink()
-
-
-def _open(path: Path) -> tuple[Path, IO[bytes]]:
-    """A new draft, locked."""
-    while True:
-        draft = path.with_name(f"{_stem(path)}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-        file = open(draft, "xb")  # noqa: SIM115
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks: drafts are told apart by their names
-            return draft, file
-        if draft.exists():  # else it was taken for abandoned before it was locked
-            return draft, file
-        file.close()
-
-
-def _stem(path: Path) -> str:
-    """What the names of drafts begin with: that of the file, cut where it leaves no room for more."""
-    return os.fsdecode(os.fsencode(path.name)[: _LONGEST_NAME - 32])
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 _MAGIC = b"MUNTIN"
 _VERSION = b"03"
+_HEAD = len(_MAGIC) + len(_VERSION) + hashlib.sha256().digest_size
 
 
 def write_checkpoint(given: Path, body: Any) -> None:
@@ -138,8 +59,36 @@ def write_checkpoint(given: Path, body: Any) -> None:
         raise CheckpointError(f"checkpoint '{given}' cannot be written: {error.strerror or error}") from None
 
 
-def read_checkpoint(given: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Description and arrays, which may not be written to; an error if the file is not exactly what was written."""
+class _Checksum:
+    """Computed by a thread, while others make use of what it is of: of a gigabyte it takes a second."""
+
+    def __init__(self, path: Path, content: bytes):
+        self._path, self._content, self._found = path, content, b""
+        self._thread = threading.Thread(target=self._compute, name="muntin checksum", daemon=True)
+        self._thread.start()
+
+    def _compute(self) -> None:
+        self._found = hashlib.sha256(memoryview(self._content)[_HEAD:]).digest()
+
+    def check(self) -> None:
+        """An error if the file is not exactly what was written."""
+        self._thread.join()
+        if self._found != self._content[_HEAD - len(self._found) : _HEAD]:
+            raise CheckpointError(
+                f"checkpoint '{self._path}' is damaged: its checksum does not match ({len(self._content):,} bytes)"
+            )
+
+
+class Checkpoint(NamedTuple):
+    """A file that has been read, and may still turn out to be damaged."""
+
+    description: dict[str, Any]
+    arrays: dict[str, Any]  # which may not be written to
+    checksum: _Checksum
+
+
+def read_checkpoint(given: Path) -> Checkpoint:
+    """What is in a file. Its checksum has to be checked before anything outside of this process follows from it."""
     path = _place(given)
     try:
         content = path.read_bytes()
@@ -155,15 +104,15 @@ def read_checkpoint(given: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise CheckpointError(
             f"checkpoint '{path}' has format version {version}; this muntin reads {_VERSION.decode()}"
         )
-    body = memoryview(content)[40:]
-    if hashlib.sha256(body).digest() != content[8:40]:
-        raise CheckpointError(
-            f"checkpoint '{path}' is damaged: its checksum does not match ({len(content):,} bytes)"
-        )
+    checksum = _Checksum(path, content)
     with refusing(f"checkpoint '{path}'"):
-        description, arrays = unpack(body)
-        check_shape(description, _SHAPE, "the description")
-    return description, arrays
+        try:
+            description, arrays = unpack(memoryview(content)[_HEAD:])
+            check_shape(description, _SHAPE, "the description")
+        except Exception:
+            checksum.check()  # which says more of what is wrong
+            raise
+    return Checkpoint(description, arrays, checksum)
 
 
 def _place(given: Path) -> Path:
@@ -254,10 +203,20 @@ def save(
     return description, take_rows(arrays | _below("joins/", joined) | held)
 
 
-def load(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:
+def load(catalog: Catalog, read: Checkpoint, incomplete_views: bool) -> None:
     """Fill an empty catalog; with `incomplete_views` also if archives do not hold what they did."""
+    description, arrays, checksum = read
+    try:
+        _load_streams(catalog, description, arrays)
+    finally:
+        checksum.check()  # before views follow, which are on disk; and it says more than any other error
+    _load_views(catalog, description, arrays, incomplete_views)
+    catalog.stream_of = {name: catalog.stream_of[name] for name in description["queries"]}
+
+
+def _load_streams(catalog: Catalog, description: Description, arrays: Named) -> None:
+    """Streams and tables, the queries over one stream, and their state."""
     check_versions(description.get("functions", {}), "this checkpoint")
-    promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
     for number, saved in enumerate(description.get("tables", [])):
         _load_table(catalog, saved, Saved(arrays).under(f"tables/{number}/"))
     of_streams = [(each, _under(f"{i}/", arrays)) for i, each in enumerate(description["streams"])]
@@ -271,6 +230,11 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
     for saved, named in of_streams:
         _load_state(catalog, saved, named)
     _check_cascades(catalog)
+
+
+def _load_views(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:
+    """Joins, and the views that they and streams feed."""
+    promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
     if "joins" in description:
         views = _load_joins(catalog, description["joins"], _under("joins/", arrays))
         for view in views:
@@ -279,7 +243,6 @@ def load(catalog: Catalog, description: Description, arrays: Named, incomplete_v
             catalog.views.resume(view, promise, incomplete_views).feed(registration)
     held = description.get("view_operators", {})
     catalog.views.restore(held, arrays, catalog.streams, promises, incomplete_views)
-    catalog.stream_of = {name: catalog.stream_of[name] for name in description["queries"]}
 
 
 def _texts(description: Description) -> Iterator[str]:

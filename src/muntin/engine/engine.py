@@ -379,7 +379,8 @@ class Engine(Inspected):
         until their windows are known.
         """
         switch_of("incomplete_views", incomplete_views)
-        description, arrays = read_checkpoint(path_of("path", path))
+        read = read_checkpoint(path_of("path", path))
+        description = read.description
         engine = cls(
             backlog_bytes=backlog_bytes, adaptive=adaptive, archive=archive, sketch_bytes=sketch_bytes,
             folders=folders, portion_rows=portion_rows, clock=clock,
@@ -387,7 +388,7 @@ class Engine(Inspected):
         )  # fmt: skip
         try:
             with refusing(f"checkpoint '{path}'"), bulk(len(description["queries"])):
-                load(engine._catalog, description, arrays, incomplete_views)
+                load(engine._catalog, read, incomplete_views)
                 engine._note = description.get("note")
         except BaseException:
             engine._views.close()

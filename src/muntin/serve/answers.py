@@ -1,119 +1,27 @@
-"""Answers that were given out: numbered, kept on disk for a time, and handed to those who follow them.
-
-The id of an answer is the *incarnation* of its query and a number, from 1 on: `7-120` is the 120th row that the query
-gave out which was the seventh to be registered. A query that is replaced goes on with both; one that is dropped and
-registered again is another incarnation. Ids follow from the log of changes alone: changes that are done again after a
-crash give the same answers with the same ids.
-
-A *cursor* is a place among all answers: the record of the log of changes that closed their windows, the portion of what
-it gave, and the row. Whoever was cut off goes on behind the last cursor that it saw.
-"""
+"""Answers that were given out: kept on disk for a time, and handed to those who follow them."""
 
 from __future__ import annotations
 
-import json
+import socket
 import threading
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from muntin.arrow_bytes import stream_bytes
-from muntin.described import WHOLE, check_shape
 from muntin.errors import MuntinError
+from muntin.serve.crier import Crier
 from muntin.serve.log import Log, LogReader
-from muntin.serve.record import read_table
-from muntin.serve.wire import json_rows
+from muntin.serve.portion import Cursor, Part, Portion, PortionPlace, place_and_time, unpack
 
-# The number of the record that closed windows, and that of the portion of answers that it gave.
-PortionPlace = tuple[int, int]
 _SEGMENT_BYTES = 8 * 2**20
 _PORTIONS = 200  # that are searched for the latest answers
-_SHAPE = {
-    "place": (WHOLE, WHOLE),
-    "at": WHOLE,
-    "parts": [{"query": str, "incarnation": WHOLE, "first": WHOLE, "rows": WHOLE, "bytes": WHOLE}],
-}
 
 
 class Gone(MuntinError):
     """Answers that were kept once and are not any more."""
-
-
-class Cursor(NamedTuple):
-    """A place among all answers.
-
-    >>> Cursor.read("17.0.3")
-    Cursor(record=17, portion=0, row=3)
-    """
-
-    record: int
-    portion: int
-    row: int
-
-    @staticmethod
-    def read(text: str) -> Cursor:
-        """What `str` wrote."""
-        parts = text.split(".")
-        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-            raise MuntinError(
-                f"'{text[:40]}' is no place among answers: give an id as it came, such as 17.0.3"
-            )
-        return Cursor(*map(int, parts))
-
-    def __str__(self) -> str:
-        return f"{self.record}.{self.portion}.{self.row}"
-
-
-@dataclass(frozen=True)
-class Part:
-    """The answers of one query."""
-
-    query: str
-    incarnation: int
-    first: int  # the number of the first row
-    table: pa.Table
-
-    @property
-    def rows(self) -> list[str]:
-        """JSON of each row."""
-        return [
-            json.dumps({"query": self.query, "id": f"{self.incarnation}-{number}", **row})
-            for number, row in enumerate(json_rows(self.table), self.first)
-        ]
-
-
-@dataclass(frozen=True)
-class Portion:
-    """Answers that were given out together."""
-
-    place: tuple[int, int]  # the record that closed their windows, and the number of the portion
-    at: int  # when, by the clock on the wall, in microseconds
-    parts: tuple[Part, ...]
-
-    @cached_property
-    def rows(self) -> list[tuple[Cursor, str, str]]:
-        """Cursor, query and JSON of each row; made once for all who follow."""
-        found: list[tuple[Cursor, str, str]] = []
-        for part in self.parts:
-            for told in part.rows:
-                found.append((Cursor(*self.place, len(found)), part.query, told))
-        return found
-
-    @cached_property
-    def events(self) -> bytes:
-        """All rows as server-sent events; made once for all who follow all queries."""
-        return b"".join(event(*row) for row in self.rows)
-
-
-def event(here: Cursor, query: str, told: str) -> bytes:
-    """A row as a server-sent event."""
-    return f"id: {here}\nevent: answer\ndata: {told}\n\n".encode()
 
 
 class Follower:
@@ -139,6 +47,11 @@ class Follower:
             self.is_dropped = True
         self._wake()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether some portions wait, or have been left out."""
+        return bool(self._waiting) or self.is_dropped or self.is_over
+
     def next(self) -> Portion | None:
         """The next portion; None if there is none yet."""
         return self._waiting.popleft() if self._waiting else None
@@ -150,16 +63,18 @@ class KeptAnswers:
     def __init__(self, folder: Path, seconds: float):
         self._log = Log(folder, _SEGMENT_BYTES)
         self._seconds = seconds
-        self._index: list[tuple[tuple[int, int], int, int]] = []  # place, when, number in the log
+        self._index: list[tuple[PortionPlace, int, int]] = []  # place, when, number in the log
+        self.crier: Crier | None = (
+            None  # who sends them to most of those who follow, if there is a process for that
+        )
         self._followers: set[Follower] = set()
         self._watchers: set[Callable[[], None]] = set()
         self._lock = threading.Lock()
         self.numbers: dict[int, int] = {}  # the last number of each incarnation
-        self.dropped = 0  # followers that were too slow
+        self._dropped = 0
         self.rows = 0  # given out since the start
         for number, data in self._log.read(self._log.first):
-            told = _description(data)[0]
-            self._index.append((tuple(told["place"]), told["at"], number))
+            self._index.append((*place_and_time(data), number))
 
     @property
     def first(self) -> tuple[int, int] | None:
@@ -174,7 +89,14 @@ class KeptAnswers:
     @property
     def followers(self) -> int:
         """How many follow."""
-        return len(self._followers)
+        with self._lock:
+            return len(self._followers) + (self.crier.followers if self.crier else 0)
+
+    @property
+    def dropped(self) -> int:
+        """Followers that were too slow, since the start."""
+        with self._lock:
+            return self._dropped + (self.crier.dropped if self.crier else 0)
 
     def take(
         self, place: tuple[int, int], at: int, given: Mapping[str, pa.Table], incarnations: Mapping[str, int]
@@ -191,17 +113,20 @@ class KeptAnswers:
         if not parts or (self._index and place <= self._index[-1][0]):
             return
         portion = Portion(place, at, tuple(parts))
-        number = self._log.append([_packed(portion)], is_synced=False)
+        data = portion.pack()
+        number = self._log.append([data], is_synced=False)
         self.rows += sum(part.table.num_rows for part in parts)
         if self._followers:
             _ = portion.events  # made here: the event loop, which sends them, has look-ups to answer
         with self._lock:
             self._index.append((place, at, number))
+            if self.crier is not None:
+                self.crier.tell(*self._log.end, len(data))
             for each in list(self._followers):
                 each.offer(portion)
                 if each.is_dropped:
                     self._followers.discard(each)
-                    self.dropped += 1
+                    self._dropped += 1
         for wake in list(self._watchers):
             wake()
 
@@ -230,18 +155,31 @@ class KeptAnswers:
         with self._lock:
             self._followers.discard(follower)
 
+    def hand_over(
+        self, follower: Follower, connection: socket.socket, queries: frozenset[str] | None
+    ) -> bool:
+        """Let the crier send to a connection what this follower has not been handed; False if there is no crier, or
+        some portions still wait."""
+        with self._lock:
+            if self.crier is None or follower.is_behind or not self.crier.give(connection, queries):
+                return False
+            self._followers.discard(follower)
+        return True
+
     def between(self, first: int, last: int) -> Iterator[Portion]:
         """Portions as they were given out, by their numbers; those that have gone meanwhile are left out. One pass."""
         for number, data in self._log.read(max(first, self._log.first)):
             if number > last:
                 return
-            yield _unpacked(data)
+            yield unpack(data)
 
     def dismiss(self) -> None:
         """The server stops: all who follow are told that nothing more will come."""
         with self._lock:
             for each in self._followers:
                 each.end()
+            if self.crier is not None:
+                self.crier.end()
 
     def latest(self, rows: int, query: str | None = None) -> list[str]:
         """JSON of the last rows that are kept, the oldest first; of one query, as far as the last portions have any."""
@@ -250,7 +188,7 @@ class KeptAnswers:
         portions = [] if first is None else list(self._log.read(max(first, self._log.first)))
         found: list[str] = []
         for _, data in reversed(portions):
-            parts = _unpacked(data, query).parts
+            parts = unpack(data, query).parts
             some = [told for part in parts for told in part.rows]
             found = some[max(0, len(some) + len(found) - rows) :] + found
             if len(found) >= rows:
@@ -292,6 +230,9 @@ class KeptAnswers:
 
     def close(self) -> None:
         """Let another process open it."""
+        if self.crier is not None:
+            self.crier.end()
+            self.crier.join()
         self._log.close()
 
 
@@ -304,50 +245,5 @@ class AnswersReader:
     def next(self, query: str) -> Iterator[tuple[tuple[int, int], Part | None]]:
         """The place of each portion that has come since, with the answers of a query in it."""
         for _, data in self._log.next():
-            told, start = _description(data)
-            found = None
-            for each in told["parts"]:
-                if each["query"] == query:
-                    table = read_table(data[start : start + each["bytes"]])
-                    found = Part(query, each["incarnation"], each["first"], table)
-                start += each["bytes"]
-            yield tuple(told["place"]), found
-
-
-def _packed(portion: Portion) -> bytes:
-    bodies = [stream_bytes(part.table) for part in portion.parts]
-    told: dict[str, Any] = {
-        "place": portion.place,
-        "at": portion.at,
-        "parts": [
-            {
-                "query": part.query,
-                "incarnation": part.incarnation,
-                "first": part.first,
-                "rows": part.table.num_rows,
-                "bytes": len(body),
-            }
-            for part, body in zip(portion.parts, bodies, strict=True)
-        ],
-    }
-    head = json.dumps(told).encode()
-    return len(head).to_bytes(4, "little") + head + b"".join(bodies)
-
-
-def _description(data: bytes) -> tuple[dict[str, Any], int]:
-    length = int.from_bytes(data[:4], "little")
-    told = json.loads(data[4 : 4 + length])
-    check_shape(told, _SHAPE, "the answers")
-    return told, 4 + length
-
-
-def _unpacked(data: bytes, query: str | None = None) -> Portion:
-    """A portion, or what one query has of it."""
-    told, start = _description(data)
-    parts = []
-    for each in told["parts"]:
-        if query is None or each["query"] == query:
-            table = read_table(data[start : start + each["bytes"]])
-            parts.append(Part(each["query"], each["incarnation"], each["first"], table))
-        start += each["bytes"]
-    return Portion(tuple(told["place"]), told["at"], tuple(parts))
+            portion = unpack(data, query)
+            yield portion.place, portion.parts[0] if portion.parts else None

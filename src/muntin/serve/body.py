@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
 import pyarrow as pa
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -9,7 +13,9 @@ from starlette.exceptions import HTTPException
 
 from muntin.arrow_bytes import stream_bytes
 from muntin.serve.access import Limits
-from muntin.serve.wire import ARROW, json_text, read_rows
+from muntin.serve.json_text import json_text
+from muntin.serve.producers import Once
+from muntin.serve.wire import ARROW, read_rows
 from muntin.stream import Stream
 from muntin.table import Table
 
@@ -38,6 +44,19 @@ def rows_of(declared: Stream | Table, body: bytes, kind: str, limits: Limits) ->
     if rows.num_rows > limits.events:
         raise HTTPException(413, f"a request has at most {limits.events:,} rows, not {rows.num_rows:,}")
     return rows
+
+
+def hand_in(
+    declared: Stream | Table,
+    give: Callable[..., Future[Any]],
+    limits: Limits,
+    body: bytes,
+    kind: str,
+    once: Once | None = None,
+) -> Future[Any]:
+    """Give the rows of a body to the writer: the service's `push` or `load`."""
+    rows = rows_of(declared, body, kind, limits)
+    return give(declared.name, rows, body if kind == ARROW else None, once)
 
 
 async def answer_rows(request: Request, table: pa.Table, limits: Limits) -> Response:

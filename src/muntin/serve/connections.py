@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muntin.serve.answers import PortionPlace
+from muntin.serve.portion import PortionPlace
 from muntin.serve.sink import Delivery
 from muntin.serve.source import Intake
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.options import Given, filled
+from muntin.serve.portion import Part, PortionPlace
 from muntin.serve.told_answers import chunks, with_ids
 from muntin.view.folders import Folders, folder_name
 

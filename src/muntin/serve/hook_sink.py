@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from muntin.errors import MuntinError
-from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.options import Given, filled
+from muntin.serve.portion import Part, PortionPlace
 from muntin.serve.told_answers import chunks
 from muntin.view.folders import Folders
 

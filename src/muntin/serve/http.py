@@ -26,31 +26,25 @@ from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
 from muntin.serve.access import Limits, Pace, Tokens
-from muntin.serve.answers import Cursor
-from muntin.serve.body import answer_rows, kind_of, read_body, rows_of
+from muntin.serve.body import answer_rows, hand_in, kind_of, read_body
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
+from muntin.serve.corked import CONNECTION
 from muntin.serve.docs_page import POLICY, docs_page
+from muntin.serve.json_text import json_rows, json_value
 from muntin.serve.metrics import metrics_text
 from muntin.serve.openapi import FORMATS, PROBLEMS, REQUESTS, ROWS, Called
+from muntin.serve.portion import Cursor
 from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
+from muntin.serve.push_shortcut import PushShortcut
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.script import connects
 from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import TooSlow
-from muntin.serve.shortcut import Shortcut
+from muntin.serve.shortcut import Rows, Shortcut
 from muntin.serve.subscription import subscription
-from muntin.serve.wire import (
-    ARROW,
-    arrow_rows,
-    instant_of,
-    json_or_text,
-    json_rows,
-    json_value,
-    key_of,
-    requests_of,
-)
+from muntin.serve.wire import ARROW, arrow_rows, instant_of, json_or_text, key_of, requests_of
 from muntin.sql import parse_query
 
 
@@ -59,7 +53,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     history = History(service)
     facts = QueryFacts(service, history)
     pace = Pace(limits.requests_per_second)
-    app = _App(Shortcut(partial(_look_up, service, limits), tokens, pace), history.taken)
+    shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace)
+    app = _App(shortcut, PushShortcut(service, limits, tokens, pace), history.taken)
     app.add_exception_handler(MuntinError, told)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, misread)
@@ -156,7 +151,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             raise NotFound(f"there is no stream '{name}'")
         body = await read_body(request, limits)
         found = await _done(
-            await run_in_threadpool(_push, service, limits, name, body, kind_of(request), once)
+            await run_in_threadpool(
+                hand_in, service.streams[name], service.push, limits, body, kind_of(request), once
+            )
         )
         return {"events": 0, "repeated": True} if found is REPEATED else {"events": found}
 
@@ -176,7 +173,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
             raise NotFound(f"there is no table '{name}'")
         body = await read_body(request, limits)
         found = await _done(
-            await run_in_threadpool(_load, service, limits, name, body, kind_of(request), once)
+            await run_in_threadpool(
+                hand_in, service.tables[name], service.load, limits, body, kind_of(request), once
+            )
         )
         return {"rows": 0, "repeated": True} if found is REPEATED else {"rows": found}
 
@@ -297,7 +296,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
                 429, f"there are {limits.followers:,} subscriptions already", {"Retry-After": "10"}
             )
         cursor = None if last_event_id is None else Cursor.read(last_event_id)
-        told = subscription(service, cursor, None if query is None else frozenset(query), seconds)
+        chosen = None if query is None else frozenset(query)
+        told = subscription(service, cursor, chosen, seconds, request.scope.get(CONNECTION))
         return StreamingResponse(told, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     add_console(app, service, facts, history, may)
@@ -305,9 +305,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
 
 
 class _App(FastAPI):
-    """The framework, behind a shortcut."""
+    """The framework, behind shortcuts."""
 
-    def __init__(self, shortcut: Shortcut, lifespan: Any):
+    def __init__(self, shortcut: Shortcut, pushes: PushShortcut, lifespan: Any):
         about = __doc__.partition("\n\n")[2]
         super().__init__(
             title="muntin",
@@ -318,11 +318,15 @@ class _App(FastAPI):
             docs_url=None,  # the framework's pages load scripts from elsewhere
             redoc_url=None,
         )
-        self._shortcut = shortcut
+        self._shortcut, self._pushes = shortcut, pushes
+        self.body_for = shortcut.body_for
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or not await self._shortcut.answers(scope, send):
-            await super().__call__(scope, receive, send)
+        if scope["type"] == "http" and (
+            await self._shortcut.answers(scope, send) or await self._pushes.takes(scope, receive, send)
+        ):
+            return
+        await super().__call__(scope, receive, send)
 
 
 async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
@@ -334,10 +338,14 @@ async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
         raise TooSlow(limits.lookup_seconds) from None
 
 
-async def _look_up(
-    service: Service, limits: Limits, name: str, key: str, at: str | None
-) -> list[dict[str, Any]]:
-    """The answer of one key, given as JSON or as a text without quotes."""
+def _at_once(service: Service, name: str, key: str) -> Rows | None:
+    """The answer of one key, given as JSON or as a text without quotes; None if the engine is at work."""
+    given = json_or_text(key)
+    return service.look_ups.at_once(lambda: service.engine.rows(name, _key(service, name, given)))
+
+
+async def _look_up(service: Service, limits: Limits, name: str, key: str, at: str | None) -> Rows:
+    """The same, whatever the engine does, and at any instant."""
     given, instant = json_or_text(key), instant_of(at)
     try:
         return await service.look_ups.ask(
@@ -345,20 +353,6 @@ async def _look_up(
         )
     except TimeoutError:
         raise TooSlow(limits.lookup_seconds) from None
-
-
-def _push(
-    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
-) -> Future[Any]:
-    rows = rows_of(service.streams[name], body, kind, limits)
-    return service.push(name, rows, body if kind == ARROW else None, once)
-
-
-def _load(
-    service: Service, limits: Limits, name: str, body: bytes, kind: str, once: Once | None
-) -> Future[Any]:
-    rows = rows_of(service.tables[name], body, kind, limits)
-    return service.load(name, rows, body if kind == ARROW else None, once)
 
 
 async def _done(future: Future[Any]) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from muntin.errors import MuntinError
-from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.kafka_config import client_settings
 from muntin.serve.options import Given, filled
+from muntin.serve.portion import Part, PortionPlace
 from muntin.serve.told_answers import chunks
 from muntin.view.folders import Folders
 

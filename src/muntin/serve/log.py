@@ -97,6 +97,11 @@ class Log:
         """Bytes on disk."""
         return sum(each.path.stat().st_size for each in self._segments)
 
+    @property
+    def end(self) -> tuple[int, int]:
+        """Where the next record is written: the first number of the segment, and the byte."""
+        return self._segments[-1].first, self._size
+
     def append(self, records: Sequence[bytes], is_synced: bool = True) -> int:
         """Write records at the end, all or none, and force them to disk; the number of the last one.
 

@@ -33,11 +33,16 @@ class LookUps:
         self._line: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._thread = ThreadPoolExecutor(1, "muntin look-ups")
 
-    async def ask(self, work: Callable[[], T], seconds: float = 0) -> T:
-        """What a quick look-up gives; a TimeoutError if it has to wait for longer than so many seconds, if any."""
+    def at_once(self, work: Callable[[], T]) -> T | None:
+        """What a quick look-up gives; None if the engine is at work."""
         with self._engine.alone(wait=False) as is_free:
-            if is_free:
-                return work()
+            return work() if is_free else None
+
+    async def ask(self, work: Callable[[], T], seconds: float = 0) -> T:
+        """What a quick look-up gives, which is not None; a TimeoutError if it has to wait for longer than so many
+        seconds, if any."""
+        if (found := self.at_once(work)) is not None:
+            return found
         done: Future[T] = Future()
         self._line.append((work, done))
         self._thread.submit(self.answer)

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from muntin.join_query import AnyQuery
 from muntin.plan.sharing import Sharing
 from muntin.serve.console.history import History
+from muntin.serve.json_text import json_value
 from muntin.serve.service import Service
-from muntin.serve.wire import json_value
 
 Order = Literal["registered", "name", "answers", "bytes", "update_ns"]
 _FRESH = 1.0  # seconds for which sharing is not looked at again

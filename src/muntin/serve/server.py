@@ -13,6 +13,7 @@ from pathlib import Path
 
 from muntin.errors import MissingPackage, MuntinError, NotFound
 from muntin.serve.access import Limits, Tokens
+from muntin.serve.crier import Crier
 from muntin.serve.log_lines import set_up_log
 from muntin.serve.script import read_names
 from muntin.serve.service import Service
@@ -118,7 +119,13 @@ def serve(script: Path, folder: Path, port: Port, settings: Settings, log_format
     text = read_script_file(script)
     set_up_log(log_format)
     sys.setswitchinterval(_SWITCH)
-    service = Service(folder, text, settings)
+    crier = Crier(folder / "answers")
+    try:
+        service = Service(folder, text, settings)
+    except BaseException:
+        crier.end()
+        raise
+    service.answers.crier = crier
     gc.freeze()  # a search for garbage among the objects of ten thousand queries stops all look-ups, and finds none
     try:
         listen(make_app(service, tokens, port.limits, port.origins), port, service.answers.dismiss)

@@ -236,6 +236,7 @@ class Service:
             self.failure = error
             with self._gate:
                 left = self._waiting.drain()
+            self._answers.dismiss()
             for each in (*(group or ()), *left):
                 if not each.done.done():
                     each.done.set_exception(Stopped(f"the service has stopped: {error}"))
@@ -368,8 +369,7 @@ class Service:
         self.look_ups = LookUps(self._engine)
         self.streams, self.tables = self._engine.streams, self._engine.tables
         self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
-        records, now = self._log.last - self._done, 0
-        is_open = False
+        records, now, is_open = self._log.last - self._done, 0, False
         for number, data in self._log.read(self._done + 1):
             record = unpack_record(data)
             now, is_open = record.told["at"], record.told["last"] != number

@@ -3,11 +3,15 @@
 To route a request, resolve its dependencies and validate its parameters takes a framework several times as long as the
 look-up. So the plainest look-ups are answered here: `GET /queries/{name}/answer?key=…` with a good token, as JSON. All
 others, and all that go wrong, are left to the framework, which knows what to say.
+
+Of these, the plainest of all need not even be parsed: a request whose bytes have a well-known form, while the engine is
+free, is answered where its bytes come in (`corked.py`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -16,24 +20,59 @@ from fastapi import Request
 
 from muntin.errors import MuntinError
 from muntin.serve.access import Pace, Tokens
+from muntin.serve.json_text import json_value
 from muntin.serve.problems import told
 from muntin.serve.settings import TooSlow
-from muntin.serve.wire import ARROW, JSON, json_value
+from muntin.serve.wire import ARROW, JSON
 
 _BEFORE, _BEHIND = "/queries/", "/answer"
 _FEW = 100  # rows: a key has one, unless the query joins tables
 
+# A request as most clients send it: a name and a key without anything that would have to be told apart, and headers.
+_PLAIN = re.compile(
+    rb"GET /queries/(\w+)/answer\?key=([!$%'-*,-~]+) HTTP/1\.1\r\n((?:[\w-]+: [\t -~]*\r\n)+)\r\n", re.ASCII
+)
+# Headers that change nothing; any other, and any of these with another value, is for those who know what it means.
+_IDLE = {b"host", b"user-agent", b"accept-encoding", b"accept-language", b"content-type", b"cache-control"}
+_KNOWN = {b"connection": b"keep-alive", b"content-length": b"0"}
+
 _JSON = json.JSONEncoder(default=json_value, allow_nan=False)  # a NaN is an error: it takes the long way
 
 Send = Callable[[MutableMapping[str, Any]], Any]
+Rows = list[dict[str, Any]]
 LookUp = Callable[[str, str, str | None], Any]  # of a query, a key and an instant as they came
+AtOnce = Callable[[str, str], Rows | None]  # of a query and a key; None if it would have to wait
 
 
 class Shortcut:
     """Answers look-ups of one key."""
 
-    def __init__(self, look_up: LookUp, tokens: Tokens, pace: Pace):
-        self._look_up, self._tokens, self._pace = look_up, tokens, pace
+    def __init__(self, look_up: LookUp, at_once: AtOnce, tokens: Tokens, pace: Pace):
+        self._look_up, self._at_once, self._tokens, self._pace = look_up, at_once, tokens, pace
+
+    def body_for(self, data: bytes, client: str) -> bytes | None:
+        """The body of the answer to a request that came as these bytes; None if others have to look at it."""
+        if (found := _PLAIN.fullmatch(data)) is None:
+            return None
+        authorization = b""
+        for line in found[3][:-2].split(b"\r\n"):
+            name, _, value = line.partition(b": ")
+            name = name.lower()
+            if name == b"authorization" and not authorization:
+                authorization = value
+            elif name == b"accept":
+                if ARROW.encode() in value:
+                    return None
+            elif name not in _IDLE and _KNOWN.get(name) != value.lower():
+                return None
+        if not self._tokens.allows(authorization.decode(), "read"):
+            return None
+        try:
+            rows = self._at_once(found[1].decode(), unquote(found[2].decode()))
+            body = None if rows is None or len(rows) > _FEW else _JSON.encode(rows).encode()
+        except (MuntinError, ValueError):
+            return None
+        return body if body is not None and self._pace.takes(client) else None
 
     async def answers(self, scope: Any, send: Send) -> bool:
         """Whether it has answered a request; if not, nothing has been said."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from muntin.errors import MissingPackage
-from muntin.serve.answers import Part, PortionPlace
 from muntin.serve.file_sink import FileOutlet
 from muntin.serve.hook_sink import HookOutlet
 from muntin.serve.options import Given
+from muntin.serve.portion import Part, PortionPlace
 from muntin.view.folders import Folders
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.serve.answers import Part, PortionPlace
-from muntin.serve.wire import json_rows
+from muntin.serve.json_text import json_rows
+from muntin.serve.portion import Part, PortionPlace
 
 
 def with_ids(part: Part) -> pa.Table:

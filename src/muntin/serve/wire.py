@@ -1,22 +1,15 @@
-"""Rows as they travel over HTTP: JSON for people and scripts, Arrow for programs.
-
-JSON has no NaN and no infinities: they are the texts "NaN", "Infinity" and "-Infinity". A TIMESTAMP is ISO 8601 in
-UTC, a length of time a text such as "5 MINUTES". A DECIMAL is a text such as "9.99": most readers of JSON take a number
-for a DOUBLE. It may be sent as either.
-"""
+"""Rows as they come over HTTP: JSON from people and scripts, Arrow from programs. How they go: `json_text.py`."""
 
 from __future__ import annotations
 
 import io
 import json
-import math
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
@@ -29,66 +22,12 @@ from muntin.key_value import key_column
 from muntin.shard.record_batch import to_table
 from muntin.stream import Stream
 from muntin.table import Table
-from muntin.window import span
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 LINES = "application/x-ndjson"
 CSV = "text/csv"
-_AS_THEY_ARE = (int, str, bool, type(None))
-_TOGETHER = 1_000  # rows
-_MICROSECOND = timedelta(microseconds=1)
 _TEXT, _BIGINT, _HALF = pa.string(), pa.int64(), 2**63
-
-
-def json_value(value: Any) -> Any:
-    """A value of an answer as JSON has it.
-
-    >>> json_value(float("nan")), json_value(timedelta(minutes=5)), json_value(datetime(2026, 1, 31, 12))
-    ('NaN', '5 MINUTES', '2026-01-31T12:00:00Z')
-    """
-    if type(value) in _AS_THEY_ARE:
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, datetime):
-        return f"{value.replace(tzinfo=None).isoformat()}Z"
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return span(value // _MICROSECOND)
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return value
-
-
-def json_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """A dict for each row."""
-    if table.num_rows == 1:  # a column at a time would cost twice as much
-        names = table.column_names
-        return [
-            {name: json_value(column[0].as_py()) for name, column in zip(names, table.columns, strict=True)}
-        ]
-    columns = []
-    for column in table.columns:
-        values = column.to_pylist()
-        if not (
-            pa.types.is_integer(column.type)
-            or pa.types.is_string(column.type)
-            or pa.types.is_boolean(column.type)
-        ):
-            values = [json_value(each) for each in values]
-        columns.append(values)
-    names = table.column_names
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def json_text(table: pa.Table) -> str:
-    """The rows as a JSON list. Some at a time: other threads wait while Python writes JSON."""
-    slices = (table.slice(start, _TOGETHER) for start in range(0, table.num_rows, _TOGETHER))
-    return f"[{', '.join(json.dumps(json_rows(each))[1:-1] for each in slices)}]"
 
 
 def read_rows(declared: Stream | Table, body: bytes, kind: str) -> pa.Table:

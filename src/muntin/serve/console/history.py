@@ -18,8 +18,8 @@ import numpy as np
 from fastapi.concurrency import run_in_threadpool
 
 from muntin.arrays import Ints
+from muntin.serve.json_text import json_value
 from muntin.serve.service import Service
-from muntin.serve.wire import json_value
 
 SECONDS = 2.0  # between samples
 _SAMPLES = 450  # a quarter of an hour

@@ -19,9 +19,9 @@ from fastapi.responses import RedirectResponse
 from muntin.errors import NotFound
 from muntin.plan.sharing_style import STYLE
 from muntin.serve.console.history import SECONDS, History
+from muntin.serve.json_text import json_rows
 from muntin.serve.query_facts import QueryFacts
 from muntin.serve.service import Service
-from muntin.serve.wire import json_rows
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
