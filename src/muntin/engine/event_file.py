@@ -252,7 +252,8 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
         whole = rows - rows % batch_rows
         for start in range(0, whole, batch_rows):
             yield joined.slice(start, batch_rows)
-        held, rows = [joined.slice(whole)], rows - whole
+        rows -= whole
+        held = [joined.slice(whole)] if rows else []  # an empty one would have the next batch copied
     if rows:
         yield pa.concat_batches(held)
 
@@ -260,7 +261,7 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
 # History as users have it: past events of a stream, as batches; a path, an Arrow reader, or what `push`
 # takes.
 
-_ROWS = 65_536  # of a batch: what is in memory at a time
+_ROWS = 131_072  # of a batch: what is in memory at a time; half as many take a tenth to two fifths more CPU time
 
 
 def history_batches(
