@@ -261,9 +261,7 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
 # History as users have it: past events of a stream, as batches; a path, an Arrow reader, or what `push`
 # takes.
 
-_ROWS = (
-    131_072  # of a batch: what is in memory at a time; half as many take a tenth to two fifths more CPU time
-)
+_ROWS = 131_072  # of a batch: what is in memory at a time; half as many take more CPU time
 
 
 def history_batches(
