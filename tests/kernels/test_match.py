@@ -15,6 +15,7 @@ from muntin.kernels.match import (
     merge_runs,
     probe,
     sort_matches,
+    sort_ties,
 )
 
 DELAY = 6
@@ -100,6 +101,19 @@ def test_sorting(count):
     sort_matches(*matches, order, np.empty_like(order))
     assert sorted(order) == list(range(count))
     assert key_of(matches, order) == key_of(matches, in_order(matches))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 33, 64, 200])
+def test_sorting_of_ties(count):
+    """Of matches in order of the later time; they are said to have moved only if they have."""
+    drawn = drawn_matches(np.random.default_rng(count), count)
+    by_time = np.argsort(np.maximum(*drawn[2:]), kind="stable")
+    matches = [column[by_time] for column in drawn]
+    order = np.arange(count)
+    has_moved = sort_ties(*matches, order, np.empty_like(order))
+    assert sorted(order) == list(range(count))
+    assert key_of(matches, order) == key_of(matches, in_order(matches))
+    assert has_moved == (order.tolist() != list(range(count)))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -99,7 +99,7 @@ def test_a_kernel_that_is_compiled_and_its_callers() -> None:
     made = mutation(path, "return one < other", "return one > other")
     assert with_mistake(made, ordered) == "[0, 1, 2]"
     names = {kernel.py_func.__name__ for kernel in Patcher().kernels_of(made)}
-    assert names == {"_precedes", "are_sorted", "merge_runs", "sort_matches"}
+    assert names == {"_precedes", "merge_runs", "sort_matches", "sort_ties"}
     assert ordered() == [2, 1, 0]
     made = mutation(
         path,

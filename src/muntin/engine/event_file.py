@@ -43,11 +43,13 @@ _Read = tuple[pa.RecordBatch, int]  # a batch, and how many bytes of the file ha
 
 
 class EventFile(Generic[S]):
-    """One input file, opened for one stream, or for the rows of a table; columns that it does not have are left out."""
+    """One input file, opened for one stream, or for the rows of a table; columns that it does not have are left out.
+    `whole`: the same with columns that nobody reads. The file must have them in types that fit; none is decoded."""
 
-    def __init__(self, path: Path, stream: S):
+    def __init__(self, path: Path, stream: S, whole: S | None = None):
         self.path = path
         self.stream: S = stream
+        self._whole: S = whole or stream
         self.format, self.compression = format_of(path)
         if not path.is_file():
             raise NotFound(f"there is no input file '{path}'")
@@ -78,7 +80,7 @@ class EventFile(Generic[S]):
 
     def _read_parquet(self, batch_rows: int) -> Iterator[_Read]:
         with pa.parquet.ParquetFile(self.path) as file:
-            self._check_names(file.schema_arrow.names)
+            self._check_schema(file.schema_arrow)
             rows = max(file.metadata.num_rows, 1)
             seen = 0
             for batch in file.iter_batches(batch_rows, columns=self.stream.schema.names):
@@ -96,7 +98,7 @@ class EventFile(Generic[S]):
                 source.seek(0)
                 batches = file = pa.ipc.open_stream(source)
                 count = 0  # which is known at the end
-            self._check_names(file.schema.names)
+            self._check_schema(file.schema)
             for number, batch in enumerate(batches, 1):
                 # of the random access format, `tell` says nothing
                 place = self.bytes * number // count if count else source.tell()
@@ -148,8 +150,13 @@ class EventFile(Generic[S]):
     def _decompressed(self, file: pa.NativeFile) -> pa.NativeFile:
         return pa.CompressedInputStream(file, self.compression) if self.compression else file
 
+    def _check_schema(self, schema: pa.Schema) -> None:
+        """Of a file that knows the types of its columns."""
+        self._check_names(schema.names)
+        to_record_batch(self._whole, schema.empty_table())
+
     def _check_names(self, names: list[str]) -> None:
-        for column in self.stream.schema.names:
+        for column in self._whole.schema.names:
             if column not in names:
                 raise SchemaError(f"'{self.path}' has no column '{column}'{nearest(column, names)}")
 
@@ -167,13 +174,13 @@ class EventFile(Generic[S]):
 class EventFiles(Generic[S]):
     """All event files of a folder, in the order of their names; what begins with a dot or an underscore is none."""
 
-    def __init__(self, path: Path, stream: S):
+    def __init__(self, path: Path, stream: S, whole: S | None = None):
         shown = [each for each in sorted(path.iterdir()) if each.is_file() and each.name[0] not in "._"]
         if not shown:
             raise NotFound(f"there is no file in the folder '{path}'")
         self.path = path
         self.stream: S = stream
-        self.files: list[EventFile[S]] = [EventFile(each, stream) for each in shown]
+        self.files: list[EventFile[S]] = [EventFile(each, stream, whole) for each in shown]
         self.bytes: int = sum(file.bytes for file in self.files)
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -190,9 +197,9 @@ class EventFiles(Generic[S]):
         return min(1.0, sum(file.bytes_read for file in self.files) / self.bytes) if self.bytes else 1.0
 
 
-def open_events(path: Path, stream: S) -> EventFile[S] | EventFiles[S]:
+def open_events(path: Path, stream: S, whole: S | None = None) -> EventFile[S] | EventFiles[S]:
     """The event file, or folder of them, at a path."""
-    return EventFiles(path, stream) if path.is_dir() else EventFile(path, stream)
+    return (EventFiles if path.is_dir() else EventFile)(path, stream, whole)
 
 
 def format_of(path: Path) -> tuple[str, str | None]:
@@ -245,7 +252,8 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
         whole = rows - rows % batch_rows
         for start in range(0, whole, batch_rows):
             yield joined.slice(start, batch_rows)
-        held, rows = [joined.slice(whole)], rows - whole
+        rows -= whole
+        held = [joined.slice(whole)] if rows else []  # an empty one would have the next batch copied
     if rows:
         yield pa.concat_batches(held)
 
@@ -253,13 +261,14 @@ def even_batches(batches: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator
 # History as users have it: past events of a stream, as batches; a path, an Arrow reader, or what `push`
 # takes.
 
-_ROWS = 65_536  # of a batch: what is in memory at a time
+_ROWS = 131_072  # of a batch: what is in memory at a time; half as many take more CPU time
 
 
 def history_batches(
-    stream: S, history: Any, folders: Folders, what: str = "history"
+    stream: S, history: Any, folders: Folders, what: str = "history", narrow: S | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a history, or the rows for a table, in the order they are given and in its schema.
+    """The events of a history, or the rows for a table, in the order they are given and in its schema; in that of
+    `narrow`, the same with fewer columns, if the history is in files.
 
     `history` is the path of a Parquet, Arrow, CSV or JSON lines file or of a folder of them, a pyarrow Table,
     RecordBatch or RecordBatchReader, a pandas or polars frame, or a dict of columns. A path, and every file of a
@@ -267,11 +276,12 @@ def history_batches(
     """
     if isinstance(history, (str, os.PathLike)):
         folders.require(history, what)
-        events = open_events(Path(history), stream)
+        events = open_events(Path(history), narrow or stream, stream)
         for file in events.files if isinstance(events, EventFiles) else ():
             folders.require(file.path, what)  # which may be a link
-        given: Iterator[Any] = events.batches(_ROWS)
-    elif isinstance(history, pa.RecordBatchReader):
+        return (to_record_batch(events.stream, batch) for batch in events.batches(_ROWS))
+    given: Iterator[Any]
+    if isinstance(history, pa.RecordBatchReader):
         given = _read(history, what)
     else:
         whole = to_record_batch(stream, history)
@@ -315,7 +325,7 @@ def filling(
             shard = catalog.make_shard(stream)  # a script that creates it is about to run
         backfill = shard.begin_backfill(requests)
     try:
-        backfill.fill(history_batches(stream, history, catalog.folders))
+        backfill.fill(history_batches(stream, history, catalog.folders, narrow=backfill.narrow))
         for _ in range(_ROUNDS):  # what was pushed meanwhile, ever less of it
             with lock:
                 live = backfill.take_held()

@@ -33,7 +33,7 @@ from muntin.arrays import Ints, order_of
 from muntin.expression import Expression, both
 from muntin.join.answer import read_pairs, select_pairs
 from muntin.join.group import Both, JoinGroup, JoinRegistration
-from muntin.kernels.match import find_fronts
+from muntin.kernels.match import fill_leaves, find_fronts
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.lane import Asked, Lane, columns_of_lanes
 from muntin.plan.lanes import lane_of_condition
@@ -271,8 +271,9 @@ class Cohorts:
         if enter:  # the cohort of this tick
             pieces.append(_Piece(old, int(begin[old]), enter))
             start = int(begin[old]) + (self._ends[old - 1] - self._pairs.dropped if old else 0)
-            until = self._pairs["until"][start : start + enter]
-            leaves_at.append(to_instants(((until + size) // slide + 1) * slide))
+            leaves = np.empty(enter, np.int64)
+            fill_leaves(self._pairs["until"][start : start + enter], size, slide, leaves)
+            leaves_at.append(to_instants(leaves))
         columns = [
             *self._cut(pieces), *self._bounds(registration, tick, leave + enter),
             [*_repeated(_word("leave"), leave), *_repeated(_word("enter"), enter)], leaves_at,

@@ -69,15 +69,6 @@ def _precedes(left, right, left_at, right_at, i, j):
 
 
 @kernel
-def are_sorted(left, right, left_at, right_at):
-    """Whether matches stand in their order."""
-    i = 1
-    while i < len(left) and not _precedes(left, right, left_at, right_at, i, i - 1):
-        i += 1
-    return i >= len(left)
-
-
-@kernel
 def merge_runs(left, right, left_at, right_at, order, spare, lo, mid, hi):
     """Merge the ordered runs [lo, mid) and [mid, hi) of `order`; what is in its place already is not touched,
     so runs that follow each other cost one comparison."""
@@ -119,6 +110,24 @@ def sort_matches(left, right, left_at, right_at, order, spare):
         for lo in range(0, n - width, 2 * width):
             merge_runs(left, right, left_at, right_at, order, spare, lo, lo + width, min(lo + 2 * width, n))
         width *= 2
+
+
+@kernel
+def sort_ties(left, right, left_at, right_at, order, spare):
+    """Sort the indices in `order` of matches that stand in order of the later time; whether any had to move. O(n) but
+    for runs of one time: two streams share a few of their many instants, and only matches of those are mixed up."""
+    has_moved, lo = False, 0
+    while lo < len(order):
+        later, hi = max(left_at[lo], right_at[lo]), lo + 1
+        is_sorted = True
+        while hi < len(order) and max(left_at[hi], right_at[hi]) == later:
+            is_sorted = is_sorted and not _precedes(left, right, left_at, right_at, hi, hi - 1)
+            hi += 1
+        if not is_sorted:
+            sort_matches(left, right, left_at, right_at, order[lo:hi], spare[lo:hi])
+            has_moved = True
+        lo = hi
+    return has_moved
 
 
 @kernel
@@ -193,6 +202,19 @@ def find_fronts(lane_of, until, lo, hi, lane, least, begin, count):
             else:
                 end = middle
         count[r] = first - begin[r]
+
+
+@kernel
+def fill_leaves(until, size, slide, out):
+    """When a window of `size` ceases to see pairs, whose `until` descends: at the first multiple of the slide after
+    `until + size`. One division for each such instant: for each pair it would take longer than all else."""
+    i = 0
+    while i < len(until):
+        at = ((until[i] + size) // slide + 1) * slide
+        least = at - slide - size
+        while i < len(until) and until[i] >= least:
+            out[i] = at
+            i += 1
 
 
 @kernel

@@ -269,12 +269,9 @@ class KeyDictionary:
         ids = self._parts[0].find(columns[0], into)
         for part, pair, column in zip(self._parts[1:], self._pairs, columns[1:], strict=True):
             code = part.find(column)
-            known = (ids >= 0) & (code >= 0)
-            found = np.where(known, pair.find(_paired(ids, code), ALL_VALID), -1)
-            if into is None:
-                ids = found
-            else:
-                into[:] = found
+            is_unknown = (ids < 0) | (code < 0)
+            pair.find(_paired(ids, code), ALL_VALID, ids)
+            ids[is_unknown] = -1
         return ids
 
     def find_one(self, key: tuple[Any, ...]) -> int:

@@ -25,6 +25,7 @@ from muntin.shard.intake import prepare
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.shard.registration import History
 from muntin.shard.state import State
+from muntin.stream import Stream
 
 _ANY_DELAY = 2**61  # no event of a history is late
 
@@ -51,9 +52,16 @@ class Backfill:
         """Of the queries."""
         return self.state.registrations
 
+    @property
+    def narrow(self) -> Stream:
+        """The stream with no other columns than the queries read, and the time."""
+        stream = self.state.stream
+        read = {stream.time, *(name for each in self.state.wanted.expressions for name in each.columns)}
+        return replace(stream, schema=pa.schema([each for each in stream.schema if each.name in read]))
+
     def fill(self, history: Iterable[pa.RecordBatch]) -> None:
         """Take in the history, as far as it lies before the seam; O(batch) at a time if it is in order."""
-        stream = self.state.stream
+        stream = self.narrow
         for batch in history:
             events = to_record_batch(stream, batch)
             at = to_times(stream, events)
@@ -99,10 +107,8 @@ class Backfill:
         in_order = bool(ascends(at))
         prepared = prepare(events, at, in_order, state.wanted, state.texts, state.keys, state.crew)
         state.clock.observe(at, in_order, 0)
-        for store in state.stores.values():
-            store.insert(prepared)
-        for synopsis in state.synopses.values():
-            synopsis.insert()
+        state.meter.time_insertion(state.stores, prepared, state.crew)
+        state.meter.time_following(state.synopses, len(at))
 
     def _refuse_disorder(self, earliest: int) -> None:
         """An event so far out of order that no window can hold it any more is left out; where events are counted,

@@ -38,6 +38,7 @@ class EventLog:
         self._starts: list[int] = []  # number of the first event of each chunk
         self._kinds: dict[str, pa.DataType] = {}  # by column
         self._chunks: dict[str, list[pa.Array]] = {}  # by column, oldest first
+        self._bytes: int | None = None  # of the chunks; counted when asked for
 
     def __len__(self) -> int:
         return len(self._times)
@@ -66,6 +67,7 @@ class EventLog:
         ends = [*self._starts[1:], self.end]
         rows = [end - start for start, end in zip(self._starts, ends, strict=True)] if self._starts else []
         self._kinds = dict(columns)
+        self._bytes = None
         self._chunks = {
             name: self._chunks[name] if name in self._chunks else [pa.nulls(many, kind) for many in rows]
             for name, kind in columns.items()
@@ -75,6 +77,7 @@ class EventLog:
         """Append events; their arrays become the log's own. O(log chunk) copies of each event."""
         if not len(at):
             return
+        self._bytes = None
         self._starts.append(self.end)
         self._times.extend({"at": at})
         for name, chunks in self._chunks.items():
@@ -92,6 +95,7 @@ class EventLog:
         self._times.drop_first(count)
         while self._starts and (self._starts[1] if len(self._starts) > 1 else self.end) <= self.first:
             self._starts.pop(0)
+            self._bytes = None
             for chunks in self._chunks.values():
                 chunks.pop(0)
 
@@ -134,6 +138,7 @@ class EventLog:
         self._times.replace({"at": at})
         self._times.dropped = first
         self._starts = [first] if len(self) else []
+        self._bytes = None
         self._chunks = {name: [columns[name]] if len(self) else [] for name in self._chunks}
 
     def nbytes(self) -> int:
@@ -144,13 +149,18 @@ class EventLog:
         return self._times.held_bytes() + self._column_bytes()
 
     def _column_bytes(self) -> int:
-        return sum(int(array.nbytes) for chunks in self._chunks.values() for array in chunks)
+        if self._bytes is None:  # every batch asks several times, and Arrow takes microseconds for a chunk
+            self._bytes = sum(int(array.nbytes) for chunks in self._chunks.values() for array in chunks)
+        return self._bytes
 
     def check(self) -> None:
         self._times.check()
         ends: Sequence[int] = [*self._starts[1:], self.end] if self._starts else []
         # chunks cover the events that are here, without a gap, and the same for each column
         assert not len(self) or self._starts[0] <= self.first
+        # what is remembered of their size is their size
+        counted, self._bytes = self._bytes, None
+        assert counted is None or counted == self._column_bytes()
         for chunks in self._chunks.values():
             lengths = [end - start for start, end in zip(self._starts, ends, strict=True)]
             assert [len(chunk) for chunk in chunks] == lengths

@@ -25,12 +25,11 @@ import numpy as np
 
 from muntin.arrays import Arrays, Ints, order_of
 from muntin.kernels.match import (
-    are_sorted,
     choose_changing,
     choose_matches,
     first_later,
     merge_runs,
-    sort_matches,
+    sort_ties,
 )
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
@@ -40,6 +39,8 @@ Range = tuple[int, int]
 _NAMES = ("left", "right", "left_at", "right_at")
 _BYTES = 8 * len(_NAMES)  # of a match
 _FEW = 1024  # matches that are not worth looking for dead ones among them
+# so many times as many as were alive: those whose later time is in the window are twice as many if streams are steady
+_DEAD = 3
 _MANY = 1 << 16  # matches that are put in order though nobody has asked for them
 
 
@@ -98,12 +99,11 @@ class MatchStore:
         matches = Matches(*(np.concatenate(arrays) for arrays in zip(*self._fresh, strict=True)))
         count = self._many_fresh
         self._fresh, self._many_fresh = [], 0
-        # by time first, which is mostly enough: those of one event come in their order
+        # by time first, which is nearly enough: those of one event come in their order
         order = order_of(np.maximum(matches.left_at, matches.right_at))
         new = Matches(*(array[order] for array in matches))
-        if not are_sorted(*new):
-            order = np.arange(count)
-            sort_matches(*new, order, np.empty_like(order))
+        order = np.arange(count)
+        if sort_ties(*new, order, np.empty_like(order)):
             new = Matches(*(array[order] for array in new))
         all = self._settled
         cut = int(first_later(all.left_at, all.right_at, max(new.left_at[0], new.right_at[0])))
@@ -147,11 +147,11 @@ class MatchStore:
     def forget(self, left_before: int, right_before: int) -> None:
         """Drop matches with an event before the instant given for its side; O(1) amortised per match.
 
-        Some may stay until the store has doubled: windows that reach back no further do not see them.
+        Some may stay until the store has tripled: windows that reach back no further do not see them.
         """
         all = self._settled
         self._columns.drop_first(int(first_later(all.left_at, all.right_at, max(left_before, right_before))))
-        if len(self) > max(_FEW, 2 * self._living):
+        if len(self) > max(_FEW, _DEAD * self._living):
             all = self.all
             self._columns.retain((all.left_at >= left_before) & (all.right_at >= right_before))
             self._living = len(self)
