@@ -115,7 +115,8 @@ log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=100
 """
         )
-        id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # an id may not begin with a dash, which the tool takes for an option: one in 64 would
+        id = urlsafe_b64encode(uuid.UUID(int=uuid.uuid4().int >> 1).bytes).decode().rstrip("=")
         self._run("kafka.tools.StorageTool", "format", "-t", id, "-c", str(folder / "server.properties"))
         self.start()
 

@@ -1,8 +1,8 @@
 """Micro-batches into a Delta table by processes that are killed: `delta_writer.py FOLDER KILLS SEED`.
 
 Each process goes on after the last micro-batch that is committed, as Spark does: it writes down a micro-batch when
-`append_to_delta` has returned. Every second one is killed just before it writes that down, the others at any
-moment.
+`append_to_delta` has returned. KILLS of them are killed just before they write that down; after each of these
+one more is, at any moment.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def in_child(folder: Path, dies_between: int | None, until: int, after: float | 
 
 if __name__ == "__main__":
     folder, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
-    for kill in range(kills):
+    for kill in range(2 * kills):
         if kill % 2:
             status = in_child(folder, None, 10**9, chance.uniform(0.0, 0.3))
         else:

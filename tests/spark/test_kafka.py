@@ -83,7 +83,9 @@ class Driver:
             time.sleep(every)
 
     def commits(self) -> int:
-        return sum(each.name.isdigit() for each in self._folder.glob("checkpoint/commits/*"))
+        """Micro-batches that are done; of their files Spark keeps the last hundred."""
+        names = (each.name for each in self._folder.glob("checkpoint/commits/*"))
+        return 1 + max((int(name) for name in names if name.isdigit()), default=-1)
 
     def after(self, commits: int) -> None:
         """Wait for so many more micro-batches."""
@@ -128,10 +130,14 @@ class Feeder(threading.Thread):
             time.sleep(0.05)
 
 
+def consumer_of(address: str) -> Consumer:
+    settings = {"bootstrap.servers": address, "group.id": "test", "isolation.level": "read_committed"}
+    return Consumer(settings | {"log_level": 0})
+
+
 def messages(address: str, topic: str) -> list[Any]:
     """All of a topic that is committed."""
-    settings = {"bootstrap.servers": address, "group.id": "test", "isolation.level": "read_committed"}
-    consumer = Consumer(settings | {"log_level": 0})
+    consumer = consumer_of(address)
     found = []
     for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
@@ -143,6 +149,31 @@ def messages(address: str, topic: str) -> list[Any]:
             found += some
     consumer.close()
     return found
+
+
+class Length:
+    """How many messages a topic of two partitions has, told at once."""
+
+    def __init__(self, address: str, topic: str):
+        self._consumer, self._parts = consumer_of(address), [TopicPartition(topic, each) for each in (0, 1)]
+
+    def __call__(self) -> int:
+        return sum(self._consumer.get_watermark_offsets(each, timeout=30)[1] for each in self._parts)
+
+
+def kill_before_commits(driver: Driver, address: str, topic: str) -> int:
+    """Kill the driver as soon as a micro-batch has written answers, before Spark has written down that it is done,
+    until some have come again; how many times."""
+    length = Length(address, topic)
+    for kills in range(1, 11):
+        before = length()
+        driver.until(lambda before=before: length() > before, every=0.005)
+        driver.end()
+        driver.after(2)
+        found = messages(address, topic)
+        if len({each.key() for each in found}) < len(found):
+            return kills
+    raise AssertionError("no kill came between the answers of a micro-batch and its commit")
 
 
 @pytest.mark.parametrize("kind", ["json", "arrow"])
@@ -180,6 +211,7 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, kind: str) -> None:
                 broker.grow(kind, 4)
                 time.sleep(3.0)  # until the producer knows of them
                 feeder.partitions = 4
+        killed_between = kill_before_commits(driver, broker.address, f"{kind}-answers")
         feeder.is_over.set()
         feeder.join()
         feeder.send(BAD)
@@ -198,6 +230,6 @@ def test_killed(tmp_path: Path, broker: KafkaBroker, kind: str) -> None:
     assert {answer_of(value) for value in once.values()} == wanted
     assert len(once) == len(wanted) > 100
     print(
-        f"{feeder.sent:,} events, {killed} kills of workers, of the driver and of the broker each, {driver.starts} "
-        f"starts; {len(answers):,} answers of which {len(once):,} are different"
+        f"{feeder.sent:,} events, {killed} kills of workers, of the driver and of the broker each, {killed_between} of "
+        f"the driver before a commit, {driver.starts} starts; {len(answers):,} answers, {len(once):,} ids"
     )
