@@ -42,7 +42,7 @@ from muntin.store.grid import window_step
 from muntin.store.needs import Need, Shape, shape_of
 from muntin.structure.range_tree import RangeTree
 from muntin.structure.slices import Slices
-from muntin.window import Pace, Window
+from muntin.window import Pace, Unit, Window
 
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
 # each (benchmarks/filters.py). Slices break even later, and keep no events, which a tree must: there it has to
@@ -126,6 +126,11 @@ CHOICES: tuple[Choice, ...] = (
     # what the query says
     Choice(_asks_for_nothing_else, "", "the query asks for nothing else"),
     Choice(_is_asked_for, "", "the query asks for it"),
+    Choice(
+        lambda demand: demand.window.is_session,
+        "sessions",
+        "sessions of a long gap are made of those of a shorter one: cells between silences serve all gaps",
+    ),
     # sketches
     Choice(
         _is_sketched("sliding_quantiles"), "sliding_quantiles", "an approximate quantile, within eps for sure"
@@ -196,7 +201,7 @@ class _Traits(NamedTuple):
     need: Need
     is_keyed: bool
     is_filtered: bool
-    is_time: bool
+    unit: Unit
     is_sliced: bool
     is_short: bool
     bands: int
@@ -214,7 +219,7 @@ def choose_synopsis(demand: Demand) -> Chosen:
         return _first(demand)
     window = demand.window
     traits = _Traits(
-        demand.need, bool(demand.keys), demand.where is not None, window.is_time, is_sliced(window),
+        demand.need, bool(demand.keys), demand.where is not None, window.unit, is_sliced(window),
         window.size <= LONGEST_BAND_ON_SLICES, demand.bands, demand.stairs, demand.is_laned,
     )  # fmt: skip
     chosen = _BY_TRAITS.get(traits)
@@ -300,7 +305,7 @@ def _has_room(group: WindowGroup, demand: Demand) -> bool:
     needs, window = group.needs, demand.window
     if demand.need not in needs.components:
         return False
-    if group.store.kind == "ring" or window in needs.windows:
+    if group.store.kind in ("ring", "sessions") or window in needs.windows:
         return True
     if group.store.kind == "stairs":
         shape = shape_of(window)

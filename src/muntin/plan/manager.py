@@ -272,6 +272,8 @@ class WindowManager:
         stores = [
             self._slices_for(demand, demands, changes if is_running else None, each.synopsis)
             if reads_slices(demand, each.synopsis)
+            else self._sessions_for(demand, demands, changes if is_running else None)
+            if demand.window.is_session
             else ring_of(demand)
             for demand, each in zip(demands, chosen, strict=True)
         ]
@@ -368,7 +370,7 @@ class WindowManager:
 
     def _keeps(self, demand: Demand, chosen: Chosen) -> bool:
         """Whether a group that a demand would go to has what it needs already."""
-        on_ring = not reads_slices(demand, chosen.synopsis)
+        on_ring = not reads_slices(demand, chosen.synopsis) and not demand.window.is_session
         return any(
             group.planned == chosen.synopsis
             and (group.store.kind == "ring") == on_ring
@@ -396,5 +398,17 @@ class WindowManager:
                 return store
             is_coarse = (are_coarse_levels if on_stairs else is_coarse_grid)(demand, asked)
             if is_coarse and (changes is None or not is_partly_kept(needs, asked, changes.stores.get(store))):
+                return store
+        raise AssertionError("there is always another number")
+
+    def _sessions_for(
+        self, demand: Demand, call: tuple[Demand, ...], changes: PlanChanges | None
+    ) -> StoreId:
+        """A store of sessions; in a running stream one that has kept all components of a call as long, or none."""
+        needs = {each.need for each in call}
+        for number in itertools.count():
+            store = StoreId("sessions", demand.where, demand.keys, number)
+            asked = self.stores.get(store)
+            if asked is None or changes is None or not is_partly_kept(needs, asked, changes.stores.get(store)):
                 return store
         raise AssertionError("there is always another number")

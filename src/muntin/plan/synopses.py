@@ -35,6 +35,7 @@ from muntin.structure.range_tree import RangeTrack, RangeTree
 from muntin.structure.rescan import Rescan
 from muntin.structure.rescan_rows import RescanRows
 from muntin.structure.runs import RunSynopsis, TrackMaker
+from muntin.structure.sessions import Sessions
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.structure.synopsis import Synopsis, TextOrder
@@ -54,6 +55,7 @@ SYNOPSES: dict[str, Set[str]] = {
     RowsByKeyRuns.name: EVERY,
     Slices.name: COMPONENTS.keys(),
     Stairs.name: COMPONENTS.keys(),
+    Sessions.name: COMPONENTS.keys(),
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
@@ -75,7 +77,7 @@ def build_synopsis(
     name: str, store: Any, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
 ) -> Synopsis[Any]:
     """A synopsis by name, over a store."""
-    kinds = (Rescan, RescanRows, ByKeyRuns, RowsByKeyRuns, Slices, Stairs, Panes, PairedWindows)
+    kinds = (Rescan, RescanRows, ByKeyRuns, RowsByKeyRuns, Slices, Stairs, Sessions, Panes, PairedWindows)
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
@@ -141,6 +143,10 @@ def reads_slices(demand: Demand, synopsis: str) -> bool:
 
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
+    if demand.window.is_session != (synopsis == Sessions.name):
+        return "it is for sessions" if synopsis == Sessions.name else "sessions have a synopsis of their own"
+    if synopsis == Sessions.name:
+        return None if merges(demand.need) else "it needs an aggregate that merges"
     if synopsis in SKETCHES:
         return _why_not_sketch(synopsis, demand)
     if synopsis in ("slices", "stairs"):

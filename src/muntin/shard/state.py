@@ -45,6 +45,7 @@ from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence
+from muntin.store.session_store import SessionStore
 from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
 from muntin.structure.synopsis import Synopsis
@@ -267,6 +268,8 @@ class State:
         self.meter.stores[store_id] = Observed()
 
     def _make_store(self, store_id: StoreId) -> Sequence:
+        if store_id.kind == "sessions":
+            return SessionStore(store_id.where, store_id.keys)
         if store_id.kind != "ring":
             return (SliceStore if store_id.kind == "slices" else AgingSlices)(store_id.where, store_id.keys)
         ring = EventRing(store_id.where)

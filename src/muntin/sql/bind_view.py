@@ -192,7 +192,7 @@ def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
     window = select.window
     if window is None:
         return None
-    if window.is_time == view.by_count or window.to or window.slide or window.since:
+    if window.is_time == view.by_count or window.to or window.slide or window.since or window.is_session:
         example = "[ROWS 10]" if view.by_count else "[RANGE 5 MINUTES]"
         raise select.stream.misfit(
             f"the windows of a view can be made smaller, as in {select.stream.text} {example}, not {window}"
