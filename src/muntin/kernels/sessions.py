@@ -58,7 +58,9 @@ def settle_cells(key, start, last, inner, gaps, kept, drop_to, into, new_start, 
     """
     n, longest = len(key), len(gaps)
     reach = np.empty(n, np.int64)
-    level = np.empty(n, np.int64)  # how many gaps split the key's events before a cell; all, if there are none
+    level = np.empty(
+        n, np.int64
+    )  # how many gaps split the key's events before a cell; all, if there are none
     for i in range(n):
         if i == 0 or key[i] != key[i - 1]:
             reach[i], level[i] = last[i], longest

@@ -126,11 +126,7 @@ CHOICES: tuple[Choice, ...] = (
     # what the query says
     Choice(_asks_for_nothing_else, "", "the query asks for nothing else"),
     Choice(_is_asked_for, "", "the query asks for it"),
-    Choice(
-        lambda demand: demand.window.is_session,
-        "sessions",
-        "sessions of a long gap are made of those of a shorter one: cells between silences serve all gaps",
-    ),
+    Choice(lambda demand: demand.window.is_session, "sessions", "cells between silences serve all gaps"),
     # sketches
     Choice(
         _is_sketched("sliding_quantiles"), "sliding_quantiles", "an approximate quantile, within eps for sure"
@@ -234,8 +230,7 @@ def choose_synopsis(demand: Demand) -> Chosen:
 
 def _first(demand: Demand) -> Chosen:
     choice = next(each for each in CHOICES if each.applies(demand))
-    synopsis = choice.synopsis or demand.beside or demand.hint or ""
-    return Chosen(synopsis, choice.because, is_on_slices(demand))
+    return Chosen(choice.synopsis or demand.beside or demand.hint or "", choice.because, is_on_slices(demand))
 
 
 def because_of(group: WindowGroup, fresh: str = "") -> str:

@@ -27,7 +27,9 @@ class StoreId(NamedTuple):
     kind: Kind
     where: Expression | None = None
     keys: tuple[Expression, ...] = ()
-    grid: int = 0  # of slices: those whose edges share one grid have one number; of sessions: how many before it
+    grid: int = (
+        0  # of slices: those whose edges share one grid have one number; of sessions: how many before it
+    )
     generation: int = 0  # 0 for what began with the stream, or while it ran; one for each history filled in
 
 

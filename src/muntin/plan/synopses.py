@@ -141,6 +141,16 @@ def reads_slices(demand: Demand, synopsis: str) -> bool:
     return is_on_slices(demand) and synopsis not in READ_EVENTS
 
 
+def keeps_cells(demand: Demand) -> bool:
+    """Whether cells can serve a demand: of slices, or of sessions."""
+    return demand.window.is_session or is_on_slices(demand)
+
+
+def reads_cells(demand: Demand, synopsis: str) -> bool:
+    """Whether they are enough for it, given the synopsis that serves it."""
+    return demand.window.is_session or reads_slices(demand, synopsis)
+
+
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
     if demand.window.is_session != (synopsis == Sessions.name):

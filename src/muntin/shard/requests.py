@@ -96,8 +96,8 @@ def answerable(name: str, query: AnyQuery) -> Query:
         raise MuntinError(f"query '{name}' joins two streams; lookup_at takes queries over one stream")
     if query.window is not None and query.window.is_session:
         raise MuntinError(
-            f"query '{name}' is over {query.window}, of which the past is not kept event by event; look up a query over "
-            "a time window, or the open sessions with lookup"
+            f"query '{name}' is over {query.window}, of which the past is not kept event by event; look up a query "
+            "over a time window, or the open sessions with lookup"
         )
     if query.top is not None:
         raise MuntinError(

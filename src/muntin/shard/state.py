@@ -54,6 +54,8 @@ from muntin.tables.rows import TableRows
 if TYPE_CHECKING:
     from muntin.shard.backfill import Backfill
 
+_CELLS: dict[str, Any] = {"slices": SliceStore, "stairs": AgingSlices, "sessions": SessionStore}
+
 
 class State:
     """State for all queries over one stream."""
@@ -268,10 +270,8 @@ class State:
         self.meter.stores[store_id] = Observed()
 
     def _make_store(self, store_id: StoreId) -> Sequence:
-        if store_id.kind == "sessions":
-            return SessionStore(store_id.where, store_id.keys)
         if store_id.kind != "ring":
-            return (SliceStore if store_id.kind == "slices" else AgingSlices)(store_id.where, store_id.keys)
+            return _CELLS[store_id.kind](store_id.where, store_id.keys)
         ring = EventRing(store_id.where)
         if self.clock.now is not None:
             # only the ring of the whole stream can know how many events it missed
@@ -375,8 +375,7 @@ class State:
 
     def nbytes(self) -> int:
         """Bytes of state: stores and synopses."""
-        kept: list[Any] = [*self.stores.values(), *self.synopses.values()]
-        return sum(each.nbytes() for each in kept)
+        return sum(each.nbytes() for each in (*self.stores.values(), *self.synopses.values()))
 
     def held_bytes(self) -> int:
         """Of `nbytes`, without room that is set aside: how long a backlog grows must not depend on when arrays do."""

@@ -16,12 +16,14 @@ from muntin.window import Window
 def check_in_session(call: Call, node: exp.Expr, window: Window) -> None:
     """A fault at an aggregate that cannot be put together from the parts of a session."""
     if call.window != window:
-        raise misfit(node, f"a query over {window} has no other windows; leave out OVER, or register a second query")
-    name, argument = call.function.upper(), call.argument
+        raise misfit(
+            node, f"a query over {window} has no other windows; leave out OVER, or register a second query"
+        )
+    name, argument = call.function.upper().replace("COUNT_DISTINCT", "COUNT(DISTINCT x)"), call.argument
     components = AGGREGATES[call.function].components
     if any(each not in COMPONENTS for each in components):
-        raise misfit(node, f"{name.replace('_DISTINCT', '(DISTINCT x)')} needs single values, and a session keeps none: use COUNT, SUM, AVG, MIN, "
-                           "MAX, FIRST, LAST, variances or ARG_MAX, or a time window")  # fmt: skip
+        raise misfit(node, f"{name} needs single values, and a session keeps none: use COUNT, SUM, AVG, MIN, MAX, "
+                           "FIRST, LAST, variances or ARG_MAX, or a time window")  # fmt: skip
     if argument is not None and is_text(argument.type) and any(each in COMPARING for each in components):
         raise misfit(node, f"{name} of text is not for sessions: the order of texts is known only at look-up; use "
                            f"FIRST({argument}) or LAST({argument})")  # fmt: skip

@@ -14,6 +14,7 @@ from muntin.errors import damaged, nearest
 from muntin.query import Output, Query
 from muntin.sql.bind_join import bind_join, refuse_left
 from muntin.sql.bind_negation import bind_negation, bind_not_exists, not_exists
+from muntin.sql.bind_session import refuse_joined_sessions
 from muntin.sql.bind_wide_join import bind_wide_join, is_wide
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
@@ -64,6 +65,7 @@ def _source(syntax: CreateViewSyntax, streams: Sources) -> ViewSource:
             select.start,
         )
     refuse_left(select.join)
+    refuse_joined_sessions(select)
     if is_folded(select):
         raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
     if select.changes is not None:

@@ -83,7 +83,9 @@ class WindowParser(Parser):
                 "a window whose length is a column of a table stands after FROM, not after OVER", opening
             )
         if window.is_session:
-            self.fault("a session is a window of the whole query: write FROM stream [SESSION …], not OVER", opening)
+            self.fault(
+                "a session is a window of the whole query: write FROM stream [SESSION …], not OVER", opening
+            )
         return window
 
     def windowed(self) -> tuple[Window, SpanSyntax | None]:
@@ -179,7 +181,9 @@ class WindowParser(Parser):
         gap = self._positive("the gap that ends a session is a length of time above 0")
         if self._at_word("TO", "STEP", "SLIDE", "OFFSET"):
             word = self._curr.text.upper()
-            self.fault(f"a session begins with an event and ends by a gap; leave out {word}, or write [RANGE …]")
+            self.fault(
+                f"a session begins with an event and ends by a gap; leave out {word}, or write [RANGE …]"
+            )
         return Window("session", gap)
 
     def _slide(self, unit: str) -> tuple[int, int]:

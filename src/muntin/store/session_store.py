@@ -55,12 +55,16 @@ class SessionStore(Sequence):
         self.where = where
         self.keys = keys
         self.gaps: Ints = np.zeros(0, np.int64)  # ascending
-        self.sharp_from = LONG_AGO  # instants from here on can be looked up: cells have no event on either side
+        self.sharp_from = (
+            LONG_AGO  # instants from here on can be looked up: cells have no event on either side
+        )
         self._cells = Columns(dict.fromkeys(_BOUNDS, _INT))
         self._sorted = 0  # so many cells, the first, are in order
         self._dropped = 0
         self._last_dropped = LONG_AGO  # the latest event that has been dropped
-        self._known_gap: dict[int, int] = {}  # by gap: what lies before this instant may have been dropped for it
+        self._known_gap: dict[
+            int, int
+        ] = {}  # by gap: what lies before this instant may have been dropped for it
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
         self._settle_at = LONG_AGO  # half of the sessions will have closed by then
@@ -249,39 +253,46 @@ class SessionStore(Sequence):
         return self._cells.held_bytes()
 
     def __str__(self) -> str:
-        return f"{self._sorted:,} cells of sessions, {len(self) - self._sorted:,} events to be put with them"
+        return f"{self._sorted:,} cells between silences, and {len(self) - self._sorted:,} events to put with them"
 
     def snapshot(self) -> Arrays:
+        """All cells in order, however they came."""
         meta = [
-            self.began_at, self.forgotten_before, self.sharp_from, self._last_dropped, self._settle_at, self._sorted,
+            self.began_at,
+            self.forgotten_before,
+            self.sharp_from,
+            self._last_dropped,
+            self._settle_at,
             self._dropped,
-        ]  # fmt: skip
+        ]
         arrays: Arrays = {"meta": np.array(meta, np.int64)}
         arrays["known by gap"] = np.array([self._known_gap[gap] for gap in self.gaps.tolist()], np.int64)
-        arrays |= {f"cell {name}": self._cells[name].copy() for name in self._cells.names()}
+        place = self.in_order().place
+        arrays |= {f"cell {name}": self._cells[name][place] for name in self._cells.names()}
         for need, names in self._names.items():
             arrays[f"known {names[0]}"] = np.array([self._known_from[need]], np.int64)
         return arrays
 
     def restore(self, saved: Saved) -> None:
-        meta = saved.numbers("meta", *[INSTANTS] * 5, COUNTS, COUNTS)
+        meta = saved.numbers("meta", *[INSTANTS] * 5, COUNTS)
         self.began_at, self.forgotten_before, self.sharp_from, self._last_dropped, self._settle_at = meta[:5]
-        self._sorted, self._dropped = meta[5:]
+        self._dropped = meta[5]
         known = saved.ints("known by gap", INSTANTS, len(self.gaps))
         self._known_gap = dict(zip(self.gaps.tolist(), known.tolist(), strict=True))
         cells = saved_cells(saved, self.keys, self._names, self._cells)
         many = len(cells["key"])
-        cells["start"], cells["last"] = (saved.times(f"cell {name}", many, "any") for name in ("start", "last"))
+        cells["start"], cells["last"] = (
+            saved.times(f"cell {name}", many, "any") for name in ("start", "last")
+        )
         cells["inner"] = saved.ints("cell inner", (0, FOREVER), many)
-        first = slice(0, self._sorted)
-        key, start = cells["key"][first], cells["start"][first]
-        same = key[1:] == key[:-1]
         if bool((cells["last"] < cells["start"]).any()):
             raise saved.damaged("cell last", "has cells that end before they begin")
-        if len(key) < self._sorted or bool((key[1:] < key[:-1]).any() or (same & (start[1:] < start[:-1])).any()):
+        key, start = cells["key"], cells["start"]
+        is_back = (key[1:] < key[:-1]) | ((key[1:] == key[:-1]) & (start[1:] < start[:-1]))
+        if bool(is_back.any()):
             raise saved.damaged("cell key", "is not in the order of keys and times")
         self._cells.replace(cells)
-        self._in_order, self._began = None, True
+        self._sorted, self._in_order, self._began = many, None, True
         for need, names in self._names.items():
             (self._known_from[need],) = saved.numbers(f"known {names[0]}", INSTANTS)
 
@@ -297,7 +308,7 @@ class SessionStore(Sequence):
         assert bool(np.all(~same | (start[1:done] >= last[: max(done - 1, 0)])))
         assert bool(np.all((start == last)[done:]))
         # every cell that is not an event lies before all look-ups
-        assert bool(np.all(((start == last) | (last < self.sharp_from))))
+        assert bool(np.all((start == last) | (last < self.sharp_from)))
         assert self._known_from.keys() == self._names.keys()
         assert list(self._known_gap) == self.gaps.tolist()
 

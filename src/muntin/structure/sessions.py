@@ -8,7 +8,7 @@
 | Lookup | O(cells of the keys asked for); what closed: O(C) for C cells and each gap |
 | Space | O(cells): per key at most one for each gap, beside those that have not been given out, and recent events |
 | Shares | cells, whatever the gap, aggregate or HAVING |
-| Reference | Patroumpas & Sellis, SSDBM 2010 (windows that nest); Traub et al., TODS 2021, section 5.4 (sessions in slices) |
+| Reference | Patroumpas & Sellis, ADBIS 2011 (windows that nest); Traub et al., TODS 2021 (sessions in slices) |
 """
 
 from __future__ import annotations
@@ -93,12 +93,28 @@ class Sessions(Synopsis[SessionStore]):
         lo, hi, close = np.empty((3, len(cells.key)), np.int64)
         is_cut = np.empty(len(cells.key), np.bool_)
         found = find_sessions(
-            cells.key, cells.start, cells.last, cells.inner, window.size, instant, after, until, lo, hi, close, is_cut
+            cells.key,
+            cells.start,
+            cells.last,
+            cells.inner,
+            window.size,
+            instant,
+            after,
+            until,
+            lo,
+            hi,
+            close,
+            is_cut,
         )
         return _Runs(cells, cells.key[lo[:found]], lo[:found], hi[:found], close[:found], is_cut[:found])
 
     def _found(
-        self, window: Window, runs: Sequence[_Runs], slots: Sequence[Ints], reach: Ints, wanted: Sequence[Need]
+        self,
+        window: Window,
+        runs: Sequence[_Runs],
+        slots: Sequence[Ints],
+        reach: Ints,
+        wanted: Sequence[Need],
     ) -> Found:
         """What sessions hold, each in a slot of its own. Where there is none, nobody has come since `reach`."""
         known_since = {need: self.known_since(window, need) for need in wanted}

@@ -58,8 +58,8 @@ class Found(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Windows that closed by events: the slot of each and how many it had seen, as they closed. Of sessions, the instant
-    at which each closed."""
+    """Windows that closed by events: the slot of each and how many it had seen, as they closed. Of sessions, the
+    instant at which each closed."""
 
     slot: Ints
     seen: Ints

@@ -114,7 +114,12 @@ def last_instant(query: AnyQuery, last: int) -> int:
 
     A query that does not move by time has no window left to close: it is looked at just after `last`.
     """
-    if isinstance(query, Query) and query.moves_by_events and query.window is not None and query.window.is_session:
+    if (
+        isinstance(query, Query)
+        and query.moves_by_events
+        and query.window is not None
+        and query.window.is_session
+    ):
         return last + query.window.size
     if not query.slide:
         return last + 1
