@@ -185,13 +185,13 @@ class SessionStore(Sequence):
             return self._in_order
         whole = self._in_order
         lo, hi = (whole.key.searchsorted(ids, side) for side in ("left", "right"))
-        return CellsInOrder(*(column[_ranges(lo, hi)] for column in whole))
+        return CellsInOrder(*(column[numbers_in(lo, hi)] for column in whole))
 
     def _places_of(self, ids: Ints) -> Ints:
         key = self._cells["key"]
         lo, hi = (key[: self._sorted].searchsorted(ids, side) for side in ("left", "right"))
         young = np.flatnonzero(np.isin(key[self._sorted :], ids)) + self._sorted
-        return np.concatenate((_ranges(lo, hi), young))
+        return np.concatenate((numbers_in(lo, hi), young))
 
     def _arranged(self, place: Ints) -> CellsInOrder:
         key, start, last, inner = (self._cells[name][place] for name in _BOUNDS)
@@ -313,7 +313,7 @@ class SessionStore(Sequence):
         assert list(self._known_gap) == self.gaps.tolist()
 
 
-def _ranges(lo: Ints, hi: Ints) -> Ints:
+def numbers_in(lo: Ints, hi: Ints) -> Ints:
     """All numbers of some ranges [lo, hi), one range after the other."""
     many = hi - lo
     before = np.cumsum(many) - many

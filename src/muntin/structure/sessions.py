@@ -24,7 +24,7 @@ from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.kernels.sessions import find_sessions
 from muntin.store.needs import Need, dtype_of
-from muntin.store.session_store import CellsInOrder, SessionStore
+from muntin.store.session_store import CellsInOrder, SessionStore, numbers_in
 from muntin.structure.synopsis import Found, Moves, Synopsis
 from muntin.window import Window
 
@@ -125,12 +125,12 @@ class Sessions(Synopsis[SessionStore]):
         }
         for run, slot in zip(runs, slots, strict=True):
             start[slot], end[slot], is_whole[slot] = run.cells.start[run.lo], run.close, ~run.is_cut
-            nobody = np.zeros(len(run.cells.key), np.int64)
+            place = run.cells.place[numbers_in(run.lo, run.hi)]
+            hi, all_of_it = np.cumsum(run.hi - run.lo), np.zeros(len(place), np.int64)
             for need, into in partials.items():
                 component = COMPONENTS[need.component]
-                whole = component.start(dtype_of(need), len(slot))
-                held = self.store.partials(need, run.cells.place)
-                component.merge(run.lo, run.hi, 1, nobody, held, whole)
+                whole, held = component.start(dtype_of(need), len(slot)), self.store.partials(need, place)
+                component.merge(hi - (run.hi - run.lo), hi, 1, all_of_it, held, whole)
                 for array, values in zip(into, whole, strict=True):
                     array[slot] = values
         return Found(partials, start, end, is_whole, known_since, 1)
