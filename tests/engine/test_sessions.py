@@ -25,7 +25,7 @@ OF_NUMBERS = (
     "ARG_MAX({}, n)", "ARG_MIN({}, y)", "SUM({}) FILTER (WHERE b)",
 )  # fmt: skip
 OF_OTHERS = ("COUNT({})", "FIRST({})", "LAST({})", "ARG_MAX({}, y)", "ARG_MIN({}, n)")
-MANY = some_of(1600, 10)
+MANY = some_of(1600, 5)
 
 
 def session_question(dice: Dice, may_change: bool = False) -> Question:
@@ -68,7 +68,7 @@ def test_changes_like_the_reference(first: int) -> None:
 
 def test_cutting_batches_changes_nothing() -> None:
     """The same events one by one, with a checkpoint after each, as all at once."""
-    for seed in range(some_of(40, 20)):
+    for seed in range(some_of(40, 10)):
         case = from_the_start(random_case(SeededDice(seed), f"cut {seed}", 30, 3, session_question))
         steps: list[Any] = []
         for step in case.steps:
@@ -224,6 +224,21 @@ def test_the_past_is_refused() -> None:
         WindowTooLarge, match=r"\[SESSION 5 SECONDS\] at 1970-01-01T00:00:10.000000 needs events one by"
     ):
         engine.lookup("q0", at=10 * SECOND)
+
+
+def test_single_answers() -> None:
+    """The shorter ways of look-ups lead to the same."""
+    engine = engine_with(
+        "SELECT k, SUM(v) AS a FROM s [SESSION 5 SECONDS] GROUP BY k",
+        "SELECT SUM(v) AS a FROM s [SESSION 5 SECONDS]",
+        threads=2,
+    )
+    engine.push("s", events((1, "a", 1), (2, "b", 2), (3, "a", 4)))
+    assert engine.value("q0", key="a") == 5
+    assert engine.value("q1") == 7
+    assert engine.value("q1", at=9 * SECOND) is None
+    assert rows_of(engine.lookup("q0", key=["b", "nobody"]), "k", "a") == [("b", 2)]
+    assert engine.advance(until=20 * SECOND, together=True)
 
 
 def test_history() -> None:
