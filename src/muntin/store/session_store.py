@@ -55,16 +55,12 @@ class SessionStore(Sequence):
         self.where = where
         self.keys = keys
         self.gaps: Ints = np.zeros(0, np.int64)  # ascending
-        self.sharp_from = (
-            LONG_AGO  # instants from here on can be looked up: cells have no event on either side
-        )
+        self.sharp_from = LONG_AGO  # look-ups stand here or later: no cell has events on both sides
         self._cells = Columns(dict.fromkeys(_BOUNDS, _INT))
         self._sorted = 0  # so many cells, the first, are in order
         self._dropped = 0
         self._last_dropped = LONG_AGO  # the latest event that has been dropped
-        self._known_gap: dict[
-            int, int
-        ] = {}  # by gap: what lies before this instant may have been dropped for it
+        self._known_gap: dict[int, int] = {}  # by gap: before this instant, something may have been dropped
         self._names: dict[Need, tuple[str, ...]] = {}  # columns of each component in the cells
         self._known_from: dict[Need, int] = {}
         self._settle_at = LONG_AGO  # half of the sessions will have closed by then
