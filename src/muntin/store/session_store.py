@@ -23,7 +23,7 @@ import numpy as np
 
 from muntin.aggregates.component import COMPONENTS
 from muntin.aggregates.contract import Partial
-from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
+from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints, order_of
 from muntin.expression import Expression
 from muntin.kernels.sessions import settle_cells
 from muntin.store.batch import Batch
@@ -193,7 +193,13 @@ class SessionStore(Sequence):
         key, start, last, inner = (self._cells[name][place] for name in _BOUNDS)
         if len(place) == self._sorted and len(place) == len(self):
             return CellsInOrder(key, start, last, inner, place)
-        order = np.lexsort((start, key))
+        old = int(np.count_nonzero(place < self._sorted))
+        young, latest = start[old:], int(last[:old].max(initial=LONG_AGO))
+        if bool((young[1:] >= young[:-1]).all() and (young[:1] >= latest).all()):  # nearly always
+            order = order_of(key)
+        else:
+            by_time = order_of(start)
+            order = by_time[order_of(key[by_time])]
         return CellsInOrder(key[order], start[order], last[order], inner[order], place[order])
 
     def partials(self, need: Need, place: Ints) -> Partial:
