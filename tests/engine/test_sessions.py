@@ -151,6 +151,21 @@ def test_what_is_over_takes_no_room() -> None:
     engine.check()
 
 
+def test_a_session_that_never_ends_is_few_cells() -> None:
+    """Those of the short gap have been given out: nobody tells them apart any more."""
+    engine = engine_with(
+        "SELECT k, SUM(v) AS a FROM s [SESSION 5 SECONDS] GROUP BY k",
+        "SELECT k, SUM(v) AS a FROM s [SESSION 20 SECONDS] GROUP BY k",
+        "SELECT k, SUM(v) AS a FROM s [SESSION 60 SECONDS] GROUP BY k",
+    )
+    for second in range(0, 10_000, 100):
+        engine.push("s", events(*((second + each, "a", 1) for each in (0, 3, 10, 20, 55, 60, 90))))
+        engine.advance()
+    (store,) = engine._shards["s"].state.stores.values()
+    assert len(store) < 20  # of 700 events
+    assert rows_of(engine.lookup("q2"), "a", "complete") == [(700, True)]
+
+
 def test_backlog_is_bounded() -> None:
     """Sessions that nobody asks for are lost once they take too much room, with a warning."""
     engine = engine_with("SELECT k, SUM(v) AS a FROM s [SESSION 1 SECOND] GROUP BY k", backlog_bytes=20_000)
