@@ -40,6 +40,14 @@ QUERIES = (
         "SELECT SUM(v) AS s FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS OFFSET 1 SECOND]",
     ),
     Entry("`[SINCE DAY SLIDE …]`", "SELECT SUM(v) AS s FROM t [SINCE DAY SLIDE 2 SECONDS]"),
+    Entry("`[SESSION …]`", "SELECT COUNT(*) AS n, SUM(v) AS s FROM t [SESSION 1 SECOND]"),
+    Entry(
+        "`[SESSION …] GROUP BY`", "SELECT k, COUNT(*) AS n, AVG(x) AS a FROM t [SESSION 3 SECONDS] GROUP BY k"
+    ),
+    Entry(
+        "`[SESSION …] EMIT CHANGES`",
+        "SELECT k, COUNT(*) AS n FROM t [SESSION 4 SECONDS] GROUP BY k HAVING COUNT(*) > 1 EMIT CHANGES",
+    ),
     Entry("`[SINCE DAY]`", "SELECT SUM(v) AS s FROM t [SINCE DAY]"),
     Entry("`[ROWS … SLIDE …]`", "SELECT SUM(v) AS s FROM t [ROWS 3 SLIDE 2]"),
     Entry("`[ROWS …]`", "SELECT SUM(v) AS s FROM t [ROWS 3]"),

@@ -35,6 +35,7 @@ from muntin.table_query import TableQuery
 from muntin.window import Window
 from reference_cascade import Fed, Selected, begin, derived, flow
 from reference_join import StandingJoin
+from reference_session import closed_between, open_at
 from reference_table import StandingTableQuery, TableLog, declared_table
 
 EPOCH = datetime(1970, 1, 1)
@@ -317,6 +318,8 @@ class ReferenceEngine:
             return []
         events = self._passing(query, log)
         by_key = _by_key(query, events)
+        if query.window is not None and query.window.is_session:
+            return self._closed_sessions(standing, by_key, reached)
         if _count_slide(query):
             return self._closed_counts(standing, by_key, reached)
         by_instant = (
@@ -365,6 +368,20 @@ class ReferenceEngine:
                         found.append((last.at, last.arrival, row))
         return [row for _at, _arrival, row in sorted(found, key=lambda each: each[:2])]
 
+    def _closed_sessions(
+        self, standing: _Standing, by_key: dict[Key, list[Event]], reached: int
+    ) -> list[_Row]:
+        """[SESSION gap]: a row for each session that ended, in the order in which they did."""
+        query, found = standing.query, []
+        assert query.window is not None
+        gap = query.window.size
+        for key, events in by_key.items():
+            for end, session in closed_between(events, gap, standing.reached, reached):
+                calls = [_measure(call, session) for call in query.calls]
+                start = session[0].at
+                found.append((end, _Row(key, calls, start, end, start - gap + 1)))
+        return [row for _end, row in sorted(found, key=lambda each: each[0])]
+
     def _row(
         self, standing: _Standing, key: Key, events: list[Event], instant: int | None, count: int | None = None,
         is_needed: bool = False,
@@ -389,6 +406,9 @@ class ReferenceEngine:
         if query.keys and not any(inside[window] for window in windows) and not is_needed:
             return None
         calls = [_measure(call, inside[call.window]) for call in query.calls]
+        if query.window is not None and query.window.is_session:
+            start, end = _bounds(query, inside[query.window], instant)
+            return _Row(key, calls, start, end, (instant if start is None else start) - query.window.size + 1)
         return _Row(key, calls, *_bounds(query, inside[next(iter(windows))], instant), _reach(query, instant))
 
     def _passing(self, query: Query, log: _Log) -> list[Event]:
@@ -519,6 +539,8 @@ def _inside(
     window: Window, events: list[Event], instant: int, count: int | None, base: int = 0
 ) -> list[Event]:
     """The events of one key that a window holds at `instant`; `base` others came before all of them."""
+    if window.is_session:
+        return open_at(events, window.size, instant)
     if window.is_time:
         start, end = _start(instant, window), _settled(instant, window) - window.to
         return [event for event in events if start <= event.at < end]
@@ -537,7 +559,8 @@ def _bounds(query: Query, inside: list[Event], instant: int) -> tuple[int | None
         return min(_start(instant, window) for window in windows), instant
     if window.is_time:
         return _start(instant, window), instant - window.to
-    return (inside[0].at, inside[-1].at + 1) if inside else (None, None)
+    past = window.size if window.is_session else 1
+    return (inside[0].at, inside[-1].at + past) if inside else (None, None)
 
 
 def _reach(query: Query, instant: int) -> int | None:

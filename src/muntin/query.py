@@ -123,9 +123,9 @@ class Query:
         return self.pace.every
 
     @property
-    def moves_by_rows(self) -> bool:
-        """Whether its answers come every so many events instead of every so much time."""
-        return self.window is not None and not self.window.is_time and self.window.slide > 0
+    def moves_by_events(self) -> bool:
+        """Whether its windows close by events, each key's on its own, instead of at instants."""
+        return self.window is not None and self.window.closes_by_events and not self.emits_changes
 
     def answer_schema(self) -> pa.Schema:
         """Columns of its answers: keys, values, then the window and whether it was covered."""

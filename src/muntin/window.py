@@ -5,7 +5,8 @@ events with `t - size <= ts < t - to`. Tuple windows `[ROWS size TO to]` hold th
 `m - size + 1 .. m - to` of the `m` events before the instant. With a slide the instant (or `m`) is
 first rounded down to a multiple of the slide, counted from the epoch (or from the first event); with an
 offset, to a multiple plus the offset. A landmark window `[SINCE DAY]` holds the events since the start of the
-day (hour, week) that `t - 1` lies in: it is a time window whose size depends on the instant.
+day (hour, week) that `t - 1` lies in: it is a time window whose size depends on the instant. A session
+`[SESSION gap]` holds events none of which comes `gap` or more after the one before it; it has no instants.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 from muntin.argument import count_of, shown
 from muntin.errors import MuntinError
 
-Unit = Literal["time", "rows"]
+Unit = Literal["time", "rows", "session"]
 Instants = TypeVar("Instants", "int", "npt.NDArray[np.int64]")  # one, or many
 
 # From the epoch back to the year 1: what a window that ends at the epoch or later can have as its start, in Python too.
@@ -66,7 +67,8 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class Window:
-    """`size`, `to` and `slide` in microseconds (unit "time") or in events (unit "rows").
+    """`size`, `to` and `slide` in microseconds (unit "time") or in events (unit "rows"). Of a session (unit "session")
+    `size` is the gap that ends it, and there is nothing else.
 
     `slide` is 0 for a window that moves with every event; others stand at multiples of it plus `offset`. If `step` is
     not 0, windows inside it are asked for too, that end where it does: of all lengths that are multiples of it.
@@ -76,6 +78,8 @@ class Window:
     [SINCE DAY SLIDE 1 MINUTE]
     >>> Window("time", 300_000_000, slide=60_000_000)
     [RANGE 5 MINUTES SLIDE 1 MINUTE]
+    >>> Window("session", 1_800_000_000)
+    [SESSION 30 MINUTES]
     >>> Window("rows", 10_000, to=500).ends
     'historical'
     >>> Window("time", 0)
@@ -93,8 +97,8 @@ class Window:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.unit not in ("time", "rows"):
-            raise MuntinError(f"unit is 'time' or 'rows', not {shown(self.unit)}")
+        if self.unit not in ("time", "rows", "session"):
+            raise MuntinError(f"unit is 'time', 'rows' or 'session', not {shown(self.unit)}")
         count_of("size", self.size, 1)
         count_of("to", self.to)
         count_of("slide", self.slide)
@@ -105,6 +109,8 @@ class Window:
             raise MuntinError(
                 "a window since a landmark is a time window of an hour, a day or a week that ends now"
             )
+        if self.is_session and (self.to or self.slide or self.step):
+            raise MuntinError("a session has a gap and nothing else: no to, slide or step")
         if self.to > self.size:
             raise MuntinError("to lies before the start of the window: it must not exceed its size")
         shape = (self.unit, self.size, self.to, self.slide, self.step, self.offset, self.since)
@@ -122,9 +128,18 @@ class Window:
     def is_time(self) -> bool:
         return self.unit == "time"
 
+    @property
+    def is_session(self) -> bool:
+        return self.unit == "session"
+
+    @property
+    def closes_by_events(self) -> bool:
+        """Whether it is events, or their absence, that close it, each key's at its own time."""
+        return self.is_session or (not self.is_time and self.slide > 0)
+
     @cached_property
     def pace(self) -> Pace:
-        """Where it stands; a ROWS window moves by events, so wherever it is asked for."""
+        """Where it stands; ROWS windows and sessions move by events, so wherever they are asked for."""
         return Pace(self.slide, self.offset) if self.is_time else Pace()
 
     def settle(self, instant: Instants) -> Instants:
@@ -161,6 +176,8 @@ class Window:
         return count - count % self.slide if self.slide else count
 
     def __str__(self) -> str:
+        if self.is_session:
+            return f"[SESSION {span(self.size)}]"
         word = "RANGE" if self.is_time else "ROWS"
         show = span if self.is_time else str
         to = f" TO {show(self.to)}" if self.to else ""

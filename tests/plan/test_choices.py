@@ -32,6 +32,7 @@ SPOKEN: dict[tuple[str, str], list[str]] = {
         "SELECT APPROX_QUANTILE(n, 0.5, 0.1) OVER [ROWS 9] AS v FROM s [RANGE 9 SECONDS] WHERE n > 0"
     ],
     ("", "the query asks for it"): ["SELECT /*+ SYNOPSIS(rescan) */ SUM(n) AS v FROM s [RANGE 9 SECONDS]"],
+    ("sessions", "cells between silences"): ["SELECT SUM(n) AS v FROM s [SESSION 9 SECONDS]"],
     ("sliding_quantiles", "an approximate"): ["SELECT APPROX_QUANTILE(n, 0.5, 0.1) AS v FROM s [RANGE 9 SECONDS]"],
     ("sampled_quantiles", "it may fail"): ["SELECT APPROX_QUANTILE(n, 0.5, 0.4, 0.2) AS v FROM s [RANGE 9 SECONDS]"],
     ("sliding_counts", "approximate counts"): ["SELECT APPROX_FREQUENT(k, 0.2, 0.1) AS v FROM s [RANGE 9 SECONDS]"],

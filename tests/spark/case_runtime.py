@@ -125,7 +125,7 @@ class _Running:
     def _keep(self, answers: dict[str, pa.Table]) -> None:
         for name, table in answers.items():
             query = parse_query(self.queries[name], {self.stream.name: self.stream})
-            if not query.slide and not query.moves_by_rows:
+            if not query.slide and not query.moves_by_events:
                 self.emitted[name] = []  # an answer as of an instant takes the place of the one before
             self.emitted.setdefault(name, []).extend(table.to_pylist())
 

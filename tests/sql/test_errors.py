@@ -10,8 +10,8 @@ from muntin.errors import SqlError
 from muntin.sql import parse_query, parse_statements
 
 WINDOW_FAULTS = [
-    ("[»]", "expected RANGE, ROWS or SINCE, found ']'"),
-    ("[»5 MINUTES]", "expected RANGE, ROWS or SINCE, found '5'"),
+    ("[»]", "expected RANGE, ROWS, SINCE or SESSION, found ']'"),
+    ("[»5 MINUTES]", "expected RANGE, ROWS, SINCE or SESSION, found '5'"),
     ("[RANGE »]", "expected a length of time such as 5 MINUTES, found ']'"),
     ("[RANGE »unbounded]", "expected a length of time"),
     ("[RANGE »5]", "5 needs a unit, such as 5 SECONDS"),
@@ -44,6 +44,14 @@ WINDOW_FAULTS = [
     ("[ROWS 10 SLIDE 5 »OFFSET 2]", "OFFSET moves instants, and this window moves by events"),
     ("[RANGE 5 MINUTES», SLIDE 1 MINUTE]", "unexpected ',' in a window clause; it reads [RANGE"),
     ("[RANGE 5 MINUTES SLIDE 1 MINUTE »TO 1 MINUTE]", "unexpected 'TO' in a window clause"),
+    ("[SESSION »5]", "5 needs a unit, such as 5 SECONDS"),
+    ("[SESSION »0 SECONDS]", "the gap that ends a session is a length of time above 0"),
+    (
+        "[SESSION 5 SECONDS »SLIDE 1 SECOND]",
+        "a session begins with an event and ends by a gap; leave out SLIDE",
+    ),
+    ("[SESSION 5 SECONDS »OFFSET 1 SECOND]", "leave out OFFSET"),
+    ("[SESSION 5 SECONDS», 3]", "unexpected ',' in a window clause"),
     ("[ROWS »x]", "expected a number of events, found 'x'"),
     ("[ROWS »1.5]", "ROWS counts events: it takes a whole number"),
     ("[ROWS 5 »SECONDS]", "ROWS counts events; write [RANGE …]"),
@@ -230,7 +238,7 @@ ITEM_FAULTS = [
     ("SUM(price) OVER »(PARTITION BY symbol)", "OVER takes a window in brackets: OVER [RANGE 5 MINUTES]"),
     ("SUM(price) OVER »w", "there is no window 'w'"),
     ("SUM(price) OVER »ROWS 5", "OVER takes a window in brackets"),
-    ("SUM(price) OVER [»RANG 5 MINUTES]", "expected RANGE, ROWS or SINCE, found 'RANG'"),
+    ("SUM(price) OVER [»RANG 5 MINUTES]", "expected RANGE, ROWS, SINCE or SESSION, found 'RANG'"),
     (
         "QUANTILE(0.5) »WITHIN GROUP (ORDER BY price)",
         "WITHIN GROUP is not supported; write QUANTILE(x, 0.99)",

@@ -17,6 +17,7 @@ KINDS = (
     f"k, APPROX_COUNT(n = 3, 0.01) AS v {HOUR} GROUP BY k", f"DISTINCT k {HOUR}", f"COUNT(DISTINCT k) AS v {HOUR}",
     f"SUM(n) AS v, QUANTILE(x, 0.5) AS w {SLIDE}", f"MAX(k) AS v {HOUR}", f"SUM(n) AS v {SLIDE} HAVING SUM(n) > 3",
     "k, COUNT(*) AS v FROM s [ROWS 5] GROUP BY k", f"MAX(n) - MIN(n) AS v {SLIDE} EMIT CHANGES",
+    "k, SUM(n) AS v FROM s [SESSION 1 HOUR] GROUP BY k", "MAX(n) AS v FROM s [SESSION 5 SECONDS] WHERE x > 3",
 )  # fmt: skip
 
 

@@ -70,10 +70,10 @@ def test_slide_comes_from_over_when_from_has_no_window(streams):
         streams,
     )
     assert query.slide == MINUTE
-    assert not query.moves_by_rows
+    assert not query.moves_by_events
 
 
 def test_rows_with_slide_move_by_rows(streams):
     query = parse_query("SELECT MAX(price), MIN(price) OVER [ROWS 5] FROM trades [ROWS 9 SLIDE 3]", streams)
-    assert query.moves_by_rows
+    assert query.moves_by_events
     assert query.slide == 0

@@ -46,6 +46,9 @@ SUBJECTS = {
     "key_runs_rows": Subject(ROWS, f"{MERGED}, {VALUES}", PER_KEY),
     "slices": Subject(GRID, MERGED, KEYED),
     "stairs": Subject((*GRID, "[RANGE 1 MINUTE SLIDE 12 SECONDS]"), MERGED, KEYED),
+    "sessions": Subject(
+        ("[SESSION 300 MILLISECONDS]", "[SESSION 2 SECONDS]", "[SESSION 1 HOUR]"), MERGED, KEYED
+    ),
     "r_int": Subject(TIME + ROWS + GRID, "COUNT(*), COUNT(n), SUM(n), AVG(n)", UNKEYED),
     "b_int": Subject(TIME + ROWS + GRID, MERGED, UNKEYED),
     "l_int": Subject(ROWS + GRID, MERGED if THOROUGH else FEWEST, UNKEYED),

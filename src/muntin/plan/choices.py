@@ -42,7 +42,7 @@ from muntin.store.grid import window_step
 from muntin.store.needs import Need, Shape, shape_of
 from muntin.structure.range_tree import RangeTree
 from muntin.structure.slices import Slices
-from muntin.window import Pace, Window
+from muntin.window import Pace, Unit, Window
 
 # From so many different bands of one attribute on, a range tree takes in events faster than a structure for
 # each (benchmarks/filters.py). Slices break even later, and keep no events, which a tree must: there it has to
@@ -134,6 +134,7 @@ CHOICES: tuple[Choice, ...] = (
     # what the query says
     Choice(_asks_for_nothing_else, "", "the query asks for nothing else"),
     Choice(_is_asked_for, "", "the query asks for it"),
+    Choice(lambda demand: demand.window.is_session, "sessions", "cells between silences serve all gaps"),
     # sketches
     *(Choice(_is_sketched(name), name, because) for name, because in _SKETCHED.items()),
     # per key
@@ -187,7 +188,7 @@ class _Traits(NamedTuple):
     need: Need
     is_keyed: bool
     is_filtered: bool
-    is_time: bool
+    unit: Unit
     is_sliced: bool
     is_short: bool
     bands: int
@@ -205,7 +206,7 @@ def choose_synopsis(demand: Demand) -> Chosen:
         return _first(demand)
     window = demand.window
     traits = _Traits(
-        demand.need, bool(demand.keys), demand.where is not None, window.is_time, is_sliced(window),
+        demand.need, bool(demand.keys), demand.where is not None, window.unit, is_sliced(window),
         window.size <= LONGEST_BAND_ON_SLICES, demand.bands, demand.stairs, demand.is_laned,
     )  # fmt: skip
     chosen = _BY_TRAITS.get(traits)
@@ -220,8 +221,7 @@ def choose_synopsis(demand: Demand) -> Chosen:
 
 def _first(demand: Demand) -> Chosen:
     choice = next(each for each in CHOICES if each.applies(demand))
-    synopsis = choice.synopsis or demand.beside or demand.hint or ""
-    return Chosen(synopsis, choice.because, is_on_slices(demand))
+    return Chosen(choice.synopsis or demand.beside or demand.hint or "", choice.because, is_on_slices(demand))
 
 
 def because_of(group: WindowGroup, fresh: str = "") -> str:
@@ -291,7 +291,7 @@ def _has_room(group: WindowGroup, demand: Demand) -> bool:
     needs, window = group.needs, demand.window
     if demand.need not in needs.components:
         return False
-    if group.store.kind == "ring" or window in needs.windows:
+    if group.store.kind in ("ring", "sessions") or window in needs.windows:
         return True
     if group.store.kind == "stairs":
         shape = shape_of(window)

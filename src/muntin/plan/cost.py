@@ -65,6 +65,7 @@ COMBINES: dict[str, tuple[Callable[[float], float], str]] = {
     "psoup": (lambda elements: 2.0 * log2(max(elements, 2.0)), "about 2 log2 n combines"),
     "slices": (_by_scan, "W combines per key"),
     "stairs": (_by_scan, "a combine per granule and key"),
+    "sessions": (_by_scan, "a combine per cell of a session"),
     "rescan": (_by_scan, "W combines"),
     "rescan_rows": (_by_scan, "W combines"),
     "key_runs": (_by_base_intervals, "about log2 W combines per key, or W by a scan"),

@@ -16,18 +16,20 @@ from muntin.window import Pace
 
 # Which store a group reads: events are stored, or folded into slices, once for all that can share.
 
-Kind = Literal["ring", "slices", "stairs"]
+Kind = Literal["ring", "slices", "stairs", "sessions"]
 
 
 class StoreId(NamedTuple):
     """The stream's ring has neither `where` nor `keys`: its readers filter and tell keys apart. A ring of lanes has
     the events that are in one of them. Rings of ROWS windows keep the last events that pass, of each key; slices are
-    cells per key, and stairs are slices that get coarser with age."""
+    cells per key, and stairs are slices that get coarser with age; sessions are cells between silences."""
 
     kind: Kind
     where: Expression | None = None
     keys: tuple[Expression, ...] = ()
-    grid: int = 0  # of slices: those whose edges share one grid have one number
+    grid: int = (
+        0  # of slices: those whose edges share one grid have one number; of sessions: how many before it
+    )
     generation: int = 0  # 0 for what began with the stream, or while it ran; one for each history filled in
 
 

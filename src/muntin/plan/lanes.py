@@ -187,7 +187,7 @@ def _can_share(laned: Laned, demand: Demand) -> bool:
     """Whether a demand of a query whose WHERE is lanes can be read from their store. WHERE counts before a ROWS window:
     the last rows of one lane are those of one key of the store, while those of two lanes are no part of either's."""
     is_one = len(laned.lanes) == 1 and laned.asked.banded is None
-    is_by_rows = is_one and not demand.window.is_time and not demand.window.slide
+    is_by_rows = is_one and demand.window.unit == "rows" and not demand.window.slide
     return _can_share_in_window(laned, demand) or (is_by_rows and merges(demand.need))
 
 

@@ -12,17 +12,18 @@ from muntin.expression import Expression
 from muntin.lane import Laned
 from muntin.plan.choices import Call, Chosen, Precedents, choose_synopsis, stores_for_stairs
 from muntin.plan.demand import Demand, Signature
-from muntin.plan.group import PlanChanges, StoreId, WindowGroup, ring_of
+from muntin.plan.group import Kind, PlanChanges, StoreId, WindowGroup, ring_of
 from muntin.plan.lanes import LaneCounts
 from muntin.plan.moving import Moving
 from muntin.plan.nesting import Nesting, Nestings
 from muntin.plan.placement import CallLanes, Placed, Placement
 from muntin.plan.request import Request, bands_of, request_of
-from muntin.plan.room import are_coarse_levels, is_coarse_grid, is_partly_kept, stands_there
+from muntin.plan.room import has_room, is_partly_kept, stands_there
 from muntin.plan.store_needs import ColumnsRead, StoreNeeds
-from muntin.plan.synopses import is_on_slices, reads_slices
+from muntin.plan.synopses import is_on_slices, keeps_cells, reads_cells
 from muntin.query import Query
 from muntin.store.needs import Need, Needs, count
+from muntin.structure.sessions import Sessions
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.table_query import TableQuery
@@ -270,8 +271,8 @@ class WindowManager:
             return tuple([(group.number, demand) for group, demand, _ in precedents])
         demands, chosen = tuple(demand for demand, _ in call), self._choose(call)
         stores = [
-            self._slices_for(demand, demands, changes if is_running else None, each.synopsis)
-            if reads_slices(demand, each.synopsis)
+            self._cells_for(demand, demands, changes if is_running else None, each.synopsis)
+            if reads_cells(demand, each.synopsis)
             else ring_of(demand)
             for demand, each in zip(demands, chosen, strict=True)
         ]
@@ -368,7 +369,7 @@ class WindowManager:
 
     def _keeps(self, demand: Demand, chosen: Chosen) -> bool:
         """Whether a group that a demand would go to has what it needs already."""
-        on_ring = not reads_slices(demand, chosen.synopsis)
+        on_ring = not reads_cells(demand, chosen.synopsis)
         return any(
             group.planned == chosen.synopsis
             and (group.store.kind == "ring") == on_ring
@@ -382,19 +383,18 @@ class WindowManager:
             return
         count(self._bands.setdefault(demand.band.attribute, {}), demand.band, step)
 
-    def _slices_for(
+    def _cells_for(
         self, demand: Demand, call: tuple[Demand, ...], changes: PlanChanges | None, synopsis: str
     ) -> StoreId:
-        """A store whose grid, or levels, made finer for this demand, stay coarse enough for its longest window. In a
-        running stream, `changes` tell which components are as young there as those of the call will be."""
-        needs = {each.need for each in call if is_on_slices(each)}  # others are kept elsewhere anyway
-        on_stairs = synopsis == Stairs.name
-        for grid in itertools.count():
-            store = StoreId("stairs" if on_stairs else "slices", demand.where, demand.keys, grid)
-            asked = self.stores.get(store)
-            if asked is None:
+        """A store of cells with room for this demand. In a running stream, `changes` tell which components are as young
+        there as those of the call will be."""
+        needs = {each.need for each in call if keeps_cells(each)}  # others are kept elsewhere anyway
+        kind: Kind = "slices" if synopsis not in (Stairs.name, Sessions.name) else synopsis  # type: ignore[assignment]
+        for number in itertools.count():
+            store = StoreId(kind, demand.where, demand.keys, number)
+            if (asked := self.stores.get(store)) is None:
                 return store
-            is_coarse = (are_coarse_levels if on_stairs else is_coarse_grid)(demand, asked)
-            if is_coarse and (changes is None or not is_partly_kept(needs, asked, changes.stores.get(store))):
+            is_mixed = changes is not None and is_partly_kept(needs, asked, changes.stores.get(store))
+            if has_room(kind, demand, asked) and not is_mixed:
                 return store
         raise AssertionError("there is always another number")

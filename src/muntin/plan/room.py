@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from muntin.plan.demand import Demand
-from muntin.plan.group import WindowGroup
+from muntin.plan.group import Kind, WindowGroup
 from muntin.plan.store_needs import StoreNeeds
 from muntin.plan.synopses import MOST_SLICES
 from muntin.store.granularity import granules, levels_for
@@ -17,6 +17,13 @@ def is_partly_kept(needs: set[Need], asked: StoreNeeds, young: set[Need] | None)
     """Whether a store has kept some components for longer than it will have kept the others."""
     kept = sum(need in asked.components and need not in (young or ()) for need in needs)
     return 0 < kept < len(needs)
+
+
+def has_room(kind: Kind, demand: Demand, asked: StoreNeeds) -> bool:
+    """Whether a store of cells, made finer for one demand more, stays coarse enough for its longest window."""
+    if kind == "sessions":  # whose cells are as coarse as their gaps let them be
+        return True
+    return are_coarse_levels(demand, asked) if kind == "stairs" else is_coarse_grid(demand, asked)
 
 
 def is_coarse_grid(demand: Demand, asked: StoreNeeds) -> bool:

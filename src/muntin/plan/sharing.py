@@ -26,7 +26,7 @@ class SharedStore(NamedTuple):
 
     id: str  # among all stores of an engine
     stream: str
-    kind: str  # ring, slices, stairs; log and matches of joins; table; archive
+    kind: str  # ring, slices, stairs, sessions; log and matches of joins; table; archive
     title: str
     state: str  # what is in it, in words
     nbytes: int

@@ -87,6 +87,11 @@ class StoreNeeds:
         return max((group.needs.reach("time") for group in self.groups.values()), default=0)
 
     @property
+    def gaps(self) -> set[int]:
+        """Of sessions, all gaps; O(windows)."""
+        return {window.size for group in self.groups.values() for window in group.needs.windows}
+
+    @property
     def longest(self) -> dict[Shape, int]:
         """On stairs, the size of the longest window of each shape; O(shapes)."""
         return {shape: size for shape, sizes in self._sizes.items() if (size := sizes.value)}

@@ -36,6 +36,7 @@ from muntin.structure.range_tree import RangeTrack, RangeTree
 from muntin.structure.rescan import Rescan
 from muntin.structure.rescan_rows import RescanRows
 from muntin.structure.runs import RunSynopsis, TrackMaker
+from muntin.structure.sessions import Sessions
 from muntin.structure.slices import Slices
 from muntin.structure.stairs import Stairs
 from muntin.structure.synopsis import Synopsis, TextOrder
@@ -56,6 +57,7 @@ SYNOPSES: dict[str, Set[str]] = {
     RowsByKeyRuns.name: EVERY,
     Slices.name: COMPONENTS.keys(),
     Stairs.name: COMPONENTS.keys(),
+    Sessions.name: COMPONENTS.keys(),
     **{name: kind.components for name, kind in INTERVALS.items()},
     QuantileTree.name: frozenset({"quantile"}),
     DistinctCounter.name: frozenset({"distinct"}),
@@ -78,7 +80,7 @@ def build_synopsis(
     name: str, store: Any, where: Expression | None, keys: tuple[Expression, ...], text_order: TextOrder
 ) -> Synopsis[Any]:
     """A synopsis by name, over a store."""
-    kinds = (Rescan, RescanRows, ByKeyRuns, RowsByKeyRuns, Slices, Stairs, Panes, PairedWindows)
+    kinds = (Rescan, RescanRows, ByKeyRuns, RowsByKeyRuns, Slices, Stairs, Sessions, Panes, PairedWindows)
     whole: dict[str, type[Synopsis[Any]]] = {each.name: each for each in kinds}
     if name in whole:
         return whole[name](store, where, keys, text_order)
@@ -143,8 +145,22 @@ def reads_slices(demand: Demand, synopsis: str) -> bool:
     return is_on_slices(demand) and synopsis not in READ_EVENTS
 
 
+def keeps_cells(demand: Demand) -> bool:
+    """Whether cells can serve a demand: of slices, or of sessions."""
+    return demand.window.is_session or is_on_slices(demand)
+
+
+def reads_cells(demand: Demand, synopsis: str) -> bool:
+    """Whether they are enough for it, given the synopsis that serves it."""
+    return demand.window.is_session or reads_slices(demand, synopsis)
+
+
 def why_not(synopsis: str, demand: Demand) -> str | None:
     """What keeps a synopsis from serving a demand; None if nothing does."""
+    if demand.window.is_session != (synopsis == Sessions.name):
+        return "it is for sessions" if synopsis == Sessions.name else "sessions have a synopsis of their own"
+    if synopsis == Sessions.name:
+        return None if merges(demand.need) else "it needs an aggregate that merges"
     if synopsis in SKETCHES:
         return _why_not_sketch(synopsis, demand)
     if synopsis in ("slices", "stairs"):

@@ -64,7 +64,7 @@ class Registration:
         self.member = -1  # its number in the crowd
         self.pace = query.pace  # its instants
         # whether past instants must be kept for it
-        self.owes = self.pace.every > 0 or query.moves_by_rows or _is_exact(query)
+        self.owes = self.pace.every > 0 or query.moves_by_events or _is_exact(query)
 
     @property
     def asked(self) -> Query | TableQuery:

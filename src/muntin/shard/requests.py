@@ -94,6 +94,11 @@ def answerable(name: str, query: AnyQuery) -> Query:
         )
     if not isinstance(query, Query):
         raise MuntinError(f"query '{name}' joins two streams; lookup_at takes queries over one stream")
+    if query.window is not None and query.window.is_session:
+        raise MuntinError(
+            f"query '{name}' is over {query.window}, of which the past is not kept event by event; look up a query "
+            "over a time window, or the open sessions with lookup"
+        )
     if query.top is not None:
         raise MuntinError(
             f"query '{name}' has LIMIT: who is among the first depends on all keys, at every instant of a request; "

@@ -22,7 +22,7 @@ from muntin.keys.key_dictionary import Dictionary, KeyDictionary
 from muntin.lane import Asked
 from muntin.plan import Placement, PlanChanges, Request, WindowGroup, WindowManager
 from muntin.plan.cost import Observed
-from muntin.plan.group import STREAM_RING, StoreId
+from muntin.plan.group import StoreId
 from muntin.plan.synopses import build_synopsis
 from muntin.shard.adapt.adaptation import Adaptation
 from muntin.shard.adapt.meter import Meter
@@ -32,6 +32,7 @@ from muntin.shard.crowd import Crowds
 from muntin.shard.gaps import admit_gaps
 from muntin.shard.intake import Admitted, WantedColumns, dictionaries_of_texts, prepare
 from muntin.shard.lanes import Lanes, check_lanes
+from muntin.shard.make_store import make_store
 from muntin.shard.moving import Movers
 from muntin.shard.plan_again import plan_again
 from muntin.shard.read.prepared import Prepared
@@ -43,9 +44,7 @@ from muntin.shard.table_join.past import release_past
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.store.aging_slices import AgingSlices
 from muntin.store.needs import Need
-from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence
-from muntin.store.slice_store import SliceStore
 from muntin.stream import Stream
 from muntin.structure.synopsis import Synopsis
 from muntin.tables.rows import TableRows
@@ -257,7 +256,7 @@ class State:
             self.meter.stores.pop(store_id, None)
             return
         if store_id not in self.stores:
-            self._keep_store(store_id, self._make_store(store_id))
+            self._keep_store(store_id, make_store(store_id, self.clock))
         wanted = {need: need in asked.components for need in changed}
         self.stores[store_id].serve(asked, wanted, self.clock.now)
 
@@ -265,15 +264,6 @@ class State:
         self.stores[store_id] = store
         store.crew = self.crew
         self.meter.stores[store_id] = Observed()
-
-    def _make_store(self, store_id: StoreId) -> Sequence:
-        if store_id.kind != "ring":
-            return (SliceStore if store_id.kind == "slices" else AgingSlices)(store_id.where, store_id.keys)
-        ring = EventRing(store_id.where)
-        if self.clock.now is not None:
-            # only the ring of the whole stream can know how many events it missed
-            ring.begin_at(self.clock.now, self.clock.events if store_id == STREAM_RING else None)
-        return ring
 
     def _fit_dictionaries(self) -> None:
         columns = self.manager.columns

@@ -124,11 +124,11 @@ class Sketched(SketchSynopsis[SketchedInput, SketchTrack]):
         read = [self._read(window, wanted, 2**63 - 1, max(0, int(count) - window.to)) for count in seen]
         return self._found(window, Asked(forever, wanted), read)
 
-    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
-        """Where the number of events passed a multiple of `slide` by events in [after, until)."""
+    def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of events passed a multiple of the slide by events in [after, until)."""
         edges = np.array([LONG_AGO if after is None else after, until])
         had, has = self.store.dropped + np.searchsorted(self.store.at, edges)
-        return Moves.of_stream(had, has, slide)
+        return Moves.of_stream(had, has, window.slide)
 
     def _counts(self, window: Window, instants: Ints) -> Ints:
         """How many events there were before the end of a window at each instant."""

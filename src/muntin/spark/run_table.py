@@ -63,7 +63,7 @@ def _run_shard(
     """Rows that only tell the time come first, so that the end is known before the beginning."""
     # a query without SLIDE answers once, as of the end: there must be no instant in between
     queries = map(source_of, shard.parsed_queries.values())
-    goes_on = all(query.slide or query.moves_by_rows for query in queries)
+    goes_on = all(query.slide or query.moves_by_events for query in queries)
     greatest: int | None = None
     held: list[tuple[str, bytes]] = []
     size = 0

@@ -17,6 +17,7 @@ from muntin.aggregates.approximate import ERROR
 from muntin.expression import Expression
 from muntin.query import CHANGE, Call, Key, Output, Query, Top
 from muntin.sql.bind_distinct import check_distinct, distinct_values
+from muntin.sql.bind_session import check_in_session
 from muntin.sql.bind_top import check_order, top_of
 from muntin.sql.call import bind_call, calls_in, forbid_calls, is_call, parts_of
 from muntin.sql.composed import expanded
@@ -109,7 +110,7 @@ class SelectBinder:
             raise Misfit(
                 "EMIT CHANGES needs to know exactly who is in; leave out APPROX", self.select.changes
             )
-        if query.moves_by_rows:
+        if query.window is not None and query.window.closes_by_events and not query.window.is_session:
             raise Misfit(
                 "EMIT CHANGES follows time; a query over [ROWS … SLIDE] moves by events", self.select.changes
             )
@@ -321,7 +322,9 @@ class SelectBinder:
             if window is None and (other := at_odds(call.window, calls[:number])) is not None:
                 raise misfit(node, f"the OVER windows {other} and {call.window} disagree on when to answer; give both "
                                    "a SLIDE, and one OFFSET if it is the same, or a window after FROM")  # fmt: skip
-            if window is not None and window.slide and not window.is_time and call.window.is_time:
+            if window is not None and window.is_session:
+                check_in_session(call, node, window)
+            if window is not None and window.closes_by_events and call.window.is_time:
                 raise misfit(node, f"a query over {window} moves by events; it cannot use the time window "
                                    f"{call.window}")  # fmt: skip
 

@@ -131,6 +131,8 @@ def not_a_source(query: AnyQuery) -> str | None:
         return "joins two streams, whose windows are not made a stream of"
     if query.emits_changes:
         return "emits changes instead of windows; register it without EMIT CHANGES under another name"
+    if isinstance(query, Query) and query.window is not None and query.window.is_session:
+        return "closes its sessions one by one, at no common instants; give it a time window with SLIDE"
     if not query.slide:
         return "closes no window by time; give its window a SLIDE, such as [RANGE 1 HOUR SLIDE 1 HOUR]"
     return None

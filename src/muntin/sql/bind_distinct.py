@@ -22,6 +22,12 @@ def distinct_values(select: SelectSyntax, rows: Scope) -> tuple[exp.Expr, ...]:
     trees = [item.tree for item in select.items]
     if select.distinct is None or any(any(calls_in(tree)) for tree in trees):
         return ()
+    if select.window is not None and select.window.is_session:
+        raise Misfit(
+            "DISTINCT takes a time window, such as [RANGE 5 MINUTES]; sessions of each value are those of "
+            "GROUP BY, with COUNT(*)",
+            select.distinct,
+        )
     if select.window is not None and not select.window.is_time:
         raise Misfit(
             "DISTINCT takes a time window, such as [RANGE 5 MINUTES]; over ROWS, COUNT(DISTINCT x) says "

@@ -56,7 +56,7 @@ def _side(select: SelectSyntax, streams: Sources) -> tuple[JoinSide, Scope]:
     stream = find_pushed(select.stream, streams)
     refuse_own_times(select.source)
     window = select.window
-    if window is None or window.to or (window.slide and not window.is_time):
+    if window is None or window.to or window.closes_by_events:
         raise select.stream.misfit(
             f"around EXCEPT or NOT EXISTS each stream needs a window such as {stream.name} [RANGE 5 MINUTES] or "
             f"{stream.name} [ROWS 100]"

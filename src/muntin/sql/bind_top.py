@@ -32,7 +32,7 @@ def check_order(select: SelectSyntax, order: OrderSyntax, keys: Collection[Key],
     if is_rough:
         raise Misfit("ORDER BY needs to know exactly which keys pass HAVING; leave out APPROX", order.place)
     window = select.window
-    if window is not None and not window.is_time and window.slide:
+    if window is not None and window.closes_by_events:
         raise Misfit(
             f"ORDER BY ranks keys at one instant; a query over {window} moves by events, each key at its own",
             order.place,

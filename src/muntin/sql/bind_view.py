@@ -14,6 +14,7 @@ from muntin.errors import damaged, nearest
 from muntin.query import Output, Query
 from muntin.sql.bind_join import bind_join, refuse_left
 from muntin.sql.bind_negation import bind_negation, bind_not_exists, not_exists
+from muntin.sql.bind_session import refuse_joined_sessions
 from muntin.sql.bind_wide_join import bind_wide_join, is_wide
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
@@ -64,6 +65,7 @@ def _source(syntax: CreateViewSyntax, streams: Sources) -> ViewSource:
             select.start,
         )
     refuse_left(select.join)
+    refuse_joined_sessions(select)
     if is_folded(select):
         raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
     if select.changes is not None:
@@ -192,7 +194,7 @@ def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
     window = select.window
     if window is None:
         return None
-    if window.is_time == view.by_count or window.to or window.slide or window.since:
+    if window.is_time == view.by_count or window.to or window.slide or window.since or window.is_session:
         example = "[ROWS 10]" if view.by_count else "[RANGE 5 MINUTES]"
         raise select.stream.misfit(
             f"the windows of a view can be made smaller, as in {select.stream.text} {example}, not {window}"

@@ -15,6 +15,7 @@ from muntin.join_query import AnyQuery
 from muntin.sql.bind import bind_select
 from muntin.sql.bind_derived import bind_selection, bind_window_stream, unfolded
 from muntin.sql.bind_join import bind_join
+from muntin.sql.bind_session import refuse_joined_sessions
 from muntin.sql.bind_table import (
     bind_columns,
     bind_create_table,
@@ -326,6 +327,7 @@ def _as_written(select: SelectSyntax, streams: Sources) -> AnyQuery:
     refuse_star(select)
     if select.order is not None and select.join is not None:
         raise Misfit(f"{select.order.word} is not for joins: rank the keys of one stream", select.order.place)
+    refuse_joined_sessions(select)
     if select.join is not None and joins_table(select, streams):
         return bind_table_join(select, streams)
     refuse_spans(select)

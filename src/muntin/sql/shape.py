@@ -43,6 +43,7 @@ _SINCE = re.compile(
 _ROWS = re.compile(
     r"\[\s*ROWS\s+(\d{1,15})(?:\s+TO\s+(\d{1,15}))?(?:\s+SLIDE\s+(\d{1,15}))?\s*\]", re.IGNORECASE
 )
+_SESSION = re.compile(rf"\[\s*SESSION\s+(\d{{1,15}})\s+{_UNIT}\s*\]", re.IGNORECASE)
 _VALUE = re.compile(r"\[[^\[\]]*\]|(?<!\w)'[^']*'|(?<![\w.])\d{1,18}(?:\.\d{1,17})?(?![\w.])")
 _OTHER = re.compile(r"--|/\*|[\"\\`{}@#]|''")  # comments, quoted names, escapes
 _LEFT = re.compile(r"['\[\]]|(?<!\w)\.?\d|\.\d")  # a value in a notation that is not taken out
@@ -126,6 +127,9 @@ def read_window(text: str) -> Window | None:
         slide = _length(found, 2)
         is_right = slide is None or 0 < slide <= LONGEST_TIME
         return Window("time", LANDMARKS[found[1].upper()], 0, slide or 0, since=True) if is_right else None
+    elif found := _SESSION.fullmatch(text):
+        gap = _length(found, 1)
+        return Window("session", gap) if gap and gap <= LONGEST_TIME else None
     else:
         return None
     assert size is not None

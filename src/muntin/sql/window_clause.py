@@ -1,5 +1,5 @@
-"""The window clause: `[RANGE 1 DAY TO 1 HOUR SLIDE 1 DAY OFFSET 9 HOURS]` `[ROWS 100 SLIDE 10]` or
-`[SINCE DAY SLIDE 1 MINUTE]`.
+"""The window clause: `[RANGE 1 DAY TO 1 HOUR SLIDE 1 DAY OFFSET 9 HOURS]` `[ROWS 100 SLIDE 10]`,
+`[SINCE DAY SLIDE 1 MINUTE]` or `[SESSION 30 MINUTES]`.
 
 The same clause stands after a stream in FROM and after OVER; both become a `Window`. After FROM its length may be that
 of each row of a table: `[RANGE s.span UP TO 1 DAY STEP 1 SECOND SLIDE 1 MINUTE]`.
@@ -82,6 +82,10 @@ class WindowParser(Parser):
             self.fault(
                 "a window whose length is a column of a table stands after FROM, not after OVER", opening
             )
+        if window.is_session:
+            self.fault(
+                "a session is a window of the whole query: write FROM stream [SESSION …], not OVER", opening
+            )
         return window
 
     def windowed(self) -> tuple[Window, SpanSyntax | None]:
@@ -99,14 +103,17 @@ class WindowParser(Parser):
             window = self._window_of("rows", kind)
         elif self.word("SINCE"):
             window = self._landmark_window()
+        elif self.word("SESSION"):
+            window = self._session()
         else:
-            self.fault(f"expected RANGE, ROWS or SINCE, found {self.found()}", kind)
+            self.fault(f"expected RANGE, ROWS, SINCE or SESSION, found {self.found()}", kind)
         if not self._match(TokenType.R_BRACKET):
             if not self._curr:
                 self.fault("the window clause is not closed; add ]", opening)
             self.fault(
                 f"unexpected {self.found()} in a window clause; it reads "
-                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE], [ROWS 100 TO 5 SLIDE 10] or [SINCE DAY SLIDE 1 MINUTE]"
+                "[RANGE 5 MINUTES TO 1 MINUTE SLIDE 1 MINUTE], [ROWS 100 TO 5 SLIDE 10], [SINCE DAY SLIDE 1 MINUTE] "
+                "or [SESSION 30 MINUTES]"
             )
         return window, span
 
@@ -169,6 +176,15 @@ class WindowParser(Parser):
             self.fault("a window since a landmark ends now; leave out TO")
         slide, offset = self._slide("time")
         return Window("time", size, 0, slide, offset=offset, since=True)
+
+    def _session(self) -> Window:
+        gap = self._positive("the gap that ends a session is a length of time above 0")
+        if self._at_word("TO", "STEP", "SLIDE", "OFFSET"):
+            word = self._curr.text.upper()
+            self.fault(
+                f"a session begins with an event and ends by a gap; leave out {word}, or write [RANGE …]"
+            )
+        return Window("session", gap)
 
     def _slide(self, unit: str) -> tuple[int, int]:
         """`SLIDE 1 DAY OFFSET 9 HOURS`: how far a window moves at a time, and from where; 0 if that is not said."""

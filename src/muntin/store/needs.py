@@ -149,7 +149,7 @@ class Needs:
         self.bands: dict[BandPlace, int] = {}  # demands whose filter is a band, by what it is of
         self.step = 0  # of the coarsest grid with all edges of the windows
         self._steps: dict[int, int] = {}  # of each window
-        self._reach: dict[Unit, Greatest] = {"time": Greatest(), "rows": Greatest()}
+        self._reach: dict[Unit, Greatest] = {"time": Greatest(), "rows": Greatest(), "session": Greatest()}
         self._sizes: dict[Shape, Greatest] = {}  # of the windows of each shape
 
     def add(self, window: Window, need: Need) -> bool:

@@ -75,6 +75,10 @@ class Wanted(Protocol):
         """The longest window of each shape."""
 
     @property
+    def gaps(self) -> set[int]:
+        """Of sessions, all gaps."""
+
+    @property
     def columns(self) -> Any:
         """Arguments, predicates and keys that are read of each event, with a `version` of them."""
 

@@ -113,8 +113,8 @@ class RowsByKeyRuns(ReadsRuns):
         asked_at = np.full(len(count), _ANY_TIME)
         return self._at_counts(window, moves.slot, count, left, here, asked_at, wanted)
 
-    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
-        """Where the number of a key's events passed a multiple of `slide` by events in [after, until); O(keys), and
+    def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of a key's events passed a multiple of the slide by events in [after, until); O(keys), and
         O(events since)."""
         self._catch_up()
         first, last = (self.store.find(each) for each in (LONG_AGO if after is None else after, until))
@@ -122,7 +122,7 @@ class RowsByKeyRuns(ReadsRuns):
         left, here = self._runs.seen(np.arange(width))
         seen = left + here - np.bincount(ids[ids >= 0], minlength=width)[:width]
         slots, counts = np.empty((2, max(0, last - first)), np.int64)
-        closed = close_counts(ids[: last - first], slide, seen, slots, counts)
+        closed = close_counts(ids[: last - first], window.slide, seen, slots, counts)
         return Moves(slots[:closed], counts[:closed])
 
     def _is_ready(self, window: Window, settled: int) -> bool:

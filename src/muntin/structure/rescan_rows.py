@@ -50,10 +50,10 @@ class RescanRows(RingSynopsis):
         count = window.settle_count(moves.seen)
         return self._at_counts(window, count, np.full(len(count), 2**63 - 1), wanted)
 
-    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
-        """Where the number of events passed a multiple of `slide` by events in [after, until)."""
+    def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of events passed a multiple of the slide by events in [after, until)."""
         had, has = self._counts(np.array([LONG_AGO if after is None else after, until])).tolist()
-        return Moves.of_stream(had, has, slide)
+        return Moves.of_stream(had, has, window.slide)
 
     def _counts(self, instants: Ints) -> Ints:
         """How many events there were before each instant."""

@@ -134,10 +134,10 @@ class RunSynopsis(Synopsis[Elements]):
         count = window.settle_count(moves.seen)
         return self._found(window, self._rows(window, count, np.full(len(count), 2**63 - 1)), wanted)
 
-    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
-        """Where the number of events passed a multiple of `slide` by events in [after, until)."""
+    def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of events passed a multiple of the slide by events in [after, until)."""
         had, has = self._counts(np.array([LONG_AGO if after is None else after, until]))
-        return Moves.of_stream(had, has, slide)
+        return Moves.of_stream(had, has, window.slide)
 
     def first_needed(self) -> int:
         """Index of the first element that a window looked up from `kept_from` on reaches."""

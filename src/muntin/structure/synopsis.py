@@ -55,11 +55,12 @@ class Found(NamedTuple):
         return complete
 
 
-# Windows that close by count instead of by time.
+# Windows that close by events instead of by time.
 
 
 class Moves(NamedTuple):
-    """Windows that closed by count: the slot of each and how many events it had seen, as they closed."""
+    """Windows that closed by events: the slot of each and how many it had seen, as they closed. Of sessions, the
+    instant at which each closed."""
 
     slot: Ints
     seen: Ints
@@ -77,10 +78,11 @@ class Moves(NamedTuple):
 
 @runtime_checkable
 class CountsEvents(Protocol):
-    """A synopsis of ROWS windows."""
+    """A synopsis of windows that close by events: ROWS windows, and sessions."""
 
-    def moves(self, slide: int, after: int | None, until: int, width: int) -> Moves:
-        """Where the number of a slot's events passed a multiple of `slide` by events in [after, until)."""
+    def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
+        """Where the number of a slot's events passed a multiple of the window's slide by events in [after, until); the
+        sessions that closed after `after` and up to `until`."""
 
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of `window` for given slots when they had given numbers of events."""

@@ -201,7 +201,7 @@ def _due(
     state: State, name: str, registration: Registration, after: int, until: int, silence: Silence
 ) -> _Due:
     query, joined = registration.query, registration.joined
-    if query.moves_by_rows:
+    if query.moves_by_events:
         return _due_by_count(state, name, registration, until)
     inside = registration.inside if query.emits_changes else None
     pace = query.pace
@@ -313,7 +313,7 @@ def _answer_stretch(state: State, dues: list[_Due], first: int, last: int, read:
 
 
 def _due_by_count(state: State, name: str, registration: Registration, until: int) -> _Due:
-    """Windows that close by count, all at once."""
+    """Windows that close by events, all at once."""
     due = _Due(name, registration, _NONE)
     after = registration.emitted_to
     kept_from = max(state.synopses[number].kept_from for number in state.manager.placements[name].groups())
@@ -332,7 +332,7 @@ def _moves(state: State, name: str, after: int | None, until: int) -> Moves | No
     number, demand = state.manager.placements[name].presence[0]
     counted = state.synopses[number]
     assert isinstance(counted, CountsEvents)
-    moves = counted.moves(demand.window.slide, after, until, reading_of(state, name).width)
+    moves = counted.moves(demand.window, after, until, reading_of(state, name).width)
     return moves if len(moves.slot) else None
 
 

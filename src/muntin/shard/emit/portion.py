@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from muntin.derived import WindowStream
 from muntin.join_query import AnyQuery, JoinQuery
+from muntin.query import Query
 from muntin.shard.emit.shown import answers_html
 from muntin.table_query import TableQuery
 
@@ -113,6 +114,13 @@ def last_instant(query: AnyQuery, last: int) -> int:
 
     A query that does not move by time has no window left to close: it is looked at just after `last`.
     """
+    if (
+        isinstance(query, Query)
+        and query.moves_by_events
+        and query.window is not None
+        and query.window.is_session
+    ):
+        return last + query.window.size
     if not query.slide:
         return last + 1
     if isinstance(query, JoinQuery):  # a pair goes with the first of its events
