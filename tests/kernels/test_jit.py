@@ -70,7 +70,7 @@ def told_by_fold(cache: Path, package: Path = Path(muntin.__file__).parents[1]) 
 
 
 def test_cache_is_used_by_the_next_process(tmp_path: Path) -> None:
-    """A second process loads what the first compiled, from the directory it was told to use, and has nothing to tell."""
+    """A second process loads what the first compiled, from the directory it was told to use, and tells nothing."""
     (first, told), (second, nothing) = told_by_fold(tmp_path), told_by_fold(tmp_path)
     assert told.startswith("muntin: compiling kernels for first use")
     assert f"kept in {tmp_path / 'kernels'}" in told
