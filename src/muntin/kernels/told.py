@@ -13,7 +13,7 @@ from typing import Any
 
 from numba.core.event import Listener, register
 
-from muntin.kernels import jit
+from muntin.kernels.jit import CACHE, WANTED
 
 _log = logging.getLogger("muntin.kernels")
 _EVERY = 1.0  # seconds between two lines
@@ -51,12 +51,12 @@ class Compiling(Listener):  # type: ignore[misc]
 
 
 def _where_they_go() -> str:
-    if jit.CACHE is not None:
-        return f"(once: they are kept in {jit.CACHE})"
-    if jit.WANTED is None:
+    if CACHE is not None:
+        return f"(once: they are kept in {CACHE})"
+    if WANTED is None:
         return "(MUNTIN_CACHE_DIR=off: they are not kept)"
     return (
-        f"in every process: {jit.WANTED} cannot be written, so they are not kept; set MUNTIN_CACHE_DIR to a "
+        f"in every process: {WANTED} cannot be written, so they are not kept; set MUNTIN_CACHE_DIR to a "
         "directory that can"
     )
 

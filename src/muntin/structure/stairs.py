@@ -141,13 +141,13 @@ class Stairs(Synopsis[AgingSlices]):
         wanting = [[window for window, each in asked.items() if need in each.needs] for need in needs]
 
         scans: dict[tuple[Window, ...], _Scans] = {}
-        for windows in map(tuple, wanting):
-            if windows not in scans:
+        for among in map(tuple, wanting):
+            if among not in scans:
                 start, end = (
-                    np.concatenate([getattr(located[window], side) for window in windows])
+                    np.concatenate([getattr(located[window], side) for window in among])
                     for side in ("start", "end")
                 )
-                scans[windows] = _Scans(self.store.levels, start, end)
+                scans[among] = _Scans(self.store.levels, start, end)
         # each component has rows of its own
         reading = [
             functools.partial(self._read, need, scans[tuple(windows)], width)
