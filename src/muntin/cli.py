@@ -111,10 +111,8 @@ def demo(
     """Replay a stream under a thousand queries and watch them share their work."""
     with _errors_reported():
         from muntin.demo import open_display, open_source, play
-        from muntin.demo.ahead import compiling_ahead
 
-        with compiling_ahead(source.value, queries, seed):
-            play(open_source(source.value, queries, seed, events), open_display(), seconds, STARTED)
+        play(open_source(source.value, queries, seed, events), open_display(), seconds, STARTED)
 
 
 @app.command()

@@ -11,16 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from types import SimpleNamespace
 
 import pandas
 import pyarrow as pa
 import pytest
 
-from muntin.demo import ahead, open_display, open_source, play
+from muntin.demo import open_display, open_source, play
 from muntin.demo.display import Alert, AlertWatch, PlainDisplay, Progress
 from muntin.demo.flights import flight_queries, flight_table
 from muntin.demo.trades import BATCH_ROWS, SUBSCRIPTIONS, trade_queries
@@ -240,27 +238,3 @@ def test_flights_are_those_of_the_package_in_order():
     assert table.column_names == ["ts", *names]
     assert [row[0] for row in found] == sorted(stamps)
     assert sorted(found, key=str) == sorted(expected, key=str)
-
-
-def test_what_compiles_ahead_does_not_outlive_the_demo(monkeypatch):
-    """A process is started if nothing has been compiled, and is gone afterwards, whatever happens."""
-    started = []
-
-    def start(command, **options):
-        assert command[1:] == ["-m", "muntin.demo.ahead", "trades", "30", "7"]
-        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], **options))
-        return started[-1]
-
-    monkeypatch.setattr(ahead, "subprocess", SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL))
-    for is_cold in (False, True):
-        monkeypatch.setattr(ahead, "is_cold", lambda is_cold=is_cold: is_cold)
-        with suppress(KeyboardInterrupt), ahead.compiling_ahead("trades", 30, 7):
-            assert [each.poll() for each in started] == [None] * is_cold
-            raise KeyboardInterrupt
-    assert started[0].returncode == -signal.SIGTERM
-
-
-def test_ahead_every_query_of_the_demo_is_answered():
-    """So that its kernels are compiled; a cache that has some of them is not cold any more."""
-    ahead.compile_for(open_source("trades", queries=30, seed=0, events=5_000))
-    assert not ahead.is_cold()
