@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -139,3 +140,18 @@ def slots(items: int) -> np.ndarray[Any, Any]:
     (16, 32)
     """
     return scratch("slots", 1 << max(2 * items - 1, 1).bit_length(), np.int32)
+
+
+def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
+    whole = arrays[0].base
+    if not isinstance(whole, np.ndarray) or not all(
+        each.base is whole and each.flags.c_contiguous for each in arrays
+    ):
+        return np.concatenate(arrays)
+    begins = [each.ctypes.data for each in arrays]
+    is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))
+    if not is_one or whole.ndim > 1 or not whole.flags.c_contiguous:
+        return np.concatenate(arrays)
+    first = begins[0] - whole.ctypes.data  # the memory may have been given out for another type
+    return whole.view(np.uint8)[first : first + sum(each.nbytes for each in arrays)].view(arrays[0].dtype)

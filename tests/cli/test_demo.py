@@ -21,11 +21,11 @@ import pytest
 from muntin.demo import open_display, open_source, play
 from muntin.demo.display import Alert, AlertWatch, PlainDisplay, Progress
 from muntin.demo.flights import flight_queries, flight_table
-from muntin.demo.trades import SUBSCRIPTIONS, trade_queries
+from muntin.demo.trades import BATCH_ROWS, SUBSCRIPTIONS, trade_queries
 from muntin.engine import Engine
 from muntin.errors import MuntinError
 from muntin.sql import parse_query, parse_statements
-from muntin.testing import BLOCK, TradeStream
+from muntin.testing import TradeStream
 
 COMMAND = [sys.executable, "-c", "from muntin.cli import main; main()", "demo"]
 
@@ -46,7 +46,7 @@ def piped() -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert all(line.startswith("muntin: ") for line in done.stderr.splitlines())  # if kernels were compiled
     return done.stdout
 
 
@@ -61,7 +61,7 @@ def test_piped_output_is_plain_text(piped):
 def test_summary_agrees_with_itself(piped):
     summary = piped.partition("\nsummary\n")[2]
     events = number(r"events +([\d,]+)", summary)
-    assert events % BLOCK == 0
+    assert events % BATCH_ROWS == 0
     assert number(r"queries +([\d,]+)", summary) == 60
     assert number(r"answers +([\d,]+)", summary) > 0
     assert number(r"state +([\d,]+) bytes", summary) > 0
@@ -69,7 +69,7 @@ def test_summary_agrees_with_itself(piped):
     assert shown == sorted(shown)
     assert shown[-1] <= events
     seconds = float(re.search(r"replayed in +([\d.]+) s", summary)[1])
-    assert number(r"throughput +([\d,]+)", summary) >= (events - BLOCK) / seconds * 0.95
+    assert number(r"throughput +([\d,]+)", summary) >= (events - BATCH_ROWS) / seconds * 0.95
 
 
 def test_counts_are_those_of_the_engine():
@@ -162,20 +162,20 @@ def test_an_interrupt_waits_for_the_batch_and_a_second_one_does_not():
     for count in (1, 2):
         left = [signal.SIGINT] * count
         display = Told(lambda _, left=left: [signal.raise_signal(left.pop()) for _ in range(len(left))])
-        source = open_source("trades", queries=3, seed=5, events=4 * BLOCK)
+        source = open_source("trades", queries=3, seed=5, events=4 * BATCH_ROWS)
         if count == 2:
             with pytest.raises(KeyboardInterrupt):
                 play(source, display, seconds=60, started=time.perf_counter())
         else:
             progress = play(source, display, seconds=60, started=time.perf_counter())
-            assert progress.events == BLOCK
+            assert progress.events == BATCH_ROWS
             assert "summary (interrupted)" in display.out.getvalue()
         assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_what_fails_in_the_source_is_raised():
     """After the batches that came before it, and not in a thread where nobody hears it."""
-    source = open_source("trades", queries=3, seed=5, events=2 * BLOCK)
+    source = open_source("trades", queries=3, seed=5, events=2 * BATCH_ROWS)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from source.batches
@@ -185,7 +185,7 @@ def test_what_fails_in_the_source_is_raised():
     display = Told(lambda progress: events.append(progress.events))
     with pytest.raises(MuntinError, match="no more trades"):
         play(replace(source, batches=batches()), display, seconds=60, started=time.perf_counter())
-    assert events == [BLOCK, 2 * BLOCK]
+    assert events == [BATCH_ROWS, 2 * BATCH_ROWS]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -208,18 +208,13 @@ def test_alerts_are_keys_that_qualify_after_a_minute_without(seed):
     while rows:
         count = dice.randrange(1, 9)
         part, rows = rows[:count], rows[count:]
-        columns = ("k", "n", "window_start", "window_end", "complete")
-        answers = {
-            query: pa.Table.from_pylist(
-                [
-                    dict(zip(columns, (key, value, at, at, True), strict=True))
-                    for one, at, key, value in part
-                    if one == query
-                ]
-            )
-            for query in {each[0] for each in part}
-        }
-        found += watch.notice(answers)
+        columns = ("query", "k", "n", "window_start", "window_end", "complete")
+        told = [
+            dict(zip(columns, (query, key, value, at, at, True), strict=True))
+            for query, at, key, value in part
+        ]
+        middle = dice.randrange(count)
+        found += watch.notice(pa.Table.from_pylist(some) for some in (told[:middle], told[middle:]) if some)
     assert sorted(found, key=str) == sorted(expected, key=str)
     assert 10 < watch.count == len(found)
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 import muntin
 from muntin.component.count import Counts
-from muntin.kernels import jit
+from muntin.kernels import jit, told
 
 # LLVM turns the inner loop into a 128-bit division; without libgcc_s the child dies of a
 # segmentation fault (return code -11) with numba 0.62 to 0.68.
@@ -48,6 +49,11 @@ def test_loop_over_edges_survives() -> None:
 
 
 def run_fold(cache: Path, package: Path = Path(muntin.__file__).parents[1]) -> str:
+    return told_by_fold(cache, package)[0]
+
+
+def told_by_fold(cache: Path, package: Path = Path(muntin.__file__).parents[1]) -> tuple[str, str]:
+    """What a process that compiles a kernel prints, and what it tells on stderr."""
     code = (
         "import numpy as np; from muntin.kernels.fold import merge_partials; "
         "from muntin.component.count import Counts; m = merge_partials(Counts); z = np.zeros(1, np.int64); "
@@ -60,12 +66,15 @@ def run_fold(cache: Path, package: Path = Path(muntin.__file__).parents[1]) -> s
         text=True,
         check=True,
     )
-    return child.stdout
+    return child.stdout, child.stderr
 
 
 def test_cache_is_used_by_the_next_process(tmp_path: Path) -> None:
-    """A second process loads what the first compiled, from the directory it was told to use."""
-    first, second = run_fold(tmp_path), run_fold(tmp_path)
+    """A second process loads what the first compiled, from the directory it was told to use, and tells nothing."""
+    (first, told), (second, nothing) = told_by_fold(tmp_path), told_by_fold(tmp_path)
+    assert told.startswith("muntin: compiling kernels for first use")
+    assert f"kept in {tmp_path / 'kernels'}" in told
+    assert nothing == ""
     assert first.split()[0] == second.split()[0] == "7"
     assert (first.split()[1], second.split()[1]) == ("0", "1")
     assert list(tmp_path.glob("kernels/*/**/*.nbi"))
@@ -109,10 +118,35 @@ def test_concurrent_first_compiles(tmp_path: Path) -> None:
 
 
 def test_unwritable_cache_is_done_without(tmp_path: Path) -> None:
-    """Where no cache can be written, kernels are compiled each time."""
+    """Where no cache can be written, kernels are compiled each time, and that is said once."""
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert run_fold(blocked).split()[0] == "7"
+    found, told = told_by_fold(blocked)
+    assert found.split()[0] == "7"
+    assert told.count("cannot be written") == 1
+    assert "MUNTIN_CACHE_DIR" in told
+
+
+def test_compiling_is_told_of_once_and_then_now_and_then(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that compiles others is one kernel; those of other packages are none of ours."""
+    now = 0.0
+    monkeypatch.setattr(told, "monotonic", lambda: now)
+    compiling = told.Compiling()
+    inner = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=jit.kernel)})
+    theirs = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=shutil.copy)})
+    for seconds, event in ((0.0, theirs), (0.5, inner), (0.9, inner), (1.6, inner), (1.7, theirs)):
+        now = seconds
+        compiling.on_start(event)
+        compiling.on_start(inner)
+        compiling.on_end(inner)
+        compiling.on_end(event)
+    assert [line.split(",")[0] for line in caplog.messages] == [
+        "muntin: compiling kernels for first use",
+        "muntin: 2 kernels compiled in 1 s; now kernel in muntin.kernels.jit",
+    ]
+    assert compiling.kernels == 3
 
 
 def plus_one(number):  # type: ignore[no-untyped-def]

@@ -6,17 +6,19 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.engine import Engine
 from muntin.join_query import AnyQuery
 from muntin.query import Call, Query
+from muntin.shard.emit.emitted import QUERY
 from muntin.table_query import TableQuery
 
 if TYPE_CHECKING:
@@ -135,14 +137,12 @@ class AlertWatch:
     count: int = 0
     _qualified_at: dict[tuple[str, str], datetime] = field(default_factory=dict)
 
-    def notice(self, answers: Mapping[str, pa.Table]) -> list[Alert]:
-        """The alerts among freshly emitted answers; the first column of a watched query is its key."""
-        found = []
-        for query in self.queries:
-            if query not in answers:
-                continue
-            for row in answers[query].to_pylist():
-                at = row["window_end"]
+    def notice(self, answers: Iterable[pa.Table]) -> list[Alert]:
+        """The alerts among answers that were emitted together; the first column of a watched query is its key."""
+        found, watched = [], pa.array(self.queries, pa.string())
+        for table in answers:
+            for row in table.filter(pc.is_in(table[QUERY], value_set=watched)).to_pylist():
+                query, at = row.pop(QUERY), row["window_end"]
                 key = str(next(iter(row.values())))
                 before = self._qualified_at.get((query, key))
                 self._qualified_at[query, key] = at

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.demo.replay import Source
-from muntin.testing import TradeStream, ticker
+from muntin.testing import BLOCK, TradeStream, ticker
 
 # Downward momentum: down more than 2 % in 20 minutes while 70 % of the volume traded at the ask.
 MOMENTUM = """\
@@ -51,6 +51,7 @@ WINDOWS = (  # seconds: size, slide
     (1_800, 60), (1_800, 300), (2_700, 300), (3_600, 60), (3_600, 300), (3_600, 600), (7_200, 600),
 )  # fmt: skip
 ROWS = ((20, 10), (50, 25), (100, 50))  # events of one symbol: size, slide
+BATCH_ROWS = 4 * BLOCK  # 13 seconds of event time, a fraction of one by the clock
 SHARES_PER_TRADE = 255  # on average, outside surges
 HARMONIC = 9.1  # sum of 1/r over 5,000 symbols: the Zipf law's denominator
 
@@ -66,7 +67,7 @@ def trade_source(queries: int, seed: int, events: int | None) -> Source:
         title=f"{stream.symbols:,} symbols, about {stream.rate:,.0f} trades a second of event time",
         create_statement="; ".join([stream.create_statement, *([SUBSCRIPTIONS] if tables else [])]),
         queries=named,
-        batches=stream.batches(events),
+        batches=stream.batches(events, BATCH_ROWS),
         watched=("downward_momentum", "volatility_surge", *screens[:3]),
         shown=("market", "downward_momentum", "volatility_surge"),
         tables=tables,

@@ -40,21 +40,25 @@ def _load_division_runtime() -> None:
         ctypes.CDLL("libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
 
 
-def _cache_directory() -> Path | None:
+def _wanted_directory() -> Path | None:
     chosen = os.environ.get("MUNTIN_CACHE_DIR")
     if chosen == "off":
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    directory = Path(chosen or os.path.join(home, "muntin")) / "kernels"
+    return Path(chosen or os.path.join(home, "muntin")) / "kernels"
+
+
+def _can_be_written(directory: Path) -> bool:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return None
-    return directory if os.access(directory, os.W_OK) else None
+        return False
+    return os.access(directory, os.W_OK)
 
 
 _load_division_runtime()
-CACHE = _cache_directory()
+WANTED = _wanted_directory()
+CACHE = WANTED if WANTED is not None and _can_be_written(WANTED) else None  # told.py says so if it is another
 # Nobody calls kernels from C: an entry for that takes a twentieth of the time to compile.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 

@@ -8,6 +8,8 @@ their key needs room. `built[n, k]` of the entries, a multiple of `BLOCK`, have 
 
 from __future__ import annotations
 
+import numpy as np
+
 from muntin.kernels.combine import combine, fold, put, take
 from muntin.kernels.instructions import prefetch
 from muntin.kernels.jit import inner, kernel, kernel_per_kind
@@ -109,8 +111,8 @@ def arrange_runs(came, start, room, count, left, built, at, floor, spare, source
 def move_entries(old, new, source, target, many):
     """Move runs of one column, within it or to another."""
     for i in range(len(source)):
-        begin, to = source[i], target[i]
-        for j in range(many[i]):
+        begin, to = np.uint64(source[i]), np.uint64(target[i])
+        for j in range(np.uint64(many[i])):  # an index that might be negative is looked at twice
             new[to + j] = old[begin + j]
 
 

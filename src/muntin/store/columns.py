@@ -103,14 +103,18 @@ class Columns:
         """Forget the `count` oldest elements."""
         self._head += count
         self.dropped += count
-        if self._capacity > max(_SMALLEST, 8 * len(self)):
-            self._move(max(_SMALLEST, 2 * len(self)))
+        self._shrink()
 
     def retain(self, kept: Bools) -> None:
         """Forget what is not `kept`, wherever it is; the numbers of the rest change. O(n)."""
-        left = {name: self[name][kept] for name in self._arrays}
-        self.dropped += len(self) - int(kept.sum())
-        self.replace(left)
+        places = np.flatnonzero(kept) + self._head
+        for array in (
+            self._arrays.values()
+        ):  # in place: new arrays would cost more, in pages touched for the first time
+            array[: len(places)] = array[places]
+        self.dropped += len(self) - len(places)
+        self._head, self._tail = 0, len(places)
+        self._shrink()
 
     def replace(self, arrays: Mapping[str, np.ndarray]) -> None:
         """These elements in place of all that are here."""
@@ -137,6 +141,10 @@ class Columns:
         # the stored part lies inside the arrays, which all have the same capacity
         assert 0 <= self._head <= self._tail <= self._capacity
         assert all(len(array) == self._capacity for array in self._arrays.values())
+
+    def _shrink(self) -> None:
+        if self._capacity > max(_SMALLEST, 8 * len(self)):
+            self._move(max(_SMALLEST, 2 * len(self)))
 
     def _shift(self) -> None:
         """Move what is stored to the front: a quarter of the capacity has been appended since the last

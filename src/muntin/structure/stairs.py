@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,10 +35,48 @@ from muntin.store.aging_slices import AgingSlices
 from muntin.store.key_window import KeyWindow
 from muntin.store.needs import Need, dtype_of
 from muntin.store.sequence import Located
+from muntin.store.slice_store import SliceStore
 from muntin.structure.synopsis import Asked, Found, Synopsis, TextOrder
 from muntin.window import Window
 
 _NOWHERE = -1
+
+
+class _Step(NamedTuple):
+    """A part of a scan, in one level: windows that begin there, and a last one that is nowhere if others go on."""
+
+    level: int
+    begins: Ints  # numbers of slices, descending
+    last: int  # where all of them end
+    window: Ints
+
+
+class _Scans:
+    """How windows [start, end) are read, whatever is read of them: those that end together share a scan backwards
+    through the levels."""
+
+    def __init__(self, levels: Sequence[SliceStore], start: Ints, end: Ints):
+        self.windows = len(start)
+        order = np.lexsort((-start, end))
+        scans = np.split(order, np.flatnonzero(np.diff(end[order])) + 1) if len(order) else []
+        runs = [level.runs(start, end) for level in levels]
+        # the oldest level that a window has slices in
+        reaches = np.max([number * (hi > lo) for number, (lo, hi) in enumerate(runs)], axis=0)
+        self.steps = [
+            [
+                self._step(number, level, *runs[number], some, reaches)
+                for number, level in enumerate(levels[:many])
+            ]
+            for some, many in ((each, int(reaches[each[-1]]) + 1) for each in scans)
+        ]
+
+    @staticmethod
+    def _step(number: int, level: SliceStore, lo: Ints, hi: Ints, some: Ints, reaches: Ints) -> _Step:
+        here, last = some[reaches[some] == number], int(hi[some].min())
+        begins, which = np.minimum(lo[here], last), here
+        if number < reaches[some[-1]]:  # older windows hold all of this level up to their end
+            begins, which = np.append(begins, lo[some[-1]]), np.append(which, _NOWHERE)
+        return _Step(number, begins + level.dropped, last + level.dropped, which)
 
 
 class Stairs(Synopsis[AgingSlices]):
@@ -101,15 +140,19 @@ class Stairs(Synopsis[AgingSlices]):
         needs = list(dict.fromkeys(need for each in asked.values() for need in each.needs))
         wanting = [[window for window, each in asked.items() if need in each.needs] for need in needs]
 
-        def read_windows(need: Need, windows: Sequence[Window]) -> Partial:
-            start, end = (
-                np.concatenate([getattr(located[window], side) for window in windows])
-                for side in ("start", "end")
-            )
-            return self._read(need, start, end, width)
-
+        scans: dict[tuple[Window, ...], _Scans] = {}
+        for among in map(tuple, wanting):
+            if among not in scans:
+                start, end = (
+                    np.concatenate([getattr(located[window], side) for window in among])
+                    for side in ("start", "end")
+                )
+                scans[among] = _Scans(self.store.levels, start, end)
         # each component has rows of its own
-        reading = [functools.partial(read_windows, *each) for each in zip(needs, wanting, strict=True)]
+        reading = [
+            functools.partial(self._read, need, scans[tuple(windows)], width)
+            for need, windows in zip(needs, wanting, strict=True)
+        ]
         slots = width * len(needs) * sum(len(each.instants) for each in asked.values())
         found = self.store.crew.fit_for(slots).share(reading)
         for need, windows, read in zip(needs, wanting, found, strict=True):
@@ -121,28 +164,17 @@ class Stairs(Synopsis[AgingSlices]):
             for window, partial in partials.items()
         }
 
-    def _read(self, need: Need, start: Ints, end: Ints, width: int) -> Partial:
-        """Partials of windows [start, end) for all keys; one scan per end."""
+    def _read(self, need: Need, scans: _Scans, width: int) -> Partial:
+        """Partials of windows for all keys; one scan per end."""
         component, dtype = COMPONENTS[need.component], dtype_of(need)
-        out = component.room(dtype, len(start) * width)  # every slot is written
-        order = np.lexsort((-start, end))
-        scans = np.split(order, np.flatnonzero(np.diff(end[order])) + 1) if len(order) else []
-        levels = self.store.levels
-        rows = [self.store.rows(level, need) for level in levels]
-        runs = [level.runs(start, end) for level in levels]
-        # the oldest level that a window has slices in
-        reaches = np.max([number * (hi > lo) for number, (lo, hi) in enumerate(runs)], axis=0)
-        visited = [0] * len(levels)
-        for some in scans:
+        out = component.room(dtype, scans.windows * width)  # every slot is written
+        rows = [self.store.rows(level, need) for level in self.store.levels]
+        visited = [0] * len(rows)
+        for steps in scans.steps:
             newer = component.start(dtype, width)
-            for number in range(int(reaches[some[-1]]) + 1):
-                here, (lo, hi) = some[reaches[some] == number], runs[number]
-                last = int(hi[some].min())
-                ends, slots = np.minimum(lo[here], last), here * width
-                if number < reaches[some[-1]]:  # older windows hold all of this level up to their end
-                    ends, slots = np.append(ends, lo[some[-1]]), np.append(slots, _NOWHERE)
-                dropped = levels[number].dropped
-                visited[number] += rows[number].read(ends + dropped, last + dropped, out, slots, width, newer)
+            for number, ends, last, which in steps:
+                slots = np.where(which == _NOWHERE, _NOWHERE, which * width)
+                visited[number] += rows[number].read(ends, last, out, slots, width, newer)
         for each, cells in zip(rows, visited, strict=True):
             each.consider(cells, width)
         return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from muntin.key_index.finders import FEW
 from muntin.shard.crowd import Crowd, Member
@@ -75,17 +75,23 @@ def _pays(state: State, what: Hashable, some: list[Member], until: int, visitors
     if crowd is not None:
         members, many = members + crowd.owing, many + max(map(len, crowd.stacks))
     instants = first.registration.pace.tick(until) - first.tick
-    return _pay(first.reading, members, many, instants, visitors)
+    return _pay(first.reading, members, many, instants, visitors.__getitem__)
 
 
 def is_worth_while(state: State, crowd: Crowd, instants: int) -> bool:
     """Whether a crowd that owes some instants is better emitted as one than query by query."""
     if crowd.is_laned or not instants:
         return True
-    return _pay(crowd.reading, crowd.owing, max(map(len, crowd.stacks)), instants, _visitors(state))
+    return _pay(
+        crowd.reading,
+        crowd.owing,
+        max(map(len, crowd.stacks)),
+        instants,
+        lambda group: _visitors(state)[group],
+    )
 
 
-def _pay(reading: Reading, members: int, windows: int, instants: int, visitors: Counter[int]) -> bool:
+def _pay(reading: Reading, members: int, windows: int, instants: int, visitors: Callable[[int], int]) -> bool:
     if members < _PER_INSTANT * instants:
         return False
     if reading.keys is None:
@@ -99,4 +105,4 @@ def _pay(reading: Reading, members: int, windows: int, instants: int, visitors: 
     # an index may find the keys of few queries in less time than it takes to visit all
     if reading.width > FEW_KEYS:
         return members > MANY * windows
-    return visitors[reading.windows[0].number] > MANY
+    return visitors(reading.windows[0].number) > MANY

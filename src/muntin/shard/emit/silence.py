@@ -9,15 +9,15 @@ Instants are numbered by the ticks of the query's `Pace`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from muntin.arrays import Ints
-from muntin.plan.placement import Placed
 from muntin.query import Query
+from muntin.shard.read.reading import reading_of
 from muntin.shard.state import State
 from muntin.window import Pace, Window
 
@@ -90,10 +90,11 @@ class Silence:
             return self._all(first, last)
         is_few = last - first < _FEW
         placement = self._state.manager.placements[name]
-        of: Iterable[Placed] = placement.presence
+        reading = reading_of(self._state, name)
+        windows = tuple([reading.windows[part.window][:2] for part in reading.presence])
         if query.emits_changes:  # who could not leave for want of a value does once every window is empty
-            of = [each for each in placement.all() if each[1].window.is_time or not is_few] or of
-        windows = tuple(dict.fromkeys((number, demand.window) for number, demand in of))
+            of = [each for each in placement.all() if each[1].window.is_time or not is_few]
+            windows = tuple(dict.fromkeys((number, demand.window) for number, demand in of)) or windows
         what = (windows, query.pace, first, last, query.emits_changes)
         if what not in self._known:
             if is_few:

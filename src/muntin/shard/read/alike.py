@@ -7,13 +7,12 @@ answer is the number of Arrow arrays made for it, not their length; those that a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from muntin.arrays import LONG_AGO, Ints
+from muntin.arrays import LONG_AGO, Ints, joined
 from muntin.band import Band
 from muntin.errors import MuntinError
 from muntin.shard.read.evaluate import Rows, Slots, answers_by_band, answers_by_slots
@@ -141,18 +140,3 @@ def stacked_found(needs: Sequence[Need], some: Sequence[Found]) -> Found:
         for parts in zip(*((each.start, each.end, each.complete(needs)) for each in some), strict=True)
     )
     return Found(partials, start, end, complete, dict.fromkeys(needs, LONG_AGO), some[0].width)
-
-
-def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Arrays one below the other; without a copy if they lie like that, as those of one look-up do."""
-    whole = arrays[0].base
-    if not isinstance(whole, np.ndarray) or not all(
-        each.base is whole and each.flags.c_contiguous for each in arrays
-    ):
-        return np.concatenate(arrays)
-    begins = [each.ctypes.data for each in arrays]
-    is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))
-    if not is_one or whole.ndim > 1 or not whole.flags.c_contiguous:
-        return np.concatenate(arrays)
-    first = begins[0] - whole.ctypes.data  # the memory may have been given out for another type
-    return whole.view(np.uint8)[first : first + sum(each.nbytes for each in arrays)].view(arrays[0].dtype)

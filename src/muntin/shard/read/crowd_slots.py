@@ -14,13 +14,12 @@ import numpy as np
 
 from muntin.aggregates.component import COMPONENTS
 from muntin.aggregates.contract import Partial
-from muntin.arrays import LONG_AGO, Bools, Ints, recycled
+from muntin.arrays import LONG_AGO, Bools, Ints, joined, recycled
 from muntin.band import sort_keys
 from muntin.errors import NoValue
 from muntin.kernels.answers import members_passing
 from muntin.kernels.bands import entries_within
 from muntin.shard.crowd import Crowd
-from muntin.shard.read.alike import joined
 from muntin.shard.read.band_order import BandOrder, accumulated, bands_of
 from muntin.shard.read.evaluate import Once
 from muntin.shard.read.lane_order import InLanes, LaneOrder, order_of

@@ -20,6 +20,7 @@ from muntin.errors import NoValue
 from muntin.expression import Expression
 from muntin.kernels.answers import within_bands
 from muntin.keys.key_dictionary import Dictionary
+from muntin.shard.read.at_once import lowered_at_once
 from muntin.shard.read.items import lower_items
 from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, lost_of, no_sum
 from muntin.shard.read.ranked import Ranked, plain_numbers
@@ -293,10 +294,15 @@ def _before_having(reading: Reading, found: Sequence[Found], texts: Mapping[Expr
     columns: list[pa.Array] = []
     losts: list[Bools | None] = []
     which: list[Hashable] = []
-    for call in reading.calls if kept is None or len(kept) else ():
+    is_any = kept is None or len(kept) > 0
+    at_once: Mapping[int, tuple[pa.Array, Bools | None]] = {}
+    if reading.alike_calls and is_any:
+        at_once = lowered_at_once(reading, found, kept, (slots, is_filtered), once)
+    for number, call in enumerate(reading.calls if is_any else ()):
         parts = tuple(id(found[each.window].partials[each.need]) for each in call.parts)
         which.append((slots, is_filtered, call.aggregate.name, parts))
-        column, lost = once(("lower", which[-1]), partial(lower, call, found, kept, texts))
+        made = at_once.get(number)
+        column, lost = made or once(("lower", which[-1]), partial(lower, call, found, kept, texts))
         columns.append(column)
         losts.append(lost)
     return Selected(kept, columns, losts, slots), which

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from muntin.aggregates import AGGREGATES, Aggregate
+from muntin.aggregates.approximate import ItemAggregate
 from muntin.aggregates.contract import kept_type
 from muntin.answer import is_plain
 from muntin.band import GREATEST
@@ -77,11 +79,12 @@ class Reading:
             )
             for number, (call, parts) in enumerate(zip(query.calls, placement.calls, strict=True))
         )
-        self.presence = tuple(self._part(placed) for placed in placement.presence)
+        self.presence = tuple(self._part(placed) for placed in outermost(placement.presence))
         self.windows = tuple(
             GroupWindow(number, window, tuple(needs), laned)
             for (number, window, laned), needs in self._needs.items()
         )
+        self.alike_calls = _alike(self.calls, self.windows)  # numbers of those that are lowered at once
         self.has_laned_calls = any(each.laned is not None for each in self.windows)
         self._pairs_of = {
             each.laned.asked: state.keys[each.laned.asked.store_keys] for each in self.windows if each.laned
@@ -193,6 +196,46 @@ class Reading:
         where = (number, demand.window, laned)
         self._needs.setdefault(where, {})[demand.need] = None
         return PartialOf(list(self._needs).index(where), demand.need)
+
+
+def outermost(presence: Iterable[Placed]) -> list[Placed]:
+    """Of the windows in which a key may have events, those that lie in no other of the same group: who has events in
+    the inner window has them in the outer one. Windows of one pace stand together."""
+    groups: dict[Hashable, list[Placed]] = {}
+    found: list[Placed] = []
+    for placed in presence:
+        number, (window, need) = placed[0], (placed[1].window, placed[1].need)
+        if window.is_time and not window.since:
+            groups.setdefault((number, need, window.pace), []).append(placed)
+        else:
+            found.append(placed)
+    for some in groups.values():
+        some.sort(key=lambda placed: (-placed[1].window.size, placed[1].window.to))
+        ends: int | None = None
+        for placed in some:
+            if ends is None or placed[1].window.to < ends:
+                ends = placed[1].window.to
+                found.append(placed)
+    return found
+
+
+_FEW = 4  # calls that are as quickly lowered one by one
+
+
+def _alike(calls: Sequence[CallReading], windows: Sequence[GroupWindow]) -> tuple[tuple[int, ...], ...]:
+    """Calls of the same aggregate and argument, over windows of the same group."""
+    alike: dict[Hashable, list[int]] = {}
+    for number, call in enumerate(calls):
+        of = [windows[part.window] for part in call.parts]
+        if (
+            call.text is None
+            and not isinstance(call.aggregate, ItemAggregate)
+            and not any(each.laned for each in of)
+        ):
+            needs = tuple(part.need for part in call.parts)
+            what = (call.aggregate.name, needs, tuple(each.number for each in of), call.type)
+            alike.setdefault(what, []).append(number)
+    return tuple(tuple(some) for some in alike.values() if len(some) >= _FEW)
 
 
 def reading_of(state: State, name: str) -> Reading:

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from muntin.aggregates.component import COMPONENTS
 from muntin.arrays import Bools, Ints
+from muntin.arrays import joined as below
 from muntin.shard.adapt.timed import timed_together
-from muntin.shard.read.alike import joined as below
 from muntin.shard.read.reading import GroupWindow, Reading
 from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import JoinedRows, Sources
