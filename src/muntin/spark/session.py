@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.errors import MuntinError
+from muntin.spark.connect import refuse_client
 from muntin.spark.java import find_java
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -49,6 +50,7 @@ def local_session(
 
     Its shuffles have as many partitions as there are cores: each costs some 80 ms of every micro-batch.
     """
+    _refuse_remote()
     find_java().use()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master or f"local[{cores},4]").appName("muntin")
@@ -62,6 +64,17 @@ def local_session(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _refuse_remote() -> None:
+    """A process has sessions of its own, or of Spark Connect."""
+    if (active := SparkSession.getActiveSession()) is not None:
+        refuse_client(active, "local_session", "one is active, and a process has either kind. Stop it first")
+    if address := os.environ.get("SPARK_REMOTE"):
+        raise MuntinError(
+            f"local_session starts Spark in this process, but SPARK_REMOTE names the server '{address}': unset it, or "
+            "use SparkSession.builder.remote"
+        )
 
 
 # What a session must be for shared windows to run in it, checked before anything runs: later it fails deep
