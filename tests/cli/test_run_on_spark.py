@@ -32,7 +32,9 @@ from muntin.testing import TradeStream
 STREAM = TradeStream(seed=3, symbols=20, rate=500.0)  # none is late: a table has no order of arrival
 SCRIPT = f"""\
 {STREAM.create_statement};
-CREATE STREAM quotes (ts TIMESTAMP, symbol VARCHAR, bid DOUBLE) TIMESTAMP BY ts;
+CREATE STREAM quotes (ts TIMESTAMP, symbol VARCHAR, bid DOUBLE) TIMESTAMP BY ts DELAY 5 SECONDS;
+CREATE STREAM silent (ts TIMESTAMP, symbol VARCHAR) TIMESTAMP BY ts;
+REGISTER QUERY nothing AS SELECT COUNT(*) AS n FROM silent [RANGE 5 SECONDS SLIDE 5 SECONDS];
 REGISTER QUERY busy AS
   SELECT symbol, SUM(shares) AS volume, MAX(price) AS high FROM trades [RANGE 10 SECONDS SLIDE 5 SECONDS]
   GROUP BY symbol HAVING SUM(shares) > 2000;
@@ -74,6 +76,7 @@ def test_both_engines_write_the_same(tmp_path: Path, muntin: Any) -> None:
     quotes = trades.filter(pc.less(trades["shares"], 150))
     lines = [f"{row['ts'].isoformat()},{row['symbol']},{row['price'] + 0.5}" for row in quotes.to_pylist()]
     (tmp_path / "quotes.csv").write_text("\n".join(["ts,symbol,bid", *lines]))
+    (tmp_path / "silent.jsonl").write_text("")
     limits = [
         f"{symbol},{1000 * place}" for place, symbol in enumerate(trades["symbol"].unique().to_pylist()[:9])
     ]
@@ -81,6 +84,7 @@ def test_both_engines_write_the_same(tmp_path: Path, muntin: Any) -> None:
     command = [
         "run", tmp_path / "queries.sql", "--input", f"trades={tmp_path / 'trades'}",
         "--input", f"quotes={tmp_path / 'quotes.csv'}", "--table", f"limits={tmp_path / 'limits.csv'}",
+        "--input", f"silent={tmp_path / 'silent.jsonl'}",
     ]  # fmt: skip
     places = {
         engine: ["--engine", engine, "--out", tmp_path / engine, "--archive", tmp_path / f"{engine}_views"]
@@ -93,7 +97,7 @@ def test_both_engines_write_the_same(tmp_path: Path, muntin: Any) -> None:
     arguments = [*map(str, command), *map(str, places["spark"])]
     spark = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert spark.returncode == 0, spark.stderr[-2_000:]
-    done = re.search(r"[\d,]+ events, [\d,]+ answers of 6 queries", embedded.output)
+    done = re.search(r"[\d,]+ events, [\d,]+ answers of 7 queries", embedded.output)
     assert done
     assert f"{10_000 + quotes.num_rows:,} events" in done[0]
     assert done[0] in spark.stderr

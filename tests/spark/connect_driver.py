@@ -23,7 +23,7 @@ import lookup_events  # noqa: E402
 import table_events  # noqa: E402
 import view_flow  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
-from runs import all_answers, assert_all, assert_answers, finish, run, stream_of  # noqa: E402
+from runs import all_answers, assert_all, assert_answers, finish, patiently, run, stream_of  # noqa: E402
 
 import muntin  # noqa: E402
 import muntin.spark  # noqa: E402
@@ -180,9 +180,8 @@ def views(session: SparkSession, folder: Path) -> None:
     """Of both kinds: kept by Spark's join, and by the operator of the engine."""
     made = archive_flow.tables()
     archive_flow.write(made, folder / "viewed", range(2), 2)
-    queries = {view: view_flow.start(session, folder / "viewed", view) for view in ("except_", "pairs_")}
-    for view, query in queries.items():
-        query.awaitTermination()
+    for view in ("except_", "pairs_"):
+        patiently(lambda view=view: view_flow.start(session, folder / "viewed", view).awaitTermination())
         kept = folder / "viewed" / "views" / view
         rows = muntin.spark.scan_archive(session, str(kept)).drop("generated_at", "expires_at").collect()
         assert Counter(map(tuple, rows)) == view_flow.expected(made, view, View.open(str(kept)).now), view

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_SETTINGS = {"spark.driver.maxResultSize": "0"}  # all answers come to this process, however many they are
+_SETTINGS = {
+    "spark.driver.maxResultSize": "0",  # all answers come to this process, however many they are
+    # plans that change while they run lose what they observe where there is nothing to read, and all planned tasks
+    # are known from the start
+    "spark.sql.adaptive.enabled": "false",
+}
 _NOT_DERIVED = (
     "only embedded runs and muntin serve can do: on Spark each shard answers for its own keys, and nobody has the rows "
     "of all"
