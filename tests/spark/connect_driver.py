@@ -1,4 +1,4 @@
-"""All that a session of Spark Connect can carry, in a process of its own: `connect_driver.py FOLDER SERVER`.
+"""All that a session of Spark Connect can carry, in a process of its own: `connect_driver.py FOLDER SERVER [STEP …]`.
 
 Each step asserts that answers are those of the embedded engine, or that a call is refused with its reason, and prints
 its name.
@@ -217,12 +217,12 @@ def what_is_refused(session: SparkSession, folder: Path) -> None:
             raise AssertionError(told)
 
 
-def main(folder: Path, server: str) -> None:
+def main(folder: Path, server: str, *names: str) -> None:
     session = SparkSession.builder.remote(server).getOrCreate()
     for name, value in {**STATE_SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
         session.conf.set(name, value)
     flow.write_files(EVENTS, folder / "in", range(2), 2)
-    for each in STEPS:
+    for each in (each for each in STEPS if not names or each.__name__ in names):
         started = time.perf_counter()
         each(session, folder)
         print(f"{each.__name__}: {time.perf_counter() - started:.1f} s", flush=True)
@@ -230,4 +230,4 @@ def main(folder: Path, server: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -36,7 +36,7 @@ class Ends:
     greatest: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tail:
     """Events at the end of a stream in order of time, to be pushed as those of a file are."""
 
