@@ -17,12 +17,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.errors import PySparkException
 from pyspark.sql import types as spark_types
 
 from muntin.archive import View
 from muntin.arrow_bytes import stream_bytes
 from muntin.errors import MuntinError
+from muntin.run.on_spark import spark_errors
 from muntin.run.script import parse_script
 from muntin.run.spark_inputs import inputs_of
 from muntin.run.topic import Topic
@@ -193,7 +193,7 @@ def test_messages_are_events(spark: Any) -> None:
         if format == "arrow":  # NULLs, which no query takes for a time
             assert [row["ts"] is None for row in strict.collect()] == [False, False, True]
         else:
-            with pytest.raises(PySparkException, match="MALFORMED_RECORD"):
+            with pytest.raises(MuntinError, match=r"Spark: .*MALFORMED_RECORD"), spark_errors():
                 strict.collect()
     with pytest.raises(MuntinError, match=r"--packages org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d"):
         Topic("b:1", "t", "json", True).read(spark, schema, "ts")

@@ -72,7 +72,7 @@ def run_on_spark(
         rows = _rows_of(read, table_files(read, tables))
         jobs = _jobs_of(chosen)
         progress.note(f"starting Spark on {cores} cores")
-        with open_outputs(out, chosen.answered, format) as outputs, _spark_errors():
+        with open_outputs(out, chosen.answered, format) as outputs, spark_errors():
             session = local_session(cores, settings=_SETTINGS | dict(settings))
             report = Report(len(chosen.answered), out)
             often = Counter(name for names, _ in jobs for name in names)
@@ -248,11 +248,14 @@ def _rows_of(script: Script, files: Mapping[str, Path]) -> dict[str, pa.Table]:
 
 
 @contextmanager
-def _spark_errors() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """What Spark says, in a line."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as error:
         raise MuntinError(f"Spark: {str(error).strip().splitlines()[0]}") from error
+    except Py4JJavaError as error:  # what PySpark has no exception of its own for
+        raise MuntinError(f"Spark: {str(error.java_exception.getMessage()).splitlines()[0]}") from error
