@@ -6,6 +6,7 @@ What each setting is for stands beside it; docs/concepts/spark.md says which of 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -116,6 +117,10 @@ def _check_workers(session: SparkSession) -> None:
     except PySparkException as error:
         if "PYTHON_VERSION_MISMATCH" in str(error):
             raise MuntinError(f"tasks run another version of Python than this process: {advice}") from error
+        if missing := re.search(
+            r"No module named '([^']+)'", str(error)
+        ):  # without pyarrow nothing can be asked
+            raise MuntinError(f"the Python of tasks has no {missing[1]}: {advice}") from error
         return
     if row["found"] != own:
         found = f"has muntin {row['found']}, not {own}" if row["found"] else "has no muntin"
