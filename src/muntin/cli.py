@@ -118,19 +118,19 @@ def demo(
 @app.command()
 def run(
     script: SqlFile,
-    input: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            metavar="[STREAM=]PATH",
-            help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), a folder, or - for standard input; once "
-            "for each stream.",
-        ),
-    ],
     out: Annotated[
         Path,
         typer.Option("--out", help="A .parquet, .csv or .jsonl file, a directory, or - for standard output."),
     ],
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="[STREAM=]PATH",
+            help="Events: .parquet, .arrow, .csv or .jsonl (also .csv.gz …), a folder, or - for standard input; once "
+            "for each stream. On Spark, streams without one are read from their topics of Kafka.",
+        ),
+    ] = None,
     stream: Annotated[str | None, typer.Option(help="The stream of the input, if there are several.")] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Events pushed at once.")] = 65_536,
     flush: Annotated[
@@ -152,6 +152,16 @@ def run(
     ] = None,
     threads: Threads = 1,
     functions: Functions = None,
+    packages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COORDINATES", help="On Spark: jars that Maven brings, such as its connector for Kafka."
+        ),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="On Spark: a setting, such as spark.master."),
+    ] = None,
 ) -> None:
     """Answer the queries of FILE.sql over a file of events.
 
@@ -159,20 +169,21 @@ def run(
     file become a long table: query, key, window_start, window_end, complete, column, value, text.
     """
     with _errors_reported():
-        from muntin.run import open_progress, run_file
+        from muntin.run import open_progress, refuse_settings, run_file
         from muntin.run.standard import STANDARD, standard_streams
 
         wanted = format or (FileFormat.jsonl if str(out) == STANDARD else FileFormat.parquet)
         progress = open_progress(sys.stderr)
-        with standard_streams(input, out, wanted.value) as (inputs, answers):
+        with standard_streams(input or (), out, wanted.value) as (inputs, answers):
             if engine is Runtime.spark:
-                from muntin.run.on_spark import run_on_spark
+                from muntin.run.on_spark import run_on_spark, settings_of
 
                 report = run_on_spark(
                     script, inputs, answers, stream=stream, flush=flush, format=wanted.value, progress=progress,
-                    tables=table or (),
+                    tables=table or (), archive=archive, settings=settings_of(conf or (), packages),
                 )  # fmt: skip
             else:
+                refuse_settings(conf, packages)
                 report = run_file(
                     script, inputs, answers, stream=stream, batch_rows=batch_rows, flush=flush, format=wanted.value,
                     progress=progress, archive=archive, tables=table or (), threads=threads,

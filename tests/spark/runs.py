@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from flow import DELAY, SCHEMA, assert_same
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -31,17 +32,20 @@ def run(answers: DataFrame, out: Path, sink: str = "files") -> None:
 
 
 def finish(write: DataStreamWriter, attempts: int = 20) -> None:
-    """Answer what is there.
+    """Answer what is there."""
+    patiently(lambda: write.trigger(availableNow=True).start().awaitTermination(), attempts)
 
-    Spark gives a Python process ten seconds to start, which a busy machine may not
-    manage: then the query starts again, as it would in production."""
+
+def patiently(call: Callable[[], Any], attempts: int = 20) -> Any:
+    """Spark gives a Python process ten seconds to start, which a busy machine may not
+    manage: then a query starts again, as it would in production."""
     for left in reversed(range(attempts)):
         try:
-            write.trigger(availableNow=True).start().awaitTermination()
-            return
-        except StreamingQueryException as error:
+            return call()
+        except PySparkException as error:
             if not left or "failed to connect back" not in str(error):
                 raise
+    return None
 
 
 def all_answers(answers: DataFrame) -> dict[str, pa.Table]:

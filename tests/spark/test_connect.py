@@ -1,4 +1,4 @@
-"""Spark Connect: tables and streams have the answers that they have in a session of this process."""
+"""Spark Connect: what runs in a session of this process runs there, with the same answers, or is refused by name."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ pytest.importorskip(
     "grpc", reason="Spark Connect needs grpcio, which is not installed: pip install 'pyspark[connect]'"
 )
 
-from flow import FOLDED, events, expected, write_files
+import connect_driver
 from pyspark.sql import SparkSession
-from runs import assert_answers
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+import muntin.spark
+from muntin.errors import MuntinError
+
 LIMIT = 600  # seconds; a bound, not an expectation
 
 
-def test_a_table_and_a_stream(spark: SparkSession, tmp_path: Path) -> None:
-    table = events(4_000)
-    write_files(table, tmp_path / "in", range(2), 2)
-    driver = str(Path(__file__).with_name("connect_driver.py"))
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_client_has_all_of_it(spark: SparkSession, tmp_path: Path) -> None:
     server = f"sc://localhost:{spark.conf.get('spark.connect.grpc.binding.port')}"
-    subprocess.run([sys.executable, driver, str(tmp_path), server], check=True, timeout=LIMIT)
-    assert_answers(spark, tmp_path / "table", expected(table, FOLDED))
-    assert_answers(spark, tmp_path, expected(table, FOLDED))
+    command = [sys.executable, connect_driver.__file__, str(tmp_path), server]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr[-3_000:]}"
+    assert done.stdout.count(" s\n") == len(connect_driver.STEPS)
+
+
+def test_a_session_of_this_process_is_not_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    with pytest.raises(MuntinError, match="SPARK_REMOTE names the server 'sc://elsewhere'"):
+        muntin.spark.local_session()

@@ -31,10 +31,20 @@ Events = EventFile[Stream] | EventFiles[Stream]
 
 def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> list[Events]:
     """The files of `--input FILE`, or of `--input STREAM=FILE` for each of several streams."""
+    if not given:
+        raise MuntinError(
+            "what is the input? write --input [STREAM=]PATH; only runs on Spark read a topic of Kafka"
+        )
+    files = given_inputs(script, given, stream)
+    return [open_events(path, script.stream_of_input(name)) for name, path in files.items()]
+
+
+def given_inputs(script: Script, given: Sequence[str], stream: str | None) -> dict[str, Path]:
+    """The paths that are given, by stream."""
     if len(given) == 1 and _split(script, given[0]) is None:
         _refuse_unknown(script, given[0])
-        return [open_events(Path(given[0]), script.stream_of_input(stream))]
-    files: dict[str, Events] = {}
+        return {script.stream_of_input(stream).name: Path(given[0])}
+    files: dict[str, Path] = {}
     for text in given:
         named = _split(script, text)
         if named is None:
@@ -44,8 +54,8 @@ def open_inputs(script: Script, given: Sequence[str], stream: str | None) -> lis
         name, path = named
         if name in files:
             raise NameTaken(f"two inputs are given for stream '{name}'")
-        files[name] = open_events(path, script.stream_of_input(name))
-    return list(files.values())
+        files[script.stream_of_input(name).name] = path
+    return files
 
 
 def table_files(script: Script, given: Sequence[str]) -> dict[str, Path]:
@@ -142,21 +152,34 @@ def run_file(
         paths = [script, *(file.path for file in files), *rows.values()]
         if out.exists() and out.resolve() in [path.resolve() for path in paths]:
             raise MuntinError(f"--out '{out}' is a file that is read; choose another")
-        chosen = read.only([file.stream for file in files])
-        if skipped := len(read.answered) + len(read.views) - len(chosen.answered) - len(chosen.views):
-            names = ", ".join(f"'{file.stream.name}'" for file in files)
-            progress.note(f"note: {skipped:,} queries read other streams than {names} and are left out")
+        chosen = choose(read, [file.stream for file in files], progress)
         engine = chosen.start_engine(archive=archive, tables=rows, threads=threads)
         try:
             with open_outputs(out, chosen.answered, format) as outputs:
                 report = Report(len(chosen.answered), out)
-                _answer(engine, chosen, files, outputs, batch_rows, flush, progress, report)
+                push_all(engine, chosen, files, outputs, batch_rows, flush, progress, report)
         finally:
             engine.close()
     finally:
         progress.close()
     report.seconds = time.perf_counter() - started
     return report
+
+
+def refuse_settings(conf: Sequence[str] | None, packages: str | None) -> None:
+    """An error if settings of Spark are given where there is none."""
+    for option, given in (("--conf", conf), ("--packages", packages)):
+        if given:
+            raise MuntinError(f"{option} is for --engine spark")
+
+
+def choose(script: Script, streams: Sequence[Stream], progress: RunProgress) -> Script:
+    """What of a script reads streams that have an input; a note tells how much is left out."""
+    chosen = script.only(streams)
+    if skipped := len(script.answered) + len(script.views) - len(chosen.answered) - len(chosen.views):
+        names = ", ".join(f"'{stream.name}'" for stream in streams)
+        progress.note(f"note: {skipped:,} queries read other streams than {names} and are left out")
+    return chosen
 
 
 def explain_file(script: Path) -> str:
@@ -169,10 +192,11 @@ def explain_file(script: Path) -> str:
             engine.close()
 
 
-def _answer(
+def push_all(
     engine: Engine, script: Script, files: Sequence[Events], outputs: OutputFiles, batch_rows: int, flush: bool,
     progress: RunProgress, report: Report,
 ) -> None:  # fmt: skip
+    """Push the events of some files, and write all answers; the report is brought up to date."""
     last: int | None = None
     total = max(1, sum(file.bytes for file in files))
     for file, batch in side_by_side(files, batch_rows):

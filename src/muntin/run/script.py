@@ -123,9 +123,7 @@ class Script:
         """An engine with the streams, tables, views and queries of the script; histories are read if it is to be
         `filled`. `tables` are files with rows of some tables."""
         if self.views and archive is None:
-            raise MuntinError(
-                f"view '{next(iter(self.views))}' needs a place on disk: choose one with --archive FOLDER"
-            )
+            raise MuntinError(needs_archive(self))
         engine = Engine(archive=archive, threads=threads)
         for create in (*self.creates, *(view.text for view in self.views.values())):
             engine.execute(create)
@@ -149,6 +147,11 @@ class Script:
         ):  # queries with one history share what is made of it
             some = {name: query.text for name, query in queries.items() if paths.get(name) == path}
             engine.register_many(some, backfill=path)
+
+
+def needs_archive(script: Script) -> str:
+    """What is wrong where a script has views and nobody has said where they are kept."""
+    return f"view '{next(iter(script.views))}' needs a place on disk: choose one with --archive FOLDER"
 
 
 def _is_readable(query: AnyQuery, streams: Mapping[str, Stream]) -> bool:

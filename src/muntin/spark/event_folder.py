@@ -60,6 +60,9 @@ class EventFolder:
     schema: pa.Schema | None = None  # by default that of the first file
     ahead: timedelta | None = None
 
+    def __post_init__(self) -> None:
+        shared_path("folder", self.path)  # tasks would find out, much later
+
     def stream(self, name: str, time: str) -> Stream:
         """The stream whose events are in the files."""
         schema = self._columns()

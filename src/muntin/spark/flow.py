@@ -311,9 +311,18 @@ def _cores(df: DataFrame) -> int:
 
 def answers_of(answers: DataFrame, name: str) -> DataFrame:
     """The answers of one query, with the columns it has embedded: keys, values, window and `complete`."""
+    text_of("name", name)
+    places = places_of(answers)
+    if name not in places:
+        raise NotFound(f"there is no query '{name}'{nearest(name, places)}")
+    chosen = [F.col(quoted(place)).alias(column) for column, place in places[name].items()]
+    return answers.where(F.col("query") == name).select(*chosen)
+
+
+def places_of(answers: DataFrame) -> dict[str, dict[str, str]]:
+    """For each query by name, the columns that it has embedded, and which columns of the answers they are."""
     if not hasattr(answers, "schema"):
         raise MuntinError(f"answers is a DataFrame that shared_windows made, not {shown(answers)}")
-    text_of("name", name)
     field = next((each for each in answers.schema if each.name == "query"), None)
     if field is None or _PLACES not in field.metadata:
         raise MuntinError(
@@ -321,10 +330,7 @@ def answers_of(answers: DataFrame, name: str) -> DataFrame:
             "give the one that shared_windows returned, or one made from it that still has its column 'query'"
         )
     places: dict[str, dict[str, str]] = json.loads(field.metadata[_PLACES])
-    if name not in places:
-        raise NotFound(f"there is no query '{name}'{nearest(name, places)}")
-    chosen = [F.col(quoted(place)).alias(column) for column, place in places[name].items()]
-    return answers.where(F.col("query") == name).select(*chosen)
+    return places
 
 
 def _spark_schema(table: AnswerTable, job: str) -> spark.StructType:

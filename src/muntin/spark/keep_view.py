@@ -22,9 +22,10 @@ from muntin.join_query import JoinQuery
 from muntin.own.registered import used_in
 from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import stream_of, zones_of
+from muntin.spark.told_view import Told
 from muntin.spark.view_events import EventKeeper, events_of
 from muntin.spark.view_owner import OwnedView
-from muntin.spark.view_pairs import PairKeeper, Told, pairs_of
+from muntin.spark.view_pairs import PairKeeper, pairs_of
 from muntin.sql import parse_view
 from muntin.view.folders import folder_of
 from muntin.view.wide_join import side_of
@@ -68,7 +69,7 @@ def keep_view(
     _check_kinds(view.source, streams)
     owned = OwnedView(view, folder_of(kept_in, view.name), begun_by)
     if isinstance(view.source, JoinQuery):
-        told = Told.of(view, known)
+        told = Told.of(view, known.values())
         writer = pairs_of(view, told, streams).writeStream.foreachBatch(PairKeeper(owned, told).take)
     else:
         writer = events_of(view, streams).writeStream.foreachBatch(EventKeeper(owned).take)

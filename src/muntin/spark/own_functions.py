@@ -17,7 +17,7 @@ from muntin.own.registered import REGISTERED, Registered, used_in
 
 _HOW = (
     "write it into a module of its own, such as my_functions, import that, and give its file to the executors with "
-    "spark.sparkContext.addPyFile or --py-files"
+    "spark.sparkContext.addPyFile, with Spark Connect spark.addArtifacts(file, pyfile=True), or --py-files"
 )
 
 
@@ -66,7 +66,8 @@ def _arrived(functions: tuple[tuple[str, int, str], ...]) -> Shipped:
             except ImportError as error:
                 raise MuntinError(
                     f"function {name} is defined in module '{module}', which cannot be imported here ({error}): give "
-                    "the file to the executors with spark.sparkContext.addPyFile or --py-files"
+                    "the file to the executors with spark.sparkContext.addPyFile, with Spark Connect "
+                    "spark.addArtifacts(file, pyfile=True), or --py-files"
                 ) from error
         found = REGISTERED.get(name)
         if found is None or found.version != version:

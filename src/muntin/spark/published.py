@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from muntin.errors import MuntinError
+from muntin.spark.connect import refuse_client
 from muntin.spark.progress import Progress, progress_of
 from muntin.spark.report import JobReport, QueryReport, RouteReport
 
@@ -40,13 +40,13 @@ class MetricsPublisher(StreamingQueryListener):
     """What `publish_metrics` has added to a session; `session.streams.removeListener` takes it away."""
 
     def __init__(self, session: SparkSession, per_query: bool):
-        try:
-            self._context: Any = session.sparkContext._jsc.sc()
-            jvm: Any = session.sparkContext._jvm
-        except Exception:
-            raise MuntinError(
-                "metrics are published by the driver, which this session (Spark Connect) is not"
-            ) from None
+        refuse_client(
+            session,
+            "publish_metrics",
+            "the driver publishes metrics, and this process is none. A ProgressListener has the same numbers here",
+        )
+        self._context: Any = session.sparkContext._jsc.sc()
+        jvm: Any = session.sparkContext._jvm
         self._to_scala_map = jvm.PythonUtils.toScalaMap
         self._source = jvm.java.lang.Class.forName(_SOURCE).getField("MODULE$").get(None)
         self._per_query = per_query

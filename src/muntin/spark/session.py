@@ -6,6 +6,7 @@ What each setting is for stands beside it; docs/concepts/spark.md says which of 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.errors import MuntinError
+from muntin.spark.connect import refuse_client
 from muntin.spark.java import find_java
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -49,6 +51,7 @@ def local_session(
 
     Its shuffles have as many partitions as there are cores: each costs some 80 ms of every micro-batch.
     """
+    _refuse_remote()
     find_java().use()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master or f"local[{cores},4]").appName("muntin")
@@ -62,6 +65,17 @@ def local_session(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _refuse_remote() -> None:
+    """A process has sessions of its own, or of Spark Connect."""
+    if (active := SparkSession.getActiveSession()) is not None:
+        refuse_client(active, "local_session", "one is active, and a process has either kind. Stop it first")
+    if address := os.environ.get("SPARK_REMOTE"):
+        raise MuntinError(
+            f"local_session starts Spark in this process, but SPARK_REMOTE names the server '{address}': unset it, or "
+            "use SparkSession.builder.remote"
+        )
 
 
 # What a session must be for shared windows to run in it, checked before anything runs: later it fails deep
@@ -103,6 +117,10 @@ def _check_workers(session: SparkSession) -> None:
     except PySparkException as error:
         if "PYTHON_VERSION_MISMATCH" in str(error):
             raise MuntinError(f"tasks run another version of Python than this process: {advice}") from error
+        if missing := re.search(
+            r"No module named '([^']+)'", str(error)
+        ):  # without pyarrow nothing can be asked
+            raise MuntinError(f"the Python of tasks has no {missing[1]}: {advice}") from error
         return
     if row["found"] != own:
         found = f"has muntin {row['found']}, not {own}" if row["found"] else "has no muntin"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from muntin.argument import text_of
 from muntin.errors import MuntinError
+
+_OTHER = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]+:/")  # s3a://bucket, hdfs:/folder; a drive has one letter
 
 
 def shared_path(what: str, given: Any) -> Path:
@@ -17,7 +20,7 @@ def shared_path(what: str, given: Any) -> Path:
     muntin.errors.MuntinError: history 's3://past/trades' is on a file system that only Spark reads: give...
     """
     path = str(given) if isinstance(given, Path) else text_of(what, given)
-    if "://" in path or path.startswith("file:"):
+    if _OTHER.match(path):
         raise MuntinError(
             f"{what} '{path}' is on a file system that only Spark reads: give the path of a folder that driver and "
             "executors have mounted at the same place"

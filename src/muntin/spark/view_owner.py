@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from muntin.archive import Archive
 from muntin.archive.epoch import NAME as DIRECTORY
 from muntin.errors import ArchiveError, NameTaken
+from muntin.spark.told_view import Told, view_of
 from muntin.sql.type_name import type_name
 from muntin.view.materialized_view import MaterializedView, definition_of
 from muntin.view_query import HIDDEN, ViewQuery
@@ -24,6 +26,11 @@ class OwnedView:
     query: ViewQuery
     folder: Path
     checkpoint: Path
+
+    def __reduce__(self) -> Any:
+        # with Spark Connect it travels to the process that keeps the view, and conditions of a query do not travel
+        streams = {side.stream.name: side.stream for side in self.query.source.sides}
+        return _arrived, (Told.of(self.query, streams.values()), self.folder, self.checkpoint)
 
     def open(self, batch: int) -> Archive:
         """The archive, for one micro-batch: a query that has stopped, for whatever reason, then holds nothing, and can
@@ -63,3 +70,7 @@ class OwnedView:
                 f"view '{self.query.name}' in '{self.folder}' has the columns {was}, and would now have {would}: CAST "
                 f"what they are made of in the DataFrames, or {BEGIN_ANEW}"
             )
+
+
+def _arrived(told: Told, folder: Path, checkpoint: Path) -> OwnedView:
+    return OwnedView(view_of(told), folder, checkpoint)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -36,9 +35,8 @@ from muntin.expression import Expression
 from muntin.join_query import JoinQuery
 from muntin.shard.intake import evaluate
 from muntin.spark.stream_of import WATERMARK, quoted, refuse_look_alikes, to_spark_type, without_zone
+from muntin.spark.told_view import Told, view_of
 from muntin.spark.view_owner import OwnedView
-from muntin.sql import parse_view
-from muntin.stream import Stream
 from muntin.view.materialized_view import definition_of
 from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, ViewQuery
 
@@ -211,37 +209,9 @@ def value_of(side: int, place: int) -> str:
     return f"{side}={place}"
 
 
-@dataclass(frozen=True)
-class Told:
-    """A view as plain data; workers parse its text again, once per process."""
-
-    text: str
-    streams: tuple[tuple[str, bytes, str, int], ...]
-
-    @classmethod
-    def of(cls, view: ViewQuery, streams: Mapping[str, Stream]) -> Told:
-        """What tasks are told of a view over streams."""
-        known = (
-            (each.name, each.schema.serialize().to_pybytes(), each.time, each.delay)
-            for each in streams.values()
-        )
-        return cls(view.text, tuple(known))
-
-
-@lru_cache(maxsize=8)
-def _view_of(told: Told) -> ViewQuery:
-    streams = {
-        name: Stream(name, pa.ipc.read_schema(pa.py_buffer(schema)), time, delay)
-        for name, schema, time, delay in told.streams
-    }
-    view = parse_view(told.text, streams)
-    assert view is not None
-    return view
-
-
 def with_values(told: Told, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Events of a side with the values that ON compares, where these are expressions."""
-    join = _view_of(told).source
+    join = view_of(told).source
     assert isinstance(join, JoinQuery)
     names = {column_of(number, name): name for name in join.sides[number].stream.schema.names}
     for batch in batches:
@@ -257,7 +227,7 @@ def with_values(told: Told, number: int, batches: Iterable[pa.RecordBatch]) -> I
 
 def results_of(told: Told, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pairs of events as the archive keeps them: with the instants from which and until which they are seen."""
-    view = _view_of(told)
+    view = view_of(told)
     join, schema = view.source, definition_of(view).schema
     assert isinstance(join, JoinQuery)
     for batch in batches:
