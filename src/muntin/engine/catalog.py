@@ -15,6 +15,7 @@ import pyarrow as pa
 from muntin.answer import Coverage
 from muntin.derived import Selection, WindowStream
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.join.group import JoinRegistration
 from muntin.join.operator import JoinOperator, explain_joins, join_stats
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.request import Request, request_of
@@ -28,8 +29,9 @@ from muntin.stream import Stream
 from muntin.tables.change import Change
 from muntin.tables.rows import TableRows
 from muntin.view.folders import Folders
+from muntin.view.grouped import QueryFeed
 from muntin.view.views import Views
-from muntin.view_query import ViewQuery
+from muntin.view_query import GroupedQuery, ViewQuery
 
 Asked = Request | JoinQuery
 
@@ -182,14 +184,20 @@ class Catalog:
 
     def create_view(self, view: ViewQuery) -> None:
         made = self.views.create(view)
-        if not isinstance(view.source, JoinQuery):
+        if made.operator is not None:
             return
         try:
-            self.add({view.name: view.source})
-            made.feed(self.joins.registrations[view.name])
+            self.add({view.name: _feeding(view)})
+            made.feed(self.feed_of(view))
         except BaseException:
             self.views.release(view.name)
             raise
+
+    def feed_of(self, view: ViewQuery) -> JoinRegistration | QueryFeed:
+        """What brings the results of a view: a join, or the query of its groups."""
+        if isinstance(view.source, GroupedQuery):
+            return QueryFeed(view.source, self.shards[view.source.side.stream.name], view.name)
+        return self.joins.registrations[view.name]
 
     def drop_view(self, name: str) -> None:
         is_joined = name in self.views.at_work and name in self.stream_of
@@ -214,6 +222,13 @@ class Catalog:
         if shard is None or shard.stream is not stream:
             raise NotFound(f"stream '{stream.name}' was dropped while a query over it was being registered")
         return shard
+
+
+def _feeding(view: ViewQuery) -> Asked:
+    """What is registered to feed a view."""
+    source = view.source
+    assert isinstance(source, JoinQuery | GroupedQuery)
+    return asked_of(source.query if isinstance(source, GroupedQuery) else source)
 
 
 def asked_of(query: AnyQuery) -> Asked:

@@ -14,6 +14,7 @@ from muntin.errors import damaged, nearest
 from muntin.query import Output, Query
 from muntin.sql.bind_join import bind_join, refuse_left
 from muntin.sql.bind_negation import bind_negation, bind_not_exists, not_exists
+from muntin.sql.bind_stream_view import bind_stream_view
 from muntin.sql.bind_wide_join import bind_wide_join, is_wide
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
@@ -57,17 +58,13 @@ def _source(syntax: CreateViewSyntax, streams: Sources) -> ViewSource:
     if select.join is None and (found := not_exists(select)) is not None:
         rest, negated = found
         return bind_not_exists(replace(syntax, select=rest), negated, streams)
-    if select.join is None:
-        raise Misfit(
-            "a materialized view keeps the pairs of a join, or events EXCEPT some: write SELECT … FROM a [RANGE …] "
-            "JOIN b [RANGE …] ON …",
-            select.start,
-        )
-    refuse_left(select.join)
-    if is_folded(select):
-        raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
     if select.changes is not None:
         raise Misfit("a materialized view follows changes by itself; leave out EMIT CHANGES", select.changes)
+    if select.join is None:
+        return bind_stream_view(syntax, streams)
+    refuse_left(select.join)
+    if is_folded(select):
+        raise Misfit("a materialized view of a join keeps pairs; aggregate when you read it", select.start)
     if is_wide(select):
         return bind_wide_join(syntax, streams)
     windowed = _with_slide(syntax, select, select.join)
@@ -198,7 +195,9 @@ def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
             f"the windows of a view can be made smaller, as in {select.stream.text} {example}, not {window}"
         )
     if not view.sizes:
-        raise select.stream.misfit(f"view '{view.name}' is a negation: it answers for its own windows only")
+        raise select.stream.misfit(
+            f"view '{view.name}' answers for its own windows only: those of a negation, or of aggregates, cannot be cut"
+        )
     if window.size > max(view.sizes):
         raise select.stream.misfit(
             f"the windows of view '{view.name}' are shorter than {window}; what they have lost is gone"

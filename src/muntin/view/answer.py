@@ -73,7 +73,7 @@ def _first_rows(answer: pa.Table, select: ViewSelect) -> pa.Table:
 
 def _with_bounds(values: Any, names: list[str], view: View, select: ViewSelect, complete: bool) -> pa.Table:
     rows = len(values[0])
-    size = max(select.sizes or select.view.sizes or (view.definition.window,))
+    size = max(select.sizes or view.definition.sizes or (view.definition.window,))
     nothing = pa.nulls(rows, pa.timestamp("us"))
     bounds = [nothing, nothing]
     if view.now is not None:

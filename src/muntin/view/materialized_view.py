@@ -1,4 +1,4 @@
-"""A materialised view at work: the results of a join or negation, brought to an archive whenever time advances.
+"""A materialised view at work: its results, brought to an archive whenever time advances.
 
 At each update instant the archive holds what the join answers at that instant: a pair is generated at the
 first of them that sees it, and expires at the first that does not, which is known beforehand.
@@ -26,8 +26,18 @@ from muntin.join.group import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.shard.clock import Clock
+from muntin.view.grouped import QueryFeed, definition_of_groups, replaced, rows_at
 from muntin.view.operator import Turn, ViewOperator
-from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, place_of
+from muntin.view_query import (
+    HIDDEN,
+    LEFT_TIME,
+    RIGHT_TIME,
+    GroupedQuery,
+    KnownView,
+    NegationQuery,
+    ViewQuery,
+    place_of,
+)
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
 # what is written about a view into its archive; the id is like no other's
@@ -52,7 +62,7 @@ class MaterializedView:
         self.query = query
         self._kept_by = kept_by
         self.operator = operator  # if no join of the engine feeds it
-        self.registration: JoinRegistration | None = None  # if one does
+        self.registration: JoinRegistration | QueryFeed | None = None  # if one does, or a query of its stream
         self.pending: list[pa.Table] = []  # results
         self.ended: list[pa.Table] = []  # values whose results have ended before their time
         self.probes = 0  # since the last update
@@ -166,15 +176,22 @@ class MaterializedView:
         epoch = self.view.epoch
         return Promise(epoch.now, epoch.number, self.coverage.known_from, epoch.about.get(ID))
 
-    def feed(self, registration: JoinRegistration) -> None:
-        """Have a join of the engine bring its results from now on."""
+    def feed(self, registration: JoinRegistration | QueryFeed) -> None:
+        """Have a join of the engine, or a query of the stream, bring its results from now on."""
         self.registration, self._missed = registration, registration.missed
 
     def follow(self, changes: pa.Table | None) -> None:
-        """Bring the archive of a join to the last update instant that it has reached, with the pairs that came."""
+        """Bring the archive to the last update instant that its join or query has reached: with the pairs that came,
+        or to the rows that there are then."""
         assert self.registration is not None
         reached = self.registration.emitted_to
-        if changes is not None:
+        if self._is_grouped:
+            if reached is None or not _before(self.view.now, reached - reached % self.query.every):
+                self.catch_up()
+                return
+            instant = reached - reached % self.query.every
+            self.pending = [rows_at(changes, instant, self.archive.definition)]
+        elif changes is not None:
             self.pending.append(self._results(changes))
         if reached is None:
             return
@@ -209,11 +226,8 @@ class MaterializedView:
         if now is not None and instant <= now:
             self.pending, self.ended, self._waits = [], [], None  # a replay brings what is there already
             return
-        rows = pa.concat_tables([_waiting_schema(self.archive.definition).empty_table(), *self.pending])
-        if now is not None:
-            rows = rows.filter(pc.greater(rows[GENERATED], now))
-        ended = pa.concat_tables(self.ended) if self.ended else None
         try:
+            rows, ended = self._brought(instant)
             known_from = self._known_from(instant)
             self.archive.update(instant, rows, invalidated=ended, counts=counts, known_from=known_from)
         except FAILURES as error:
@@ -226,6 +240,19 @@ class MaterializedView:
             return
         self.pending, self.ended, self._waits = [], [], None
         self.probes_before, self.probes = self.probes, 0
+
+    def _brought(self, instant: int) -> tuple[pa.Table, pa.Table | None]:
+        """What enters, and what has ended, of all that waits."""
+        if self._is_grouped:
+            return replaced(self.view, self.pending[-1], instant)
+        rows = pa.concat_tables([_waiting_schema(self.archive.definition).empty_table(), *self.pending])
+        if (now := self.view.now) is not None:
+            rows = rows.filter(pc.greater(rows[GENERATED], now))
+        return rows, pa.concat_tables(self.ended) if self.ended else None
+
+    @property
+    def _is_grouped(self) -> bool:
+        return isinstance(self.query.source, GroupedQuery)
 
     def _known_from(self, instant: int) -> int:
         """From which time on nothing is missing in the archive at an instant: what is, lies before it."""
@@ -283,6 +310,8 @@ def _waiting_schema(definition: Definition) -> pa.Schema:
 def definition_of(query: ViewQuery) -> Definition:
     """What the archive of a view keeps."""
     source, every = query.source, query.every
+    if isinstance(source, GroupedQuery):
+        return definition_of_groups(source, query.key)
     if isinstance(source, JoinQuery):
         life = min(side.window.size - side.window.to for side in source.sides)
         fields = [*query.known.columns, *(pa.field(name, pa.int64()) for name in _TIMES)]
@@ -313,7 +342,8 @@ def known_of(view: View) -> KnownView:
     """What a SELECT has to know of a view that is on disk."""
     definition, about = view.definition, view.epoch.about
     visible = pa.schema([field for field in definition.columns if not field.name.startswith(HIDDEN)])
-    sizes = () if about.get(SOURCE) == NegationQuery.__name__ else definition.sizes
+    is_whole = about.get(SOURCE) == NegationQuery.__name__ or not definition.inputs
+    sizes = () if is_whole else definition.sizes
     return KnownView(about[NAME], visible, definition.key, sizes, definition.by_count)
 
 

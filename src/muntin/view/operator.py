@@ -24,7 +24,7 @@ from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
 from muntin.store.saved import Saved
-from muntin.view_query import NegationQuery, WideJoinQuery
+from muntin.view_query import NegationQuery, SelectionQuery, WideJoinQuery
 from muntin.window import Window
 
 # ViewInput: the events of one input of a view, in their window as of an instant, and those that come after
@@ -121,7 +121,10 @@ class ViewOperator(ABC):
     """`schemas` are of what is kept of the events of each input, `clocks` those of their streams."""
 
     def __init__(
-        self, query: WideJoinQuery | NegationQuery, schemas: Sequence[pa.Schema], clocks: Sequence[Clock]
+        self,
+        query: WideJoinQuery | NegationQuery | SelectionQuery,
+        schemas: Sequence[pa.Schema],
+        clocks: Sequence[Clock],
     ):
         self.query = query
         self._clocks = clocks

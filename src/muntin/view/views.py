@@ -24,8 +24,17 @@ from muntin.view.folders import Folders, Shelf
 from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView, Promise
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
+from muntin.view.selected import Selected
 from muntin.view.wide_join import WideJoin
-from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
+from muntin.view_query import (
+    HIDDEN,
+    KnownView,
+    NegationQuery,
+    SelectionQuery,
+    ViewQuery,
+    ViewSelect,
+    WideJoinQuery,
+)
 from muntin.window import span
 
 
@@ -304,9 +313,11 @@ class Views:
 
 
 def operator_of(query: ViewQuery, clocks: list[Clock]) -> ViewOperator | None:
-    """What feeds a view that no join of the engine can."""
+    """What feeds a view that no join of the engine can, and no query."""
     if isinstance(query.source, NegationQuery):
         return Negation(query.source, clocks)
+    if isinstance(query.source, SelectionQuery):
+        return Selected(query.source, clocks)
     return WideJoin(query.source, clocks) if isinstance(query.source, WideJoinQuery) else None
 
 
