@@ -1,15 +1,15 @@
-"""Materialised views: what CREATE MATERIALIZED VIEW declares, and what a SELECT reads of one."""
+"""Materialised views: what CREATE MATERIALIZED VIEW declares."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
-from muntin.query import Key, Output, Query, schema_of_answers
+from muntin.query import Output, Query
+from muntin.view_select import KnownView
 
 HIDDEN = "#"  # begins the names of columns that a view keeps and its readers do not see
 LEFT_TIME, RIGHT_TIME = "#left_at", "#right_at"  # of pairs
@@ -124,23 +124,6 @@ ViewSource = JoinQuery | WideJoinQuery | NegationQuery | SelectionQuery | Groupe
 
 
 @dataclass(frozen=True)
-class KnownView:
-    """What a SELECT has to know of a view: its columns, and those it is found by."""
-
-    name: str
-    columns: pa.Schema
-    key: tuple[str, ...]
-    sizes: tuple[int, ...]  # of the windows of a join; none if it has no smaller ones
-    by_count: bool = False  # sizes are numbers of events, not microseconds
-    damage: str | None = None  # why it cannot be read
-
-    @classmethod
-    def damaged(cls, name: str, damage: str) -> KnownView:
-        """A view of which only its name is left."""
-        return cls(name, pa.schema([]), (), (), damage=damage)
-
-
-@dataclass(frozen=True)
 class ViewQuery:
     """`CREATE MATERIALIZED VIEW v AS SELECT … JOIN … EVERY 1 MINUTE`, with EXCEPT instead of JOIN, or of one stream.
 
@@ -178,29 +161,3 @@ class ViewQuery:
         sizes = () if is_whole else tuple(side.window.size for side in source.sides)
         by_count = not isinstance(self.source, JoinQuery) and self.source.by_count
         return KnownView(self.name, pa.schema(fields), self.key, sizes, by_count)
-
-
-@dataclass(frozen=True)
-class ViewSelect:
-    """A SELECT from a view: `equal` are values of its first key columns, `low` and `high` (both included, None
-    is open) of the next one. All results outside are left unread; WHERE decides about the others."""
-
-    view: KnownView
-    text: str
-    where: Expression | None
-    outputs: tuple[Output, ...]
-    fold: Query | None  # of aggregates, over the results
-    equal: tuple[Any, ...] = ()
-    low: Any = None
-    high: Any = None
-    sizes: tuple[int, ...] | None = None  # smaller windows
-    order: tuple[tuple[str, bool], ...] = ()  # columns of the answer, and whether they descend
-    limit: int | None = None  # rows of the answer
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        return self.fold.keys if self.fold is not None else ()
-
-    def emission_schema(self) -> pa.Schema:
-        """Columns of its answer."""
-        return schema_of_answers(self.keys, self.outputs)

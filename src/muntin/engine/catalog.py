@@ -30,10 +30,13 @@ from muntin.tables.change import Change
 from muntin.tables.rows import TableRows
 from muntin.view.folders import Folders
 from muntin.view.grouped import QueryFeed
+from muntin.view.standing import StandingSelects
 from muntin.view.views import Views
 from muntin.view_query import GroupedQuery, ViewQuery
+from muntin.view_select import StandingQuery
 
-Asked = Request | JoinQuery
+Asked = Request | JoinQuery | StandingQuery
+Serving = Shard | JoinOperator | StandingSelects
 
 
 class Catalog:
@@ -69,8 +72,9 @@ class Catalog:
 
     @property
     def sources(self) -> Sources:
-        """Streams and tables by name."""
-        return {**self.streams, **{name: each.table for name, each in self.tables.items()}}
+        """Streams, tables and views by name; a stream that has the name of a view hides it."""
+        tables = {name: each.table for name, each in self.tables.items()}
+        return {**self.views.declared, **self.streams, **tables}
 
     @property
     def query_names(self) -> set[str]:
@@ -85,10 +89,12 @@ class Catalog:
         require(stream, self.shards, "stream")
         return self.shards[stream]
 
-    def serving(self, query: str) -> Shard | JoinOperator:
-        """What answers a query: the shard of its stream, or the joins."""
+    def serving(self, query: str) -> Serving:
+        """What answers a query: the shard of its stream, the joins, or the views."""
         if query in self.joins.group_of:
             return self.joins
+        if query in self.views.standing.registrations:
+            return self.views.standing
         try:
             return self.shards[self.stream_of[query]]
         except KeyError:
@@ -120,11 +126,14 @@ class Catalog:
         """Have queries from now on."""
         by_stream: dict[str, dict[str, Request]] = {}
         joins: dict[str, JoinQuery] = {}
+        standing: dict[str, StandingQuery] = {}
         for name, each in asked.items():
             for stream in _streams_of(each):
                 self._shard_still(stream)
             if isinstance(each, JoinQuery):
                 joins[name] = each
+            elif isinstance(each, StandingQuery):
+                standing[name] = each
             else:
                 by_stream.setdefault(each.query.stream.name, {})[name] = each
         added: list[tuple[str, str]] = []
@@ -132,6 +141,7 @@ class Catalog:
             for of, some in by_stream.items():
                 self.shards[of].register(some)
                 added += [(of, name) for name in some]
+            self.views.standing.register(standing)
             self.joins.register(joins)
         except BaseException:
             for of, name in added:
@@ -233,7 +243,7 @@ def _feeding(view: ViewQuery) -> Asked:
 
 def asked_of(query: AnyQuery) -> Asked:
     """A query with all that can be told without a plan; an error if it cannot be served."""
-    return query if isinstance(query, JoinQuery) else request_of(query)
+    return query if isinstance(query, JoinQuery | StandingQuery) else request_of(query)
 
 
 def refuse_taken(name: str, names: Collection[str], kind: str = "query") -> None:
@@ -247,7 +257,7 @@ def require(name: str, names: Iterable[str], kind: str = "query") -> None:
 
 
 def _streams_of(asked: Asked) -> tuple[Stream, ...]:
-    return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams
+    return asked.query.streams if isinstance(asked, Request) else asked.streams
 
 
 def lookup_many(catalog: Catalog, names: tuple[str, ...], at: int | None) -> pa.Table:
@@ -257,6 +267,8 @@ def lookup_many(catalog: Catalog, names: tuple[str, ...], at: int | None) -> pa.
     if joined := tuple(name for name in names if name in catalog.joins.group_of):
         return catalog.joins.lookup_many(joined)
     streams = {catalog.stream_of[name] for name in names}
+    if read := [name for name in names if name in catalog.views.standing.registrations]:
+        raise MuntinError(f"lookup_many is for queries over one stream; '{read[0]}' reads a view: use lookup")
     if len(streams) != 1:
         raise MuntinError("lookup_many takes the names of queries over one stream")
     return catalog.shards[streams.pop()].lookup_many(names, at)
@@ -322,6 +334,10 @@ def explain(catalog: Catalog, query: str | None) -> str:
         told = explain_joins(joins, joins.group_of[query].signature)
         return f"{told}\n\n{query}: {joins.coverage(query)}"
     require(query, catalog.stream_of)
+    if query in views.standing.registrations:
+        named = views.standing.registrations[query].query.named
+        told = f"{query}: read from the archive of view {named}, at each of its updates"
+        return f"{told}; {views.standing.coverage(query)}\n\n{views.explain(named)}"
     return catalog.shards[catalog.stream_of[query]].explain(query)
 
 

@@ -33,7 +33,8 @@ from muntin.sql.syntax import (
     SourceSyntax,
 )
 from muntin.stream import Stream
-from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, ViewQuery, ViewSelect, ViewSource
+from muntin.view_query import LEFT_TIME, RIGHT_TIME, ViewQuery, ViewSource
+from muntin.view_select import KnownView, ViewSelect
 from muntin.window import Window
 
 _NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
@@ -156,7 +157,7 @@ def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
     bounds = key_bounds(select.where, rows, view.key)
     order = () if select.order is None else answer_order(select, select.order, answer_names(outputs, fold))
     limit = None if select.order is None else select.order.limit
-    return ViewSelect(view, select.text, where, outputs, fold, *bounds, _sizes(select, view), order, limit)
+    return ViewSelect(view, select.text, where, outputs, fold, *bounds, cut_to(select, view), order, limit)
 
 
 def answer_names(outputs: tuple[Output, ...], fold: Query | None) -> list[str]:
@@ -184,7 +185,7 @@ def answer_order(select: SelectSyntax, order: OrderSyntax, names: list[str]) -> 
     return tuple(found)
 
 
-def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
+def cut_to(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
     """`FROM v [RANGE 5 MINUTES]`: the same join over windows of at most that size."""
     window = select.window
     if window is None:

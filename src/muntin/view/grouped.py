@@ -89,6 +89,11 @@ class QueryFeed:
         return self._shard.registrations[self._name].emitted_to
 
     @property
+    def first(self) -> int | None:
+        """The time of the first event of the stream."""
+        return self._shard.clock.first
+
+    @property
     def missed(self) -> int:
         return self._shard.registrations[self._name].missed
 
@@ -110,4 +115,6 @@ def definition_of_groups(source: GroupedQuery, key: tuple[str, ...]) -> Definiti
     fields = [pa.field(each.name, pa.int64()) if each.name in places else each for each in fields]
     life = -(-(size if places else source.longest) // every) * every
     groups = tuple(each.name for each in source.query.keys)
-    return Definition(pa.schema(fields), key, max(life, every), every, places, (size,), negated_on=groups or key)
+    return Definition(
+        pa.schema(fields), key, max(life, every), every, places, (size,), negated_on=groups or key
+    )

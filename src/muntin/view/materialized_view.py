@@ -20,7 +20,7 @@ from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, Vi
 from muntin.archive.epoch import NAME as DIRECTORY
 from muntin.archive.indexing import Choice, Load, choose_indexing
 from muntin.archive.liveness import AT as INVALIDATED_AT
-from muntin.arrays import LONG_AGO
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import ArchiveError, MuntinError, NameTaken
 from muntin.join.group import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
@@ -28,16 +28,8 @@ from muntin.query import CHANGE
 from muntin.shard.clock import Clock
 from muntin.view.grouped import QueryFeed, definition_of_groups, replaced, rows_at
 from muntin.view.operator import Turn, ViewOperator
-from muntin.view_query import (
-    HIDDEN,
-    LEFT_TIME,
-    RIGHT_TIME,
-    GroupedQuery,
-    KnownView,
-    NegationQuery,
-    ViewQuery,
-    place_of,
-)
+from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, GroupedQuery, NegationQuery, ViewQuery, place_of
+from muntin.view_select import KnownView
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
 # what is written about a view into its archive; the id is like no other's
@@ -167,9 +159,30 @@ class MaterializedView:
             return False
         if self.operator is not None:
             return self.operator.covers(now, known_from)
+        return bool(self.complete_at(np.array([now]))[0])
+
+    def complete_at(self, instants: Ints) -> Bools:
+        """The same at some instants, of a view that a join or a query feeds."""
         assert self.registration is not None
+        known_from = self.coverage.known_from
+        if known_from is None:
+            return np.zeros(len(instants), np.bool_)
         sides = zip(self.query.source.sides, self.registration.known_from, strict=True)
-        return all(now - side.window.size >= max(since, known_from) for side, since in sides)
+        covered_from = max(side.window.size + max(since, known_from) for side, since in sides)
+        return np.asarray(instants >= covered_from)
+
+    @property
+    def reached(self) -> int | None:
+        """The instant up to which its results have been found."""
+        fed_by = self.operator or self.registration
+        assert fed_by is not None
+        return fed_by.reached if isinstance(fed_by, ViewOperator) else fed_by.emitted_to
+
+    @property
+    def holds_results(self) -> bool:
+        """Whether some may be alive; known without reading them."""
+        now = self.view.now
+        return now is not None and any(run.greatest_expiry > now for run in self.view.epoch.runs())
 
     def promise(self) -> Promise:
         """What a checkpoint says of the archive."""

@@ -165,6 +165,17 @@ class ViewOperator(ABC):
             None if any(mark is None for mark in marks) else min(mark for mark in marks if mark is not None)
         )
 
+    @property
+    def next_event(self) -> int | None:
+        """The time of the first event that has come and is in no window yet; None if there is none."""
+        firsts = [int(each.coming[AT].to_numpy().min()) for each in self.inputs if each.coming.num_rows]
+        return min(firsts, default=None)
+
+    @property
+    def holds_events(self) -> bool:
+        """Whether a window holds an event."""
+        return any(len(each.log) for each in self.inputs)
+
     def advance(self, until: int | None, through: int | None, counts: Sequence[int] = ()) -> Turn | None:
         """Go to the last update instant up to `until` (by default the watermark); None if that is no step.
 
