@@ -1,5 +1,5 @@
-"""Views of one stream, queries that stand over views, and the oracle: all events in a list, each answer found by looking
-at all of them. Nothing here comes from muntin."""
+"""Views of one stream, queries that stand over views, and the oracle: all events in a list, each answer found by
+looking at all of them. Nothing here comes from muntin."""
 
 from __future__ import annotations
 
@@ -57,43 +57,82 @@ def least(many: int) -> Callable[[list[Row]], list[Row]]:
 
 QUERIES = {
     "written": Standing(
-        "sel", "SELECT k, COUNT(*) AS c, SUM(twice) AS t FROM sel GROUP BY k",
-        lambda rows: by_key(rows, lambda some: (len(some), sum(row[1] for row in some))), waits=10,
+        "sel",
+        "SELECT k, COUNT(*) AS c, SUM(twice) AS t FROM sel GROUP BY k",
+        lambda rows: by_key(rows, lambda some: (len(some), sum(row[1] for row in some))),
+        waits=10,
     ),
     "cut": Standing(
-        "sel", "SELECT k, COUNT(*) AS c FROM sel [RANGE 4 SECONDS] WHERE twice > 3 GROUP BY k HAVING COUNT(*) >= 2",
-        lambda rows: least(2)([row for row in rows if row[1] > 3]), 4, waits=4,
+        "sel",
+        "SELECT k, COUNT(*) AS c FROM sel [RANGE 4 SECONDS] WHERE twice > 3 GROUP BY k HAVING COUNT(*) >= 2",
+        lambda rows: least(2)([row for row in rows if row[1] > 3]),
+        4,
+        waits=4,
     ),
     "slower": Standing(
-        "sel", "SELECT COUNT(*) AS c FROM sel [RANGE 6 SECONDS SLIDE 4 SECONDS]", lambda rows: [(len(rows),)], 6, 4,
-        is_always=True, waits=6,
+        "sel",
+        "SELECT COUNT(*) AS c FROM sel [RANGE 6 SECONDS SLIDE 4 SECONDS]",
+        lambda rows: [(len(rows),)],
+        6,
+        4,
+        is_always=True,
+        waits=6,
     ),
     "events": Standing(
-        "sel", "SELECT k, n FROM sel [RANGE 4 SECONDS] WHERE n > 1",
-        lambda rows: [(row[0], row[2]) for row in rows if row[2] > 1], 4,
+        "sel",
+        "SELECT k, n FROM sel [RANGE 4 SECONDS] WHERE n > 1",
+        lambda rows: [(row[0], row[2]) for row in rows if row[2] > 1],
+        4,
     ),
     "counted": Standing(
-        "selrows", "SELECT COUNT(*) AS c, MAX(n) AS m FROM selrows [ROWS 3]",
-        lambda rows: [(len(rows), max((row[1] for row in rows), default=None))], 3, is_always=True,
+        "selrows",
+        "SELECT COUNT(*) AS c, MAX(n) AS m FROM selrows [ROWS 3]",
+        lambda rows: [(len(rows), max((row[1] for row in rows), default=None))],
+        3,
+        is_always=True,
     ),
     "values": Standing("dis", "SELECT k, high FROM dis [RANGE 4 SECONDS]", lambda rows: rows, 4),
     "many": Standing("dis", "SELECT COUNT(*) AS c FROM dis", lambda rows: [(len(rows),)], is_always=True),
     "groups": Standing(
-        "agg", "SELECT COUNT(*) AS c, SUM(m) AS t FROM agg WHERE c > 2",
-        lambda rows: [(sum(row[1] > 2 for row in rows), sum(row[2] for row in rows if row[1] > 2)
-                       if any(row[1] > 2 for row in rows) else None)],
+        "agg",
+        "SELECT COUNT(*) AS c, SUM(m) AS t FROM agg WHERE c > 2",
+        lambda rows: [
+            (
+                sum(row[1] > 2 for row in rows),
+                sum(row[2] for row in rows if row[1] > 2) if any(row[1] > 2 for row in rows) else None,
+            )
+        ],
         is_always=True,
     ),
-    "seldom": Standing("agg", "SELECT k, c FROM agg [SLIDE]", lambda rows: [row[:2] for row in rows], slide=6),
-    "moves": Standing("agg", "SELECT k, m FROM agg EMIT CHANGES", lambda rows: [(row[0], row[2]) for row in rows], changes=True),
-    "alone": Standing("lone", "SELECT c + 1 AS c, t FROM lone", lambda rows: [(row[0] + 1, row[1]) for row in rows]),
-    "paired": Standing("pairs", "SELECT k, COUNT(*) AS c FROM pairs [RANGE 4 SECONDS] GROUP BY k", least(1), 4),
-    "unequal": Standing("pairs", "SELECT k, n, m FROM pairs WHERE n > m", lambda rows: [row for row in rows if row[1] > row[2]]),
-    "pair moves": Standing("pairs", "SELECT n, m FROM pairs [RANGE 4 SECONDS] EMIT CHANGES", lambda rows: [row[1:] for row in rows], 4, changes=True),
-    "unmatched": Standing("except", "SELECT k, COUNT(*) AS c FROM \"except\" GROUP BY k", least(1)),
-    "unmatched moves": Standing("except", "SELECT n FROM \"except\" EMIT CHANGES", lambda rows: [row[1:] for row in rows], changes=True),
-}  # fmt: skip
-del QUERIES["seldom"]  # a SLIDE stands in a window, and groups have none that can be cut
+    "moves": Standing(
+        "agg",
+        "SELECT k, m FROM agg EMIT CHANGES",
+        lambda rows: [(row[0], row[2]) for row in rows],
+        changes=True,
+    ),
+    "alone": Standing(
+        "lone", "SELECT c + 1 AS c, t FROM lone", lambda rows: [(row[0] + 1, row[1]) for row in rows]
+    ),
+    "paired": Standing(
+        "pairs", "SELECT k, COUNT(*) AS c FROM pairs [RANGE 4 SECONDS] GROUP BY k", least(1), 4
+    ),
+    "unequal": Standing(
+        "pairs",
+        "SELECT k, n, m FROM pairs WHERE n > m",
+        lambda rows: [row for row in rows if row[1] > row[2]],
+    ),
+    "pair moves": Standing(
+        "pairs",
+        "SELECT n, m FROM pairs [RANGE 4 SECONDS] EMIT CHANGES",
+        lambda rows: [row[1:] for row in rows],
+        4,
+        changes=True,
+    ),
+    "unmatched": Standing("except", 'SELECT k, COUNT(*) AS c FROM "except" GROUP BY k', least(1)),
+    "unmatched moves": Standing(
+        "except", 'SELECT n FROM "except" EMIT CHANGES', lambda rows: [row[1:] for row in rows], changes=True
+    ),
+}
 
 
 class Twin:
@@ -118,7 +157,9 @@ class Twin:
             self.events[name] += kept
             if kept and since > 20 and random.random() < 0.3:
                 kept = [*kept, ((since - 15) * SECOND, "p", 5)]
-            batches[name] = {column: [event[place] for event in kept] for place, column in enumerate(("ts", "k", "n"))}
+            batches[name] = {
+                column: [event[place] for event in kept] for place, column in enumerate(("ts", "k", "n"))
+            }
         return batches
 
     def window(self, name: str, now: int, seconds: int) -> list[Event]:
@@ -130,12 +171,17 @@ class Twin:
         if view == "sel":
             return [(k, n * 2, n) for _, k, n in self.window("a", now, ten) if n != 3]
         if view == "selrows":
-            seen = sorted((each for each in self.window("a", now, 10**6) if each[2] != 3), key=lambda each: each[0])
+            seen = sorted(
+                (each for each in self.window("a", now, 10**6) if each[2] != 3), key=lambda each: each[0]
+            )
             return [(k, n) for _, k, n in seen[-(size or 5):]]  # fmt: skip
         if view == "dis":
             return list({(k, n > 2) for _, k, n in self.window("a", now, ten) if n != 1})
         if view == "agg":
-            rows = by_key([each[1:] for each in self.window("a", now, 10)], lambda some: (len(some), max(row[1] for row in some)))
+            rows = by_key(
+                [each[1:] for each in self.window("a", now, 10)],
+                lambda some: (len(some), max(row[1] for row in some)),
+            )
             return [row for row in rows if row[1] > 1]
         if view == "still":
             return [(key, 0) for key in {each[1] for each in self.window("a", now, 4)}]

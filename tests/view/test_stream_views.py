@@ -8,19 +8,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from effort import some_of
 from muntin import Engine
-from muntin.archive import GENERATED, View
-from muntin.errors import MuntinError, NotFound, SqlError
-from muntin.join_query import JoinQuery
-from muntin.query import Query
 from muntin.view_select import StandingQuery
-from naive_stream_views import EVERY, QUERIES, SECOND, STREAMS, VIEWS, Followed, Twin, statement
+from tests.view.naive_stream_views import EVERY, QUERIES, SECOND, STREAMS, VIEWS, Followed, Twin, statement
 
 pytestmark = pytest.mark.usefixtures("no_flushing")
 
@@ -49,7 +43,9 @@ def by_instant(table: pa.Table) -> dict[int, Counter[tuple[Any, ...]]]:
 
 
 def rows_of_each(table: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(table[name].to_pylist() for name in table.column_names if name not in BOUNDS), strict=True))
+    return list(
+        zip(*(table[name].to_pylist() for name in table.column_names if name not in BOUNDS), strict=True)
+    )
 
 
 def restarted(engine: Engine, folder: Path, **more: Any) -> Engine:
@@ -96,7 +92,7 @@ def test_views_and_queries_over_them_are_what_the_oracle_finds(tmp_path: Path, s
         instant = now // EVERY * EVERY
         for view in VIEWS:
             assert rows_of(engine.lookup(view)) == Counter(twin.content(view, instant)), (seed, view, now)
-        for name, each in followed.items():
+        for name in followed:
             query = QUERIES[name]
             if isinstance(engine.query(name), StandingQuery):
                 rows = Counter(query.answer(twin.content(query.view, instant, query.size)))

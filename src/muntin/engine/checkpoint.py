@@ -335,8 +335,9 @@ def _load_state(catalog: Catalog, saved: Description, arrays: Named) -> None:
     parsed: dict[str, AnyQuery] = {}
     for name, text in texts.items():
         view = declared[name].source if name in declared and declared[name].text == text else None
-        is_grouped = isinstance(view, GroupedQuery)
-        parsed[name] = view.query if is_grouped else parse_query(text, sources, catalog.templates)
+        parsed[name] = (
+            view.query if isinstance(view, GroupedQuery) else parse_query(text, sources, catalog.templates)
+        )
     queries = {name: query for name, query in parsed.items() if isinstance(query, Query | TableQuery)}
     shard.restore(saved["state"], arrays, queries)
     catalog.stream_of |= dict.fromkeys(queries, shard.stream.name)

@@ -104,7 +104,9 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 refuse_taken(stream.name, streams, "stream")
                 refuse_taken(stream.name, tables, "table")
                 if stream.name in views:
-                    refuse_taken(stream.name, selected.values(), "view")  # its queries would mean the stream
+                    refuse_taken(
+                        stream.name, list(filter(None, selected.values())), "view"
+                    )  # its queries would mean the stream
                 streams[stream.name] = stream
             case sql.CreateTable(table):
                 for names, kind in (
