@@ -103,10 +103,8 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
             case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
                 refuse_taken(stream.name, tables, "table")
-                if stream.name in views:
-                    refuse_taken(
-                        stream.name, list(filter(None, selected.values())), "view"
-                    )  # its queries would mean the stream
+                if stream.name in views and stream.name in selected.values():
+                    refuse_taken(stream.name, views, "view")  # its queries would mean the stream
                 streams[stream.name] = stream
             case sql.CreateTable(table):
                 for names, kind in (
