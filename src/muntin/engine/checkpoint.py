@@ -44,7 +44,6 @@ from muntin.table_query import TableQuery
 from muntin.tables.rows import TableRows
 from muntin.view.materialized_view import Promise
 from muntin.view_query import GroupedQuery, ViewQuery
-from muntin.view_select import StandingQuery
 
 # Drafts of a file: written beside it under a name of their own, and put in its place when they are whole.
 #
@@ -374,14 +373,9 @@ def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> list[Vie
 
 def _load_standing(catalog: Catalog, saved: Description, arrays: Named) -> None:
     """The queries that are read from archives."""
-    queries: dict[str, StandingQuery] = {}
-    for name, each in saved.items():
-        query = parse_query(each["text"], catalog.sources)
-        if not isinstance(query, StandingQuery):
-            raise CheckpointError(f"its query '{name}' reads no view: {each['text']}")
-        queries[name] = query
-    catalog.views.standing.restore(saved, arrays, queries)
-    catalog.stream_of |= {name: query.streams[0].name for name, query in queries.items()}
+    catalog.views.standing.restore(saved, arrays, lambda text: parse_query(text, catalog.sources))
+    standing = catalog.views.standing.registrations
+    catalog.stream_of |= {name: each.query.streams[0].name for name, each in standing.items()}
 
 
 def _view_of(text: str, catalog: Catalog) -> ViewQuery:

@@ -26,6 +26,7 @@ from muntin.join.group import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.shard.clock import Clock
+from muntin.view.archive_coverage import ArchiveCoverage
 from muntin.view.grouped import QueryFeed, definition_of_groups, replaced, rows_at
 from muntin.view.operator import Turn, ViewOperator
 from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, GroupedQuery, NegationQuery, ViewQuery, place_of
@@ -376,41 +377,3 @@ class Promise(NamedTuple):
     epoch: int = 0
     known_from: int | None = LONG_AGO  # None: nobody could tell
     id: str | None = None  # None: version 0.1 wrote the checkpoint or the archive
-
-
-class ArchiveCoverage:
-    """What is missing in an archive; `clocks` are those of the view's streams."""
-
-    def __init__(self, clocks: Sequence[Clock], known_from: int = LONG_AGO):
-        self._clocks = clocks
-        self._known_from = known_from
-        self._in_doubt_to: int | None = None  # None: nothing is in doubt
-
-    def begin_with_the_next(self) -> None:
-        """An engine that has seen nothing goes on with an archive: it knows what it is told from now on."""
-        self._in_doubt_to = LONG_AGO
-
-    def go_on_to(self, now: int) -> None:
-        """An engine goes on from a checkpoint that is older than its archive, which is at `now`: events before that
-        instant are pushed again, or else what came since the checkpoint is missing."""
-        self._in_doubt_to = now
-
-    def lose_before(self, instant: int) -> None:
-        """Results of events before an instant may be missing."""
-        self._known_from = max(self._known_from, instant)
-
-    @property
-    def known_from(self) -> int | None:
-        """All results of events from this time on are there; None if nobody can tell yet."""
-        if self._in_doubt_to is None:
-            return self._known_from
-        first = [clock.seen_from for clock in self._clocks]
-        told = [each for each in first if each is not None]
-        if told and min(told) < self._in_doubt_to:
-            return self._known_from  # pushed again
-        if len(told) < len(first):
-            return None
-        # What came before the first event may be younger than it by the delay, and the first event may be younger
-        # than the earliest one seen by as much.
-        begins = [each + 2 * clock.delay + 1 for each, clock in zip(told, self._clocks, strict=True)]
-        return max(self._known_from, *begins)

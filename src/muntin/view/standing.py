@@ -20,7 +20,8 @@ from muntin.answer import Coverage
 from muntin.archive import Definition
 from muntin.arrays import Bools, Ints
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
-from muntin.errors import MuntinError
+from muntin.errors import CheckpointError, MuntinError
+from muntin.join_query import AnyQuery
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.read.left_out import tell
 from muntin.store.saved import Saved
@@ -232,12 +233,14 @@ class StandingSelects:
         return described, arrays
 
     def restore(
-        self, description: Mapping[str, Any], arrays: dict[str, Any], queries: Mapping[str, StandingQuery]
+        self, description: Mapping[str, Any], arrays: dict[str, Any], parse: Callable[[str], AnyQuery]
     ) -> None:
-        """State from a snapshot."""
+        """State from a snapshot; `parse` makes queries of texts."""
         for name, saved in description.items():
             check_shape(saved, _STATE, "the state of a query over a view")
-            query = queries[name]
+            query = parse(saved["text"])
+            if not isinstance(query, StandingQuery):
+                raise CheckpointError(f"its query '{name}' reads no view: {saved['text']}")
             standing = self.registrations[name] = Standing(
                 query, saved["emitted_to"], saved["emitted"], saved["missed"], saved["overflows"]
             )
