@@ -24,7 +24,7 @@ from muntin.sql.expressions import Scope, compile_expression
 from muntin.sql.fold import bind_outputs, columns_read, is_folded
 from muntin.sql.place import Misfit
 from muntin.sql.sources import Sources, find_pushed, refuse_own_times
-from muntin.sql.syntax import CreateViewSyntax, SelectSyntax
+from muntin.sql.syntax import CreateViewSyntax, SelectSyntax, WindowedSelect
 from muntin.stream import Stream
 from muntin.view_query import GroupedQuery, SelectionQuery, place_of
 from muntin.window import Window
@@ -33,6 +33,8 @@ from muntin.window import Window
 def bind_stream_view(syntax: CreateViewSyntax, streams: Sources) -> SelectionQuery | GroupedQuery:
     """What a view keeps of one stream, or a `Misfit`."""
     select = syntax.select
+    if select.where is not None and select.where.find(WindowedSelect):
+        raise Misfit("NOT EXISTS stands alone in WHERE, or beside AND", select.start)
     stream = find_pushed(select.stream, streams)
     window = _window(select)
     every = every_of(syntax, (window,))
