@@ -140,6 +140,7 @@ class Twin:
 
     def __init__(self) -> None:
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
+        self.promised: int | None = None  # the second that time has reached for sure
 
     def draw(self, random: Random, since: int, until: int) -> dict[str, dict[str, list[Any]]]:
         """Batches of events between two seconds, with ties, those of `a` in any order; one may be late, and is only
@@ -155,8 +156,8 @@ class Twin:
                 each = each if name == "b" else max(each, latest - 2 * SECOND)
                 kept.append((each, random.choice(KEYS), random.randrange(6)))
             self.events[name] += kept
-            if kept and since > 20 and random.random() < 0.3:
-                kept = [*kept, ((since - 15) * SECOND, "p", 5)]
+            if kept and self.promised is not None and random.random() < 0.3:
+                kept = [*kept, (self.promised * SECOND - 1, "p", 5)]
             batches[name] = {
                 column: [event[place] for event in kept] for place, column in enumerate(("ts", "k", "n"))
             }
@@ -207,7 +208,8 @@ class Followed:
     def expected(self, until: int) -> dict[int, Counter[Row]]:
         """Rows by instant, up to one; of EMIT CHANGES, those that come and go with a word."""
         slide, found = self.query.slide, {}
-        first = min(each[0] for each in self.twin.events["a"]) // SECOND if self.twin.events["a"] else until
+        seen = [each for each in self.twin.events["a"] if self.query.view != "selrows" or each[2] != 3]
+        first = min((each[0] for each in seen), default=until * SECOND) // SECOND
         begin = first if self.reached is None else max(first, self.reached)
         for now in range(begin // slide * slide + slide, until + 1, slide):
             rows = Counter(self.query.answer(self.twin.content(self.query.view, now, self.query.size)))

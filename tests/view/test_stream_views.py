@@ -89,6 +89,7 @@ def test_views_and_queries_over_them_are_what_the_oracle_finds(tmp_path: Path, s
                 emitted.setdefault(name, []).append(table)
             if not answers.more:
                 break
+        twin.promised = now
         assert set(emitted) <= set(followed)
         for name, each in followed.items():
             found = by_instant(pa.concat_tables(emitted[name])) if name in emitted else {}
@@ -235,7 +236,8 @@ def test_duckdb_has_the_same_rows(tmp_path: Path) -> None:
         "cut": f"SELECT k, COUNT(*), t {window.format(4)} WHERE n <> 3 AND n > 1 GROUP BY k, t HAVING COUNT(*) > 1",
         "values": f"SELECT DISTINCT k, n > 2, t {window.format(4)} WHERE n <> 1",
         "groups": "SELECT COUNT(m) FILTER (c > 2), SUM(m) FILTER (c > 2), t FROM instants LEFT JOIN "
-        f"(SELECT k, t AS u, COUNT(*) AS c, MAX(n) AS m {window.format(10)} GROUP BY k, t HAVING COUNT(*) > 1) ON t = u GROUP BY t",
+        f"(SELECT k, t AS u, COUNT(*) AS c, MAX(n) AS m {window.format(10)} GROUP BY k, t HAVING COUNT(*) > 1) "
+        "ON t = u GROUP BY t",
     }  # fmt: skip
     for name, text in texts.items():
         ends = found[name]["window_end"].cast(pa.int64()).to_pylist()
