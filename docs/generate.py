@@ -86,6 +86,11 @@ def statements_by_runtime() -> str:
     return matrix.table_of(matrix.STATEMENTS, ("embedded", "stream"))
 
 
+def views_by_runtime() -> str:
+    """What a materialised view may keep, and where."""
+    return matrix.table_of(matrix.VIEWS, ("embedded", "stream"))
+
+
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
     import muntin

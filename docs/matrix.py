@@ -155,8 +155,25 @@ STATEMENTS = (  # a table has no control stream: what would be said there is sai
     Entry("DROP TABLE", "DROP TABLE limits", stream=_CONTROL, why="queries join it as long as the job runs"),
     Entry("EXPLAIN", f"EXPLAIN SELECT COUNT(*) AS n FROM t {_W}", stream=_CONTROL,
           why="`muntin.spark.explain(answers)`, `muntin explain --engine spark`"),
+    Entry("REGISTER QUERY … FROM a view", "REGISTER QUERY other AS SELECT COUNT(*) AS n FROM kept",
+          stream="unknown stream 'kept'", why="a job reads its DataFrames; register the query over the stream"),
     Entry("SELECT, at once", "SELECT COUNT(*) AS n FROM t [RANGE 4 SECONDS]", stream=_CONTROL,
           why="answers come as windows close"),
+)  # fmt: skip
+
+
+_GROUPED = "which an embedded engine keeps"
+VIEWS = (  # each by `muntin.spark.keep_view` there
+    Entry("pairs of two streams over RANGE",
+          "SELECT t.k, bid FROM t [RANGE 4 SECONDS] AS t JOIN q [RANGE 4 SECONDS] AS q ON t.k = q.k"),
+    Entry("the same over ROWS", "SELECT t.k, bid FROM t [ROWS 4] AS t JOIN q [ROWS 4] AS q ON t.k = q.k"),
+    Entry("EXCEPT, NOT EXISTS", "SELECT k, v FROM t [RANGE 4 SECONDS] EXCEPT SELECT k FROM q [RANGE 4 SECONDS]"),
+    Entry("events of one stream", "SELECT k, v FROM t [RANGE 4 SECONDS] WHERE v > 2"),
+    Entry("DISTINCT of one stream", "SELECT DISTINCT k FROM t [RANGE 4 SECONDS]", stream=_GROUPED,
+          why="keep the events, and write DISTINCT where you read them"),
+    Entry("aggregates and GROUP BY of one stream", "SELECT k, COUNT(*) AS n FROM t [RANGE 4 SECONDS] GROUP BY k",
+          stream=_GROUPED, why="`shared_windows` has such answers: write them; or keep the events, and aggregate "
+          "where you read them"),
 )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 from muntin.errors import MuntinError
 from muntin.expression import Expression
 from muntin.join_query import AnyQuery
-from muntin.query import Query
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
 
@@ -88,6 +87,6 @@ def end_to_instant(query: AnyQuery) -> int:
 
 
 def named_by(query: AnyQuery) -> str | None:
-    """The selection that a query names instead of the stream that it reads, if it does."""
+    """The selection or view that a query names instead of the streams that it reads, if it does."""
     source = query.source if isinstance(query, TableQuery) else query
-    return source.named if isinstance(source, Query) else None
+    return source.named

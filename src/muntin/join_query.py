@@ -14,6 +14,7 @@ from muntin.expression import Expression
 from muntin.query import CHANGE, Key, Output, Query, schema_of_answers
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
+from muntin.view_select import StandingQuery
 from muntin.window import Window
 
 LEAVES_AT = "leaves_at"  # the column of EMIT CHANGES with the instant at which a pair leaves
@@ -71,6 +72,7 @@ class JoinQuery:
     fold: Query | None = None
     emits_changes: bool = False
     is_part: bool = False  # of some pairs only: answers are partials, to be merged elsewhere (join/part.py)
+    named: str | None = None  # the view that the text names, if it names one (`sql/bind_standing.py`)
 
     @property
     def signature(self) -> JoinSignature:
@@ -113,4 +115,4 @@ class JoinQuery:
         return schema.append(pa.field(CHANGE, pa.string())).append(pa.field(LEAVES_AT, pa.timestamp("us")))
 
 
-AnyQuery = Query | JoinQuery | TableQuery
+AnyQuery = Query | JoinQuery | TableQuery | StandingQuery

@@ -1,15 +1,15 @@
-"""Materialised views: what CREATE MATERIALIZED VIEW declares, and what a SELECT reads of one."""
+"""Materialised views: what CREATE MATERIALIZED VIEW declares."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSide
-from muntin.query import Key, Output, Query, schema_of_answers
+from muntin.query import Output, Query
+from muntin.view_select import KnownView
 
 HIDDEN = "#"  # begins the names of columns that a view keeps and its readers do not see
 LEFT_TIME, RIGHT_TIME = "#left_at", "#right_at"  # of pairs
@@ -61,29 +61,71 @@ class NegationQuery:
         return not self.left.window.is_time
 
 
-ViewSource = JoinQuery | WideJoinQuery | NegationQuery
+@dataclass(frozen=True)
+class SelectionQuery:
+    """`SELECT … FROM a [RANGE …] WHERE …`: the events of a window that pass, a row each. WHERE comes before the
+    window, as in any query."""
+
+    side: JoinSide
+    outputs: tuple[Output, ...]  # over an event
+    where: Expression | None
+    slide: int  # microseconds between its instants
+
+    @property
+    def sides(self) -> tuple[JoinSide]:
+        return (self.side,)
+
+    @property
+    def by_count(self) -> bool:
+        """Whether results live for a number of events."""
+        return not self.side.window.is_time
 
 
 @dataclass(frozen=True)
-class KnownView:
-    """What a SELECT has to know of a view: its columns, and those it is found by."""
+class GroupedQuery:
+    """`SELECT k, COUNT(*) … FROM a [RANGE …] GROUP BY k`, or `SELECT DISTINCT k …`: the rows that a query over one
+    stream answers, which replace each other. `query` moves with the view; of DISTINCT it has one more output, the
+    time of the latest event of a row, so that smaller windows can be told."""
 
-    name: str
-    columns: pa.Schema
-    key: tuple[str, ...]
-    sizes: tuple[int, ...]  # of the windows of a join; none if it has no smaller ones
-    by_count: bool = False  # sizes are numbers of events, not microseconds
-    damage: str | None = None  # why it cannot be read
+    side: JoinSide
+    query: Query
 
-    @classmethod
-    def damaged(cls, name: str, damage: str) -> KnownView:
-        """A view of which only its name is left."""
-        return cls(name, pa.schema([]), (), (), damage=damage)
+    @property
+    def sides(self) -> tuple[JoinSide]:
+        return (self.side,)
+
+    @property
+    def slide(self) -> int:
+        """Microseconds between its instants."""
+        return self.query.slide
+
+    @property
+    def by_count(self) -> bool:
+        return False
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether a row says nothing but that an event has its values."""
+        return any(output.name == place_of(0) for output in self.query.outputs)
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The columns of its rows: keys, then values."""
+        return (*(Output(key.name, key.expression) for key in self.query.keys), *self.query.outputs)
+
+    @property
+    def longest(self) -> int:
+        """The longest of its windows."""
+        spans = [call.window.size for call in self.query.calls if call.window.is_time]
+        return max([self.side.window.size, *spans])
+
+
+ViewSource = JoinQuery | WideJoinQuery | NegationQuery | SelectionQuery | GroupedQuery
 
 
 @dataclass(frozen=True)
 class ViewQuery:
-    """`CREATE MATERIALIZED VIEW v AS SELECT … JOIN … EVERY 1 MINUTE`, or with EXCEPT instead of JOIN.
+    """`CREATE MATERIALIZED VIEW v AS SELECT … JOIN … EVERY 1 MINUTE`, with EXCEPT instead of JOIN, or of one stream.
 
     A join emits the pairs that come and go, with the times of both events.
     """
@@ -112,33 +154,10 @@ class ViewQuery:
             for output in self.source.outputs
             if not output.name.startswith(HIDDEN)
         ]
-        is_join = not isinstance(self.source, NegationQuery)
-        sizes = tuple(side.window.size for side in self.source.sides) if is_join else ()
+        source = self.source
+        is_whole = isinstance(source, NegationQuery) or (
+            isinstance(source, GroupedQuery) and not source.is_distinct
+        )
+        sizes = () if is_whole else tuple(side.window.size for side in source.sides)
         by_count = not isinstance(self.source, JoinQuery) and self.source.by_count
         return KnownView(self.name, pa.schema(fields), self.key, sizes, by_count)
-
-
-@dataclass(frozen=True)
-class ViewSelect:
-    """A SELECT from a view: `equal` are values of its first key columns, `low` and `high` (both included, None
-    is open) of the next one. All results outside are left unread; WHERE decides about the others."""
-
-    view: KnownView
-    text: str
-    where: Expression | None
-    outputs: tuple[Output, ...]
-    fold: Query | None  # of aggregates, over the results
-    equal: tuple[Any, ...] = ()
-    low: Any = None
-    high: Any = None
-    sizes: tuple[int, ...] | None = None  # smaller windows
-    order: tuple[tuple[str, bool], ...] = ()  # columns of the answer, and whether they descend
-    limit: int | None = None  # rows of the answer
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        return self.fold.keys if self.fold is not None else ()
-
-    def emission_schema(self) -> pa.Schema:
-        """Columns of its answer."""
-        return schema_of_answers(self.keys, self.outputs)

@@ -22,12 +22,14 @@ from muntin.errors import MuntinError
 from muntin.join_query import JoinQuery
 from muntin.shard.record_batch import to_record_batch
 from muntin.spark.answers import unpack_answers
+from muntin.spark.fed_operator import FedOperator
 from muntin.spark.job import Job
+from muntin.spark.keep_view import refuse_groups
 from muntin.spark.loaded_tables import pack_loads
 from muntin.spark.pack import pack_events
 from muntin.spark.plan_job import plan_job
 from muntin.spark.run_table import run_table
-from muntin.sql import CreateTable, parse_query, parse_statements
+from muntin.sql import CreateTable, parse_query, parse_statements, parse_view
 from muntin.table import Table
 from muntin.tables.keyed_rows import keyed_rows
 from reference import declared
@@ -35,7 +37,7 @@ from scenario import SECOND
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 
-from matrix import QUERIES, RUNS, STATEMENTS, STREAMS, TABLES, Entry
+from matrix import QUERIES, RUNS, STATEMENTS, STREAMS, TABLES, VIEWS, Entry
 
 EVENTS = {
     "t": pa.table(
@@ -58,6 +60,7 @@ LIMITS = pa.table(
         "span": [timedelta(seconds=2), timedelta(seconds=1)],
     }
 )
+KEPT = "CREATE MATERIALIZED VIEW kept AS SELECT k, v FROM t [RANGE 4 SECONDS] EVERY 2 SECONDS"
 OWN = "SELECT k, COUNT(*) AS n FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY k"
 JOINED = (
     "SELECT t.k, COUNT(*) AS n FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS] AS t JOIN limits AS l ON t.k = l.k "
@@ -69,8 +72,8 @@ def plain(table: pa.Table) -> list[str]:
     return sorted(str(sorted(row.items())) for row in table.to_pylist())
 
 
-def engine_of() -> muntin.Engine:
-    engine = muntin.Engine()
+def engine_of(archive: Path | None = None) -> muntin.Engine:
+    engine = muntin.Engine(archive=archive)
     for create in (*STREAMS.values(), *TABLES.values()):
         engine.execute(create)
     engine.load("limits", LIMITS)
@@ -151,8 +154,9 @@ def test_a_query(entry: Entry) -> None:
 def test_a_statement(entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(EVENTS["t"], tmp_path / "history.parquet")
     monkeypatch.chdir(tmp_path)
-    engine = engine_of()
+    engine = engine_of(archive=tmp_path / "views")
     engine.register(OWN, name="own")
+    engine.execute(KEPT)
     if entry.what not in ("REGISTER QUERY … BACKFILL",):
         engine.push("t", EVENTS["t"])
     assert entry.embedded == RUNS
@@ -171,6 +175,22 @@ def test_a_statement(entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     else:
         assert entry.why
         assert entry.stream in shards.refused[0]
+
+
+@pytest.mark.parametrize("entry", VIEWS, ids=lambda entry: entry.what)
+def test_a_view(entry: Entry, tmp_path: Path) -> None:
+    statement = f"CREATE MATERIALIZED VIEW v AS {entry.sql} EVERY 2 SECONDS"
+    engine_of(archive=tmp_path).execute(statement)
+    view = parse_view(statement, {name: declared(each) for name, each in STREAMS.items()})
+    assert view is not None
+    assert entry.embedded == RUNS
+    if entry.stream == RUNS:
+        refuse_groups(view)
+        assert isinstance(view.source, JoinQuery) or FedOperator(view).watermark is None
+    else:
+        assert entry.why
+        with pytest.raises(MuntinError, match=entry.stream):
+            refuse_groups(view)
 
 
 def test_every_statement_of_a_control_stream_is_there() -> None:

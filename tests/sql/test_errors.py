@@ -304,8 +304,12 @@ SCRIPT_FAULTS = [
         "expected AS and a SELECT after the view's name, found 'SELECT'",
     ),
     (
-        "CREATE MATERIALIZED VIEW v AS »SELECT SUM(shares) FROM trades [RANGE 1 DAY] EVERY 1 HOUR",
-        "keeps the pairs of a join",
+        "CREATE MATERIALIZED VIEW v AS SELECT SUM(shares) FROM »trades [ROWS 10] EVERY 1 HOUR",
+        "a view of aggregates or DISTINCT follows time",
+    ),
+    (
+        "CREATE MATERIALIZED VIEW v AS SELECT price FROM »trades [RANGE 2 HOURS TO 1 HOUR] EVERY 1 HOUR",
+        "needs a window that ends now",
     ),
     ("ALTER »STREAM trades", "only a MATERIALIZED VIEW can be altered; DROP STREAM and CREATE STREAM again"),
     ("CREATE STREAM »(ts TIMESTAMP)", "expected a stream name, found '('"),

@@ -296,8 +296,8 @@ def test_a_full_disk_leaves_the_view_and_loses_nothing(tmp_path, monkeypatch):
     [
         (VIEW.replace(" EVERY 2 SECONDS", ""), "say how often the view is updated"),
         (VIEW.replace("20 SECONDS", "20 SECONDS SLIDE 1 SECOND"), "EVERY and SLIDE disagree"),
-        ("CREATE MATERIALIZED VIEW v AS SELECT SUM(x) AS s FROM a [RANGE 5 SECONDS] EVERY 1 SECOND",
-         "keeps the pairs of a join"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT SUM(x) AS s FROM a [ROWS 5] EVERY 1 SECOND",
+         "follows time"),
         (VIEW.replace("a.x,", "SUM(a.x),"), "keeps pairs; aggregate when you read it"),
         (VIEW.replace(" EVERY", " EMIT CHANGES EVERY"), "leave out EMIT CHANGES"),
         (VIEW + " INDEX rebuild", "expected an index such as 'rebuild 4x4' in quotes"),

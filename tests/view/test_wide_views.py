@@ -326,7 +326,7 @@ REFUSED = {
     "SELECT a.k FROM a [ROWS 5] JOIN a [ROWS 5] ON a.k = a.k EVERY 1 SECOND": "two inputs are called",
     "SELECT k FROM a [ROWS 5] WHERE NOT EXISTS (SELECT 1 FROM b [ROWS 5]) EVERY 1 SECOND": "needs an equality",
     "SELECT k FROM a [ROWS 5] WHERE x = 1 OR NOT EXISTS (SELECT 1 FROM b [ROWS 5] WHERE a.k = b.k) EVERY 1 SECOND":
-        "keeps the pairs of a join",
+        "NOT EXISTS stands alone",
     "SELECT k FROM a [ROWS 5] WHERE NOT EXISTS (SELECT 1 FROM b [ROWS 5] WHERE a.k < b.k) EVERY 1 SECOND":
         "by equality",
     "SELECT a.k FROM a [ROWS 5] JOIN b [ROWS 5] ON a.k = b.k ORDER BY k EVERY 1 SECOND": "ordered by its key",

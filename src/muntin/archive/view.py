@@ -27,9 +27,10 @@ from muntin.errors import ArchiveError, WindowTooLarge
 # update, so views keep places. Longer windows cannot be served: what they still hold is gone.
 
 
-def is_inside(rows: pa.Table, sizes: Sequence[int], definition: Definition, now: int,
+def is_inside(rows: pa.Table, sizes: Sequence[int], definition: Definition, now: Any,
               counts: Sequence[int] = ()) -> Any:  # fmt: skip
-    """Whether each result is also one of the same join over windows of these sizes, as a NumPy array."""
+    """Whether each result is also one of the same join over windows of these sizes, as a NumPy array; `now` is one
+    instant, or one for each result."""
     check_sizes(sizes, definition)
     if not definition.inputs:
         return rows[EXPIRES].to_numpy() - (definition.sizes[0] - sizes[0]) > now

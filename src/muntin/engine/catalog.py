@@ -15,6 +15,7 @@ import pyarrow as pa
 from muntin.answer import Coverage
 from muntin.derived import Selection, WindowStream
 from muntin.errors import MuntinError, NameTaken, NotFound, nearest
+from muntin.join.group import JoinRegistration
 from muntin.join.operator import JoinOperator, explain_joins, join_stats
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.plan.request import Request, request_of
@@ -28,10 +29,14 @@ from muntin.stream import Stream
 from muntin.tables.change import Change
 from muntin.tables.rows import TableRows
 from muntin.view.folders import Folders
+from muntin.view.grouped import QueryFeed
+from muntin.view.standing import StandingSelects
 from muntin.view.views import Views
-from muntin.view_query import ViewQuery
+from muntin.view_query import GroupedQuery, ViewQuery
+from muntin.view_select import StandingQuery
 
-Asked = Request | JoinQuery
+Asked = Request | JoinQuery | StandingQuery
+Serving = Shard | JoinOperator | StandingSelects
 
 
 class Catalog:
@@ -67,8 +72,9 @@ class Catalog:
 
     @property
     def sources(self) -> Sources:
-        """Streams and tables by name."""
-        return {**self.streams, **{name: each.table for name, each in self.tables.items()}}
+        """Streams, tables and views by name; a stream that has the name of a view hides it."""
+        tables = {name: each.table for name, each in self.tables.items()}
+        return {**self.views.declared, **self.streams, **tables}
 
     @property
     def query_names(self) -> set[str]:
@@ -83,10 +89,12 @@ class Catalog:
         require(stream, self.shards, "stream")
         return self.shards[stream]
 
-    def serving(self, query: str) -> Shard | JoinOperator:
-        """What answers a query: the shard of its stream, or the joins."""
+    def serving(self, query: str) -> Serving:
+        """What answers a query: the shard of its stream, the joins, or the views."""
         if query in self.joins.group_of:
             return self.joins
+        if query in self.views.standing.registrations:
+            return self.views.standing
         try:
             return self.shards[self.stream_of[query]]
         except KeyError:
@@ -118,11 +126,14 @@ class Catalog:
         """Have queries from now on."""
         by_stream: dict[str, dict[str, Request]] = {}
         joins: dict[str, JoinQuery] = {}
+        standing: dict[str, StandingQuery] = {}
         for name, each in asked.items():
             for stream in _streams_of(each):
                 self._shard_still(stream)
             if isinstance(each, JoinQuery):
                 joins[name] = each
+            elif isinstance(each, StandingQuery):
+                standing[name] = each
             else:
                 by_stream.setdefault(each.query.stream.name, {})[name] = each
         added: list[tuple[str, str]] = []
@@ -130,6 +141,7 @@ class Catalog:
             for of, some in by_stream.items():
                 self.shards[of].register(some)
                 added += [(of, name) for name in some]
+            self.views.standing.register(standing)
             self.joins.register(joins)
         except BaseException:
             for of, name in added:
@@ -182,14 +194,20 @@ class Catalog:
 
     def create_view(self, view: ViewQuery) -> None:
         made = self.views.create(view)
-        if not isinstance(view.source, JoinQuery):
+        if made.operator is not None:
             return
         try:
-            self.add({view.name: view.source})
-            made.feed(self.joins.registrations[view.name])
+            self.add({view.name: _feeding(view)})
+            made.feed(self.feed_of(view))
         except BaseException:
             self.views.release(view.name)
             raise
+
+    def feed_of(self, view: ViewQuery) -> JoinRegistration | QueryFeed:
+        """What brings the results of a view: a join, or the query of its groups."""
+        if isinstance(view.source, GroupedQuery):
+            return QueryFeed(view.source, self.shards[view.source.side.stream.name], view.name)
+        return self.joins.registrations[view.name]
 
     def drop_view(self, name: str) -> None:
         is_joined = name in self.views.at_work and name in self.stream_of
@@ -216,9 +234,16 @@ class Catalog:
         return shard
 
 
+def _feeding(view: ViewQuery) -> Asked:
+    """What is registered to feed a view."""
+    source = view.source
+    assert isinstance(source, JoinQuery | GroupedQuery)
+    return asked_of(source.query if isinstance(source, GroupedQuery) else source)
+
+
 def asked_of(query: AnyQuery) -> Asked:
     """A query with all that can be told without a plan; an error if it cannot be served."""
-    return query if isinstance(query, JoinQuery) else request_of(query)
+    return query if isinstance(query, JoinQuery | StandingQuery) else request_of(query)
 
 
 def refuse_taken(name: str, names: Collection[str], kind: str = "query") -> None:
@@ -232,7 +257,7 @@ def require(name: str, names: Iterable[str], kind: str = "query") -> None:
 
 
 def _streams_of(asked: Asked) -> tuple[Stream, ...]:
-    return asked.streams if isinstance(asked, JoinQuery) else asked.query.streams
+    return asked.query.streams if isinstance(asked, Request) else asked.streams
 
 
 def lookup_many(catalog: Catalog, names: tuple[str, ...], at: int | None) -> pa.Table:
@@ -242,6 +267,8 @@ def lookup_many(catalog: Catalog, names: tuple[str, ...], at: int | None) -> pa.
     if joined := tuple(name for name in names if name in catalog.joins.group_of):
         return catalog.joins.lookup_many(joined)
     streams = {catalog.stream_of[name] for name in names}
+    if read := [name for name in names if name in catalog.views.standing.registrations]:
+        raise MuntinError(f"lookup_many is for queries over one stream; '{read[0]}' reads a view: use lookup")
     if len(streams) != 1:
         raise MuntinError("lookup_many takes the names of queries over one stream")
     return catalog.shards[streams.pop()].lookup_many(names, at)
@@ -307,6 +334,10 @@ def explain(catalog: Catalog, query: str | None) -> str:
         told = explain_joins(joins, joins.group_of[query].signature)
         return f"{told}\n\n{query}: {joins.coverage(query)}"
     require(query, catalog.stream_of)
+    if query in views.standing.registrations:
+        named = views.standing.registrations[query].query.named
+        told = f"{query}: read from the archive of view {named}, at each of its updates"
+        return f"{told}; {views.standing.coverage(query)}\n\n{views.explain(named)}"
     return catalog.shards[catalog.stream_of[query]].explain(query)
 
 

@@ -29,7 +29,7 @@ from muntin.engine.catalog import Catalog
 from muntin.engine.draft import drafted, remove_abandoned
 from muntin.errors import CheckpointError, NotFound
 from muntin.join.group import JoinRegistration
-from muntin.join_query import JoinQuery
+from muntin.join_query import AnyQuery, JoinQuery
 from muntin.own.registered import check_versions, versions_in
 from muntin.query import Query
 from muntin.sql import CreateStream, parse_query, parse_statements, parse_view
@@ -40,7 +40,7 @@ from muntin.table import Table
 from muntin.table_query import TableQuery
 from muntin.tables.rows import TableRows
 from muntin.view.materialized_view import Promise
-from muntin.view_query import ViewQuery
+from muntin.view_query import GroupedQuery, ViewQuery
 
 _MAGIC = b"MUNTIN"
 _VERSION = b"03"
@@ -154,6 +154,8 @@ _SHAPE = {
     "functions": Absent(Each(COUNT)),  # of the user's own, that queries call: their versions
     "joins": Absent(dict),
     "view_operators": Absent(Each({"text": str})),
+    "view_texts": Absent(Each(str)),  # of all views that queries may name
+    "standing": Absent(Each({"text": str})),  # queries that are read from archives
     "views": Absent(
         Each({"now": Maybe(WHOLE), "epoch": COUNT, "known_from": Maybe(WHOLE), "id": Maybe(str)})
     ),
@@ -198,9 +200,11 @@ def save(
     description["joins"], joined = catalog.joins.snapshot()
     description["view_operators"], held = catalog.views.snapshot()
     description["views"] = catalog.views.promises()
+    description["view_texts"] = {name: each.text for name, each in catalog.views.declared.items()}
+    description["standing"], standing = catalog.views.standing.snapshot()
     if functions := versions_in(_texts(description)):
         description["functions"] = functions
-    return description, take_rows(arrays | _below("joins/", joined) | held)
+    return description, take_rows(arrays | _below("joins/", joined) | held | standing)
 
 
 def load(catalog: Catalog, read: Checkpoint, incomplete_views: bool) -> None:
@@ -227,14 +231,20 @@ def _load_streams(catalog: Catalog, description: Description, arrays: Named) -> 
         _load_stream(catalog, saved, Saved(named))
     for text in description.get("selections", []):
         _load_selection(catalog, text)
+    for name, text in description.get("view_texts", {}).items():
+        catalog.views.declared[name] = _view_of(text, catalog)
     for saved, named in of_streams:
         _load_state(catalog, saved, named)
     _check_cascades(catalog)
 
 
 def _load_views(catalog: Catalog, description: Description, arrays: Named, incomplete_views: bool) -> None:
-    """Joins, and the views that they and streams feed."""
+    """Joins, the views that they and streams feed, and the queries that stand over views."""
     promises = {name: Promise(**each) for name, each in description.get("views", {}).items()}
+    for view in [each for each in catalog.views.declared.values() if isinstance(each.source, GroupedQuery)]:
+        if view.name in catalog.stream_of:
+            made = catalog.views.resume(view, promises[view.name], incomplete_views)
+            made.feed(catalog.feed_of(view))
     if "joins" in description:
         views = _load_joins(catalog, description["joins"], _under("joins/", arrays))
         for view in views:
@@ -243,12 +253,14 @@ def _load_views(catalog: Catalog, description: Description, arrays: Named, incom
             catalog.views.resume(view, promise, incomplete_views).feed(registration)
     held = description.get("view_operators", {})
     catalog.views.restore(held, arrays, catalog.streams, promises, incomplete_views)
+    _load_standing(catalog, description.get("standing", {}), arrays)
 
 
 def _texts(description: Description) -> Iterator[str]:
     """The texts of all queries and views."""
     holders = [each["state"]["registrations"] for each in description["streams"]]
-    for some in (*holders, description["joins"]["registrations"], description["view_operators"]):
+    standing = description["standing"]
+    for some in (*holders, description["joins"]["registrations"], description["view_operators"], standing):
         yield from (each["text"] for each in some.values())
 
 
@@ -281,7 +293,13 @@ def _load_state(catalog: Catalog, saved: Description, arrays: Named) -> None:
     """The queries over a stream, and their state."""
     shard, sources = catalog.shards[saved["name"]], catalog.sources
     texts = {name: each["text"] for name, each in saved["state"]["registrations"].items()}
-    parsed = {name: parse_query(text, sources, catalog.templates) for name, text in texts.items()}
+    declared = catalog.views.declared
+    parsed: dict[str, AnyQuery] = {}
+    for name, text in texts.items():
+        view = declared[name].source if name in declared and declared[name].text == text else None
+        parsed[name] = (
+            view.query if isinstance(view, GroupedQuery) else parse_query(text, sources, catalog.templates)
+        )
     queries = {name: query for name, query in parsed.items() if isinstance(query, Query | TableQuery)}
     shard.restore(saved["state"], arrays, queries)
     catalog.stream_of |= dict.fromkeys(queries, shard.stream.name)
@@ -307,13 +325,26 @@ def _load_joins(catalog: Catalog, saved: Description, arrays: Named) -> list[Vie
     views = {name: view for name, text in texts.items() if (view := parse_view(text, catalog.streams))}
     joins = {name: view.source for name, view in views.items() if isinstance(view.source, JoinQuery)}
     for name in texts.keys() - views.keys():
-        query = parse_query(texts[name], catalog.streams, catalog.templates)
+        query = parse_query(texts[name], catalog.sources, catalog.templates)
         assert isinstance(query, JoinQuery)
         joins[name] = query
     joins = {name: joins[name] for name in texts}
     catalog.joins.restore(saved, arrays, joins)
     catalog.stream_of |= {name: query.left.stream.name for name, query in joins.items()}
     return list(views.values())
+
+
+def _load_standing(catalog: Catalog, saved: Description, arrays: Named) -> None:
+    """The queries that are read from archives."""
+    catalog.views.standing.restore(saved, arrays, lambda text: parse_query(text, catalog.sources))
+    standing = catalog.views.standing.registrations
+    catalog.stream_of |= {name: each.query.streams[0].name for name, each in standing.items()}
+
+
+def _view_of(text: str, catalog: Catalog) -> ViewQuery:
+    if (view := parse_view(text, catalog.streams)) is None:
+        raise CheckpointError(f"it has a view that is declared as: {text}")
+    return view
 
 
 def _last_update(view: ViewQuery, registration: JoinRegistration) -> int | None:

@@ -315,7 +315,7 @@ class Engine(Inspected):
             found.also(Emitted.of(self._joins.advance(instant)))
             if self._views.at_work:
                 found = Emitted.of(found.by_query())
-                self._views.follow(found.alone, instant)
+                found.more |= self._views.follow(found.alone, instant)
             if together:
                 return found.together()
             return found.by_query().in_order_of(self._catalog.stream_of)
@@ -335,8 +335,9 @@ class Engine(Inspected):
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""
         with self._lock:
             for name in self._views.close():
-                if name in self._catalog.stream_of:
-                    self._catalog.drop(name)
+                for each in (name, *self._views.standing.of(name)):
+                    if each in self._catalog.stream_of:
+                        self._catalog.drop(each)
 
     # -- checkpoints -------------------------------------------------------------------------------
 

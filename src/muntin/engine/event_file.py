@@ -24,11 +24,13 @@ from muntin.engine.catalog import Asked, Catalog
 from muntin.engine.read_ahead import read_ahead
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.join_query import JoinQuery
+from muntin.plan.request import Request
 from muntin.shard.backfill import Backfill
 from muntin.shard.record_batch import to_record_batch
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.view.folders import Folders
+from muntin.view_select import StandingQuery
 
 SUFFIXES = {
     ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow",
@@ -307,7 +309,11 @@ def filling(
     what is pushed."""
     if joins := [name for name, each in asked.items() if isinstance(each, JoinQuery)]:
         raise MuntinError(f"a backfill is the history of one stream; query '{joins[0]}' joins two")
-    requests = {name: each for name, each in asked.items() if not isinstance(each, JoinQuery)}
+    if read := [name for name, each in asked.items() if isinstance(each, StandingQuery)]:
+        raise MuntinError(
+            f"a backfill is the history of one stream; query '{read[0]}' reads a view as of its updates"
+        )
+    requests = {name: each for name, each in asked.items() if isinstance(each, Request)}
     if joined := [name for name, each in requests.items() if each.joined is not None]:
         raise MuntinError(f"query '{joined[0]}' joins a table, and takes no backfill; leave it out")
     streams = {request.query.stream.name: request.query.stream for request in requests.values()}

@@ -32,6 +32,7 @@ from muntin.sql.sources import Sources
 from muntin.table_query import TableQuery
 from muntin.tables.keyed_rows import keyed_rows
 from muntin.tables.rows import TableRows
+from muntin.view_select import StandingQuery
 
 _FOR_SERVERS = (
     "sources and sinks are for muntin serve: here events are pushed and answers are returned, so leave out CREATE SINK "
@@ -88,8 +89,11 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
     queries |= {name: of[0] for name, of in viewed.items()}
     tables = set(catalog.tables)
     asked: dict[str, AnyQuery] = {}  # by the script
+    has_named = bool(catalog.selections or catalog.views.declared)
     selected: dict[str, str | None] = {
-        name: of for name in queries if catalog.selections and (of := named_by(catalog.query(name)))
+        name: of
+        for name in catalog.stream_of
+        if has_named and name not in viewed and (of := named_by(catalog.query(name)))
     }
     reads = {name: tables_of(catalog.query(name)) for name in catalog.stream_of}
     for statement in statements:
@@ -99,6 +103,8 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
             case sql.CreateStream(stream):
                 refuse_taken(stream.name, streams, "stream")
                 refuse_taken(stream.name, tables, "table")
+                if stream.name in views and stream.name in selected.values():
+                    refuse_taken(stream.name, views, "view")  # its queries would mean the stream
                 streams[stream.name] = stream
             case sql.CreateTable(table):
                 for names, kind in (
@@ -156,6 +162,8 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 views.add(view.name)
             case sql.DropView(name):
                 catalog.views.require(name, views)
+                for query in (each for each, of in selected.items() if of == name and name not in streams):
+                    raise MuntinError(f"view '{name}' is read by query '{query}'; drop its queries first")
                 queries.pop(name, None)
                 views.remove(name)
             case sql.AlterView(name, _) | sql.ExplainView(name):
@@ -166,6 +174,7 @@ def check_names(catalog: Catalog, statements: list[sql.Statement]) -> None:
                 require(name, queries)
                 refuse_in_use(name, streams)
                 del queries[name]
+                selected.pop(name, None)
             case sql.Explain(str(name), None):
                 require(name, queries)
             case sql.Describe(name):
@@ -217,6 +226,8 @@ def run(
                 return explain_join(query.signature, {"this query": query}, None)
             if isinstance(query, TableQuery):
                 return explain_query(query.source)
+            if isinstance(query, StandingQuery):
+                return f"read from the archive of view {query.named}, at each of its updates"
             return explain(catalog, name) if query is None else explain_query(query)
         case sql.Select(query):
             return catalog.use_once(query, lookup)

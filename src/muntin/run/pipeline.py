@@ -23,6 +23,7 @@ from muntin.run.script import Script, read_script
 from muntin.shard.emit.portion import flush as flush_windows
 from muntin.shard.emit.portion import portions
 from muntin.stream import Stream
+from muntin.view_select import StandingQuery
 
 # The input files of a run, one for each stream, read side by side in event time.
 
@@ -217,7 +218,9 @@ def push_all(
         report.answers += outputs.write(dict(zip(script.reads, found, strict=True)))
         engine.close()  # windows that are closed from here on are not the views' business
     if flush and last is not None:
-        for answers in flush_windows(engine, script.queries, last, script.feeding):
+        # those that are read from views went with them
+        queries = {name: each for name, each in script.queries.items() if not isinstance(each, StandingQuery)}
+        for answers in flush_windows(engine, queries, last, script.feeding):
             report.answers += outputs.write(answers)
     streams = engine.stats()["streams"]
     report.late = sum(streams[file.stream.name]["late"] for file in files)

@@ -28,7 +28,8 @@ from muntin.sql import (
 from muntin.sql.connections import without_connections
 from muntin.stream import Stream
 from muntin.table import Table
-from muntin.view_query import ViewQuery, ViewSelect
+from muntin.view_query import ViewQuery
+from muntin.view_select import ViewSelect
 
 
 @dataclass(frozen=True)

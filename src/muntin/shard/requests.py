@@ -22,6 +22,7 @@ from muntin.shard.read.lookup_at import AtPoints
 from muntin.shard.record_batch import to_record_batch, to_table, to_times
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
+from muntin.view_select import StandingQuery
 
 FOUND, COMPLETE = "found", "complete"
 
@@ -91,6 +92,10 @@ def answerable(name: str, query: AnyQuery) -> Query:
         raise MuntinError(
             f"query '{name}' joins table '{table}', whose rows of today would leak into the past: look up a query of "
             "the stream alone, and join its answers with the rows that held then"
+        )
+    if isinstance(query, StandingQuery):
+        raise MuntinError(
+            f"query '{name}' reads a view, as of its updates; lookup_at takes queries over streams"
         )
     if not isinstance(query, Query):
         raise MuntinError(f"query '{name}' joins two streams; lookup_at takes queries over one stream")

@@ -179,7 +179,7 @@ def _zone_of(
         }
         read = query.outputs[number - len(keys)].expression.columns
         made = tuple(column for each in read for column in {**of_calls, **keys}.get(each, (each,)))
-    if not isinstance(query, Query):
+    if isinstance(query, TableQuery | JoinQuery):
         made = tuple(column for each in made for column in _origins(query).get(each, (each,)))
     found = {zones[column]: column for column in made if column in zones}
     if len(found) > 1:
@@ -193,7 +193,9 @@ def _zone_of(
 def _calls(query: AnyQuery) -> tuple[Call, ...]:
     if isinstance(query, JoinQuery):
         return () if query.fold is None else query.fold.calls
-    return query.calls if isinstance(query, Query) else query.source.calls
+    if isinstance(query, TableQuery):
+        return query.source.calls
+    return query.calls if isinstance(query, Query) else ()
 
 
 def _origins(query: TableQuery | JoinQuery) -> dict[str, tuple[str, ...]]:

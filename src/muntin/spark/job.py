@@ -30,6 +30,7 @@ from muntin.sql.sources import Sources
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.table_query import TableQuery
+from muntin.view_select import StandingQuery
 
 if TYPE_CHECKING:
     from muntin.spark.asking import Asking
@@ -235,6 +236,7 @@ def over_one_stream(query: AnyQuery) -> Query | TableQuery:
             "a windowed JOIN of streams gets a DataFrame for each stream: write "
             f"shared_windows({{{given}}}, …, time=…), without stream=… (docs/concepts/spark.md, Joins)"
         )
+    assert not isinstance(query, StandingQuery), "there are no views among the sources"
     return query
 
 

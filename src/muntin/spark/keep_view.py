@@ -3,7 +3,8 @@
 | view | kept by |
 |---|---|
 | pairs of two streams over time windows | Spark's own join, and tasks that rewrite parts (`view_pairs.py`) |
-| all others: ROWS, more inputs, EXCEPT, NOT EXISTS | the engine's operator, in the driver (`view_events.py`) |
+| ROWS, more inputs, EXCEPT, NOT EXISTS, one stream | the engine's operator, in the driver (`view_events.py`) |
+| aggregates, GROUP BY, DISTINCT | nobody: they are queries of an engine, and refused here |
 
 What reads the archive, embedded or elsewhere, reads it while Spark writes.
 """
@@ -29,7 +30,7 @@ from muntin.spark.view_pairs import PairKeeper, pairs_of
 from muntin.sql import parse_view
 from muntin.view.folders import folder_of
 from muntin.view.wide_join import side_of
-from muntin.view_query import NegationQuery, ViewSource, WideJoinQuery
+from muntin.view_query import GroupedQuery, NegationQuery, ViewQuery, ViewSource, WideJoinQuery
 
 
 def keep_view(
@@ -63,6 +64,7 @@ def keep_view(
             f"keep_view does not take functions of your own, such as {used[0].name}: compute a column in the "
             "DataFrame, or keep the view in an embedded engine"
         )
+    refuse_groups(view)
     for name in view.streams:
         if name not in streams:
             raise NotFound(f"there is no stream '{name}'{nearest(name, streams)}")
@@ -74,6 +76,15 @@ def keep_view(
     else:
         writer = events_of(view, streams).writeStream.foreachBatch(EventKeeper(owned).take)
     return writer.option("checkpointLocation", checkpoint)
+
+
+def refuse_groups(view: ViewQuery) -> None:
+    """An error if a view is fed by a query, which only an engine has."""
+    if isinstance(view.source, GroupedQuery):
+        raise MuntinError(
+            f"view '{view.name}' has aggregates, GROUP BY or DISTINCT, which an embedded engine keeps; on Spark ask "
+            "for them with shared_windows and write the answers, or keep the events and aggregate when you read them"
+        )
 
 
 archive_join = keep_view  # its name while it kept joins only

@@ -22,8 +22,8 @@ from muntin.archive.scan import Bounds, RunScan
 from muntin.errors import ArchiveError, NotFound, WindowTooLarge
 from muntin.spark.shared_path import shared_path
 from muntin.spark.stream_of import to_spark_type
-from muntin.view.materialized_view import SOURCE
-from muntin.view_query import HIDDEN, NegationQuery
+from muntin.view.materialized_view import known_of
+from muntin.view_query import HIDDEN
 from muntin.window import span
 
 _KEPT = 4
@@ -78,8 +78,10 @@ def sizes_of(view: View, sizes: Size | Sequence[Size] | None) -> tuple[int, ...]
     if sizes is None:
         return None
     definition = view.definition
-    if not definition.sizes or view.epoch.about.get(SOURCE) == NegationQuery.__name__:
-        raise WindowTooLarge("the view is a negation: it answers for its own windows only")
+    if not known_of(view).sizes:
+        raise WindowTooLarge(
+            "the view answers for its own windows only: those of a negation, or of aggregates, cannot be cut"
+        )
     given = list(sizes) if isinstance(sizes, Sequence) else [sizes]
     plain = []
     for each in given:

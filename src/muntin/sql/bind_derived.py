@@ -27,6 +27,7 @@ from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import Item, Name, SelectionSyntax, SelectSyntax
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
+from muntin.view_select import StandingQuery
 
 _WINDOWS = "REGISTER QUERY has windows, and CREATE STREAM name FROM QUERY a stream of them"
 
@@ -129,6 +130,8 @@ def not_a_source(query: AnyQuery) -> str | None:
     """Why no stream can have the closed windows of a query; None if one can."""
     if isinstance(query, JoinQuery):
         return "joins two streams, whose windows are not made a stream of"
+    if isinstance(query, StandingQuery):
+        return "reads a view as of its updates, which are not made a stream of"
     if query.emits_changes:
         return "emits changes instead of windows; register it without EMIT CHANGES under another name"
     if isinstance(query, Query) and query.window is not None and query.window.is_session:
@@ -141,7 +144,7 @@ def not_a_source(query: AnyQuery) -> str | None:
 def unfolded(query: AnyQuery) -> AnyQuery:
     """A query over a selection as one over the stream at its bottom; others as they are."""
     selection = query.streams[0]
-    if isinstance(query, JoinQuery) or not isinstance(selection, Selection):
+    if isinstance(query, JoinQuery | StandingQuery) or not isinstance(selection, Selection):
         return query
     if isinstance(query, TableQuery):
         return replace(query, source=_over_base_of(query.source, selection))

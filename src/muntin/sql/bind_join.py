@@ -174,7 +174,7 @@ def bind_join(select: SelectSyntax, join: JoinSyntax, streams: Sources) -> JoinQ
         for side, stream in enumerate((left, right))
     ]
     query = JoinQuery(select.text, sides[0], sides[1], on, where, outputs, fold, select.changes is not None)
-    _check_changes(select, query)
+    check_changes(select, query)
     return query
 
 
@@ -289,7 +289,7 @@ def _columns_of(side: int, read: set[str], pairs: PairScope) -> tuple[str, ...]:
     return tuple(sorted(column for of, column in map(pairs.split, read) if of == side))
 
 
-def _check_changes(select: SelectSyntax, query: JoinQuery) -> None:
+def check_changes(select: SelectSyntax, query: JoinQuery) -> None:
     if select.changes is None:
         return
     if query.fold is not None:

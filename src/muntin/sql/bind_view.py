@@ -15,6 +15,7 @@ from muntin.query import Output, Query
 from muntin.sql.bind_join import bind_join, refuse_left
 from muntin.sql.bind_negation import bind_negation, bind_not_exists, not_exists
 from muntin.sql.bind_session import refuse_joined_sessions
+from muntin.sql.bind_stream_view import bind_stream_view
 from muntin.sql.bind_wide_join import bind_wide_join, is_wide
 from muntin.sql.call import forbid_calls
 from muntin.sql.expressions import Scope, compile_expression
@@ -33,7 +34,8 @@ from muntin.sql.syntax import (
     SourceSyntax,
 )
 from muntin.stream import Stream
-from muntin.view_query import LEFT_TIME, RIGHT_TIME, KnownView, ViewQuery, ViewSelect, ViewSource
+from muntin.view_query import LEFT_TIME, RIGHT_TIME, ViewQuery, ViewSource
+from muntin.view_select import KnownView, ViewSelect
 from muntin.window import Window
 
 _NO_OVER = "OVER is not for views: aggregates are of the results the view holds"
@@ -58,18 +60,14 @@ def _source(syntax: CreateViewSyntax, streams: Sources) -> ViewSource:
     if select.join is None and (found := not_exists(select)) is not None:
         rest, negated = found
         return bind_not_exists(replace(syntax, select=rest), negated, streams)
+    if select.changes is not None:
+        raise Misfit("a materialized view follows changes by itself; leave out EMIT CHANGES", select.changes)
     if select.join is None:
-        raise Misfit(
-            "a materialized view keeps the pairs of a join, or events EXCEPT some: write SELECT … FROM a [RANGE …] "
-            "JOIN b [RANGE …] ON …",
-            select.start,
-        )
+        return bind_stream_view(syntax, streams)
     refuse_left(select.join)
     refuse_joined_sessions(select)
     if is_folded(select):
-        raise Misfit("a materialized view keeps pairs; aggregate when you read it", select.start)
-    if select.changes is not None:
-        raise Misfit("a materialized view follows changes by itself; leave out EMIT CHANGES", select.changes)
+        raise Misfit("a materialized view of a join keeps pairs; aggregate when you read it", select.start)
     if is_wide(select):
         return bind_wide_join(syntax, streams)
     windowed = _with_slide(syntax, select, select.join)
@@ -161,7 +159,7 @@ def bind_view_select(select: SelectSyntax, view: KnownView) -> ViewSelect:
     bounds = key_bounds(select.where, rows, view.key)
     order = () if select.order is None else answer_order(select, select.order, answer_names(outputs, fold))
     limit = None if select.order is None else select.order.limit
-    return ViewSelect(view, select.text, where, outputs, fold, *bounds, _sizes(select, view), order, limit)
+    return ViewSelect(view, select.text, where, outputs, fold, *bounds, cut_to(select, view), order, limit)
 
 
 def answer_names(outputs: tuple[Output, ...], fold: Query | None) -> list[str]:
@@ -189,7 +187,7 @@ def answer_order(select: SelectSyntax, order: OrderSyntax, names: list[str]) -> 
     return tuple(found)
 
 
-def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
+def cut_to(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
     """`FROM v [RANGE 5 MINUTES]`: the same join over windows of at most that size."""
     window = select.window
     if window is None:
@@ -200,7 +198,9 @@ def _sizes(select: SelectSyntax, view: KnownView) -> tuple[int, ...] | None:
             f"the windows of a view can be made smaller, as in {select.stream.text} {example}, not {window}"
         )
     if not view.sizes:
-        raise select.stream.misfit(f"view '{view.name}' is a negation: it answers for its own windows only")
+        raise select.stream.misfit(
+            f"view '{view.name}' answers for its own windows only: those of a negation, or of aggregates, cannot be cut"
+        )
     if window.size > max(view.sizes):
         raise select.stream.misfit(
             f"the windows of view '{view.name}' are shorter than {window}; what they have lost is gone"

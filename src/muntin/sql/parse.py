@@ -16,6 +16,7 @@ from muntin.sql.bind import bind_select
 from muntin.sql.bind_derived import bind_selection, bind_window_stream, unfolded
 from muntin.sql.bind_join import bind_join
 from muntin.sql.bind_session import refuse_joined_sessions
+from muntin.sql.bind_standing import bind_standing
 from muntin.sql.bind_table import (
     bind_columns,
     bind_create_table,
@@ -81,7 +82,8 @@ from muntin.sql.template import Templates
 from muntin.sql.vocabulary import STATEMENTS
 from muntin.stream import Stream
 from muntin.table import SPAN, Table
-from muntin.view_query import KnownView, ViewQuery
+from muntin.view_query import ViewQuery
+from muntin.view_select import KnownView
 
 
 def parse_query(
@@ -186,7 +188,7 @@ def _first(text: str) -> tuple[int, int]:
 class _Known(NamedTuple):
     """What is there when a statement of a script runs."""
 
-    sources: dict[str, Source]
+    sources: dict[str, Source | ViewQuery]
     views: dict[str, KnownView]  # also those that nobody keeps up to date
     queries: set[str]  # also views that are kept up to date
     registered: dict[str, AnyQuery]  # by the script
@@ -241,6 +243,7 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             refuse_spans(syntax.select)
             made = bind_view(syntax, streams)
             views[made.name] = made.known
+            streams.setdefault(made.name, made)
             queries.add(made.name)
             return CreateView(made)
         case AlterViewSyntax(name, indexing):
@@ -249,10 +252,12 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             return ExplainView(name.text)
         case DropSyntax("VIEW", name):
             views.pop(name.text, None)
+            if isinstance(streams.get(name.text), ViewQuery):
+                del streams[name.text]
             queries.discard(name.text)
             return DropView(name.text)
         case RegisterSyntax(name, select, backfill, is_replacement):
-            _refuse_view(select, known)
+            _refuse_left_view(select, known)
             asked = known.registered[name.text] = _query(select, streams)
             queries.add(name.text)
             return RegisterQuery(name.text, asked, backfill, is_replacement)
@@ -300,15 +305,15 @@ def _bind(syntax: StatementSyntax, known: _Known) -> Statement:
             return DropStream(name.text)
 
 
-def _refuse_view(select: SelectSyntax, known: _Known) -> None:
-    """A fault if a standing query would read a materialised view."""
+def _refuse_left_view(select: SelectSyntax, known: _Known) -> None:
+    """A fault if a standing query would read a view that nobody here keeps up to date."""
     if (
         find_source(select.stream, known.sources) is None
         and find_view(select.stream, known.views) is not None
     ):
         raise select.stream.misfit(
-            f"'{select.stream.text}' is a materialised view, which a SELECT without REGISTER QUERY reads as of its "
-            "last update; a standing query reads streams, such as CREATE STREAM name FROM QUERY gives"
+            f"view '{select.stream.text}' is not kept up to date by this engine, so that nothing can follow it; "
+            "repeat its CREATE MATERIALIZED VIEW first, or read it by a SELECT without REGISTER QUERY"
         )
 
 
@@ -325,6 +330,9 @@ def _query(select: SelectSyntax, streams: Sources) -> AnyQuery:
 def _as_written(select: SelectSyntax, streams: Sources) -> AnyQuery:
     """What a SELECT means over the streams that it names, which may be selections of others."""
     refuse_star(select)
+    if isinstance(view := find_source(select.stream, streams), ViewQuery):
+        refuse_spans(select)
+        return bind_standing(select, view)
     if select.order is not None and select.join is not None:
         raise Misfit(f"{select.order.word} is not for joins: rank the keys of one stream", select.order.place)
     refuse_joined_sessions(select)

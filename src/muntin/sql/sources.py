@@ -1,4 +1,4 @@
-"""Sources: the streams and tables that a text may name, and which one a name means."""
+"""Sources: the streams, tables and views that a text may name, and which one a name means."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from muntin.errors import nearest
 from muntin.sql.syntax import Name, SourceSyntax
 from muntin.stream import Stream
 from muntin.table import Table
+from muntin.view_query import ViewQuery
 
 Source = Stream | Table
-Sources = Mapping[str, Source]  # by name, which no two of them share
+# by name, which no two of them share; a view that has the name of a stream is not among them
+Sources = Mapping[str, Source | ViewQuery]
 
 
-def find_source(name: Name, sources: Sources) -> Source | None:
-    """The stream or table of that name, if there is one; unquoted names match in any case."""
+def find_source(name: Name, sources: Sources) -> Source | ViewQuery | None:
+    """The stream, table or view of that name, if there is one; unquoted names match in any case."""
     if name.text in sources:
         return sources[name.text]
     matching = [known for known in sources if known.casefold() == name.text.casefold()]
@@ -27,6 +29,11 @@ def find_stream(name: Name, sources: Sources) -> Stream:
     found = find_source(name, sources)
     if isinstance(found, Stream):
         return found
+    if isinstance(found, ViewQuery):
+        raise name.misfit(
+            f"'{name.text}' is a materialised view, which is read alone: FROM {name.text}; joins, other views and "
+            "derived streams read streams"
+        )
     if found is not None:
         raise name.misfit(
             f"'{name.text}' is a table; a query reads a stream, and may join the table: "
@@ -51,6 +58,8 @@ def find_table(name: Name, sources: Sources) -> Table:
     found = find_source(name, sources)
     if isinstance(found, Table):
         return found
+    if isinstance(found, ViewQuery):
+        raise name.misfit(f"'{name.text}' is a materialised view: its rows follow from streams")
     if found is not None:
         raise name.misfit(f"'{name.text}' is a stream: its events come with engine.push, and do not change")
     tables = [known for known, each in sources.items() if isinstance(each, Table)]

@@ -10,7 +10,8 @@ from muntin.join_query import AnyQuery
 from muntin.stream import Stream
 from muntin.table import Table
 from muntin.table_query import RowsWhere, TableSelect
-from muntin.view_query import ViewQuery, ViewSelect
+from muntin.view_query import ViewQuery
+from muntin.view_select import ViewSelect
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from muntin.sql.bind import at_odds, bind_apart, scope_of
 from muntin.sql.expressions import Scope
 from muntin.sql.place import Misfit, Span, place
 from muntin.sql.shape import Blank, Hole, Shape, Value, has_values_left, literals, operands, shape_of
-from muntin.sql.sources import Sources, find_stream
+from muntin.sql.sources import Sources, find_source, find_stream
 from muntin.sql.syntax import Name, SelectSyntax
 from muntin.stream import Stream
+from muntin.view_query import ViewQuery
 from muntin.window import Window
 
 Piece = Blank | Expression | None  # what has no hole is the same in all queries of a template
@@ -201,7 +202,8 @@ class Templates:
         if filled is not None:
             return filled
         select = self._read(text)
-        if select.join is not None or has_values_left(shape):  # few are alike
+        is_of_view = isinstance(find_source(select.stream, streams), ViewQuery)  # and bound to its windows
+        if select.join is not None or is_of_view or has_values_left(shape):  # few are alike
             return self._bind(select, streams)
         if outline is None:  # before binding, which changes the trees
             outline = _Outline(select.stream, pinned_holes(select, shape, holes))

@@ -15,7 +15,7 @@ from muntin.archive.epoch import NAME as DIRECTORY
 from muntin.archive.lock import remove_archive
 from muntin.errors import MuntinError, damaged
 from muntin.view.materialized_view import FAILURES, known_of
-from muntin.view_query import KnownView
+from muntin.view_select import KnownView
 
 
 class Folders:

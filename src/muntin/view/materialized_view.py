@@ -1,4 +1,4 @@
-"""A materialised view at work: the results of a join or negation, brought to an archive whenever time advances.
+"""A materialised view at work: its results, brought to an archive whenever time advances.
 
 At each update instant the archive holds what the join answers at that instant: a pair is generated at the
 first of them that sees it, and expires at the first that does not, which is known beforehand.
@@ -20,14 +20,17 @@ from muntin.archive import EXPIRES, GENERATED, Archive, Definition, Indexing, Vi
 from muntin.archive.epoch import NAME as DIRECTORY
 from muntin.archive.indexing import Choice, Load, choose_indexing
 from muntin.archive.liveness import AT as INVALIDATED_AT
-from muntin.arrays import LONG_AGO
+from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.errors import ArchiveError, MuntinError, NameTaken
 from muntin.join.group import JoinRegistration
 from muntin.join_query import LEAVES_AT, JoinQuery, JoinSide
 from muntin.query import CHANGE
 from muntin.shard.clock import Clock
+from muntin.view.archive_coverage import ArchiveCoverage
+from muntin.view.grouped import QueryFeed, definition_of_groups, replaced, rows_at
 from muntin.view.operator import Turn, ViewOperator
-from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, KnownView, NegationQuery, ViewQuery, place_of
+from muntin.view_query import HIDDEN, LEFT_TIME, RIGHT_TIME, GroupedQuery, NegationQuery, ViewQuery, place_of
+from muntin.view_select import KnownView
 
 _TIMES = (LEFT_TIME, RIGHT_TIME)
 # what is written about a view into its archive; the id is like no other's
@@ -52,7 +55,7 @@ class MaterializedView:
         self.query = query
         self._kept_by = kept_by
         self.operator = operator  # if no join of the engine feeds it
-        self.registration: JoinRegistration | None = None  # if one does
+        self.registration: JoinRegistration | QueryFeed | None = None  # if one does, or a query of its stream
         self.pending: list[pa.Table] = []  # results
         self.ended: list[pa.Table] = []  # values whose results have ended before their time
         self.probes = 0  # since the last update
@@ -157,24 +160,52 @@ class MaterializedView:
             return False
         if self.operator is not None:
             return self.operator.covers(now, known_from)
+        return bool(self.complete_at(np.array([now]))[0])
+
+    def complete_at(self, instants: Ints) -> Bools:
+        """The same at some instants, of a view that a join or a query feeds."""
         assert self.registration is not None
+        known_from = self.coverage.known_from
+        if known_from is None:
+            return np.zeros(len(instants), np.bool_)
         sides = zip(self.query.source.sides, self.registration.known_from, strict=True)
-        return all(now - side.window.size >= max(since, known_from) for side, since in sides)
+        covered_from = max(side.window.size + max(since, known_from) for side, since in sides)
+        return np.asarray(instants >= covered_from)
+
+    @property
+    def reached(self) -> int | None:
+        """The instant up to which its results have been found."""
+        fed_by = self.operator or self.registration
+        assert fed_by is not None
+        return fed_by.reached if isinstance(fed_by, ViewOperator) else fed_by.emitted_to
+
+    @property
+    def holds_results(self) -> bool:
+        """Whether some may be alive; known without reading them."""
+        now = self.view.now
+        return now is not None and any(run.greatest_expiry > now for run in self.view.epoch.runs())
 
     def promise(self) -> Promise:
         """What a checkpoint says of the archive."""
         epoch = self.view.epoch
         return Promise(epoch.now, epoch.number, self.coverage.known_from, epoch.about.get(ID))
 
-    def feed(self, registration: JoinRegistration) -> None:
-        """Have a join of the engine bring its results from now on."""
+    def feed(self, registration: JoinRegistration | QueryFeed) -> None:
+        """Have a join of the engine, or a query of the stream, bring its results from now on."""
         self.registration, self._missed = registration, registration.missed
 
     def follow(self, changes: pa.Table | None) -> None:
-        """Bring the archive of a join to the last update instant that it has reached, with the pairs that came."""
+        """Bring the archive to the last update instant that its join or query has reached: with the pairs that came,
+        or to the rows that there are then."""
         assert self.registration is not None
         reached = self.registration.emitted_to
-        if changes is not None:
+        if self._is_grouped:
+            if reached is None or not _before(self.view.now, reached - reached % self.query.every):
+                self.catch_up()
+                return
+            instant = reached - reached % self.query.every
+            self.pending = [rows_at(changes, instant, self.archive.definition)]
+        elif changes is not None:
             self.pending.append(self._results(changes))
         if reached is None:
             return
@@ -209,11 +240,8 @@ class MaterializedView:
         if now is not None and instant <= now:
             self.pending, self.ended, self._waits = [], [], None  # a replay brings what is there already
             return
-        rows = pa.concat_tables([_waiting_schema(self.archive.definition).empty_table(), *self.pending])
-        if now is not None:
-            rows = rows.filter(pc.greater(rows[GENERATED], now))
-        ended = pa.concat_tables(self.ended) if self.ended else None
         try:
+            rows, ended = self._brought(instant)
             known_from = self._known_from(instant)
             self.archive.update(instant, rows, invalidated=ended, counts=counts, known_from=known_from)
         except FAILURES as error:
@@ -226,6 +254,19 @@ class MaterializedView:
             return
         self.pending, self.ended, self._waits = [], [], None
         self.probes_before, self.probes = self.probes, 0
+
+    def _brought(self, instant: int) -> tuple[pa.Table, pa.Table | None]:
+        """What enters, and what has ended, of all that waits."""
+        if self._is_grouped:
+            return replaced(self.view, self.pending[-1], instant)
+        rows = pa.concat_tables([_waiting_schema(self.archive.definition).empty_table(), *self.pending])
+        if (now := self.view.now) is not None:
+            rows = rows.filter(pc.greater(rows[GENERATED], now))
+        return rows, pa.concat_tables(self.ended) if self.ended else None
+
+    @property
+    def _is_grouped(self) -> bool:
+        return isinstance(self.query.source, GroupedQuery)
 
     def _known_from(self, instant: int) -> int:
         """From which time on nothing is missing in the archive at an instant: what is, lies before it."""
@@ -283,6 +324,8 @@ def _waiting_schema(definition: Definition) -> pa.Schema:
 def definition_of(query: ViewQuery) -> Definition:
     """What the archive of a view keeps."""
     source, every = query.source, query.every
+    if isinstance(source, GroupedQuery):
+        return definition_of_groups(source, query.key)
     if isinstance(source, JoinQuery):
         life = min(side.window.size - side.window.to for side in source.sides)
         fields = [*query.known.columns, *(pa.field(name, pa.int64()) for name in _TIMES)]
@@ -313,7 +356,8 @@ def known_of(view: View) -> KnownView:
     """What a SELECT has to know of a view that is on disk."""
     definition, about = view.definition, view.epoch.about
     visible = pa.schema([field for field in definition.columns if not field.name.startswith(HIDDEN)])
-    sizes = () if about.get(SOURCE) == NegationQuery.__name__ else definition.sizes
+    is_whole = about.get(SOURCE) == NegationQuery.__name__ or not definition.inputs
+    sizes = () if is_whole else definition.sizes
     return KnownView(about[NAME], visible, definition.key, sizes, definition.by_count)
 
 
@@ -333,41 +377,3 @@ class Promise(NamedTuple):
     epoch: int = 0
     known_from: int | None = LONG_AGO  # None: nobody could tell
     id: str | None = None  # None: version 0.1 wrote the checkpoint or the archive
-
-
-class ArchiveCoverage:
-    """What is missing in an archive; `clocks` are those of the view's streams."""
-
-    def __init__(self, clocks: Sequence[Clock], known_from: int = LONG_AGO):
-        self._clocks = clocks
-        self._known_from = known_from
-        self._in_doubt_to: int | None = None  # None: nothing is in doubt
-
-    def begin_with_the_next(self) -> None:
-        """An engine that has seen nothing goes on with an archive: it knows what it is told from now on."""
-        self._in_doubt_to = LONG_AGO
-
-    def go_on_to(self, now: int) -> None:
-        """An engine goes on from a checkpoint that is older than its archive, which is at `now`: events before that
-        instant are pushed again, or else what came since the checkpoint is missing."""
-        self._in_doubt_to = now
-
-    def lose_before(self, instant: int) -> None:
-        """Results of events before an instant may be missing."""
-        self._known_from = max(self._known_from, instant)
-
-    @property
-    def known_from(self) -> int | None:
-        """All results of events from this time on are there; None if nobody can tell yet."""
-        if self._in_doubt_to is None:
-            return self._known_from
-        first = [clock.seen_from for clock in self._clocks]
-        told = [each for each in first if each is not None]
-        if told and min(told) < self._in_doubt_to:
-            return self._known_from  # pushed again
-        if len(told) < len(first):
-            return None
-        # What came before the first event may be younger than it by the delay, and the first event may be younger
-        # than the earliest one seen by as much.
-        begins = [each + 2 * clock.delay + 1 for each, clock in zip(told, self._clocks, strict=True)]
-        return max(self._known_from, *begins)

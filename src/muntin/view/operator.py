@@ -24,7 +24,7 @@ from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.event_log import EventLog
 from muntin.store.saved import Saved
-from muntin.view_query import NegationQuery, WideJoinQuery
+from muntin.view_query import NegationQuery, SelectionQuery, WideJoinQuery
 from muntin.window import Window
 
 # ViewInput: the events of one input of a view, in their window as of an instant, and those that come after
@@ -121,7 +121,10 @@ class ViewOperator(ABC):
     """`schemas` are of what is kept of the events of each input, `clocks` those of their streams."""
 
     def __init__(
-        self, query: WideJoinQuery | NegationQuery, schemas: Sequence[pa.Schema], clocks: Sequence[Clock]
+        self,
+        query: WideJoinQuery | NegationQuery | SelectionQuery,
+        schemas: Sequence[pa.Schema],
+        clocks: Sequence[Clock],
     ):
         self.query = query
         self._clocks = clocks
@@ -161,6 +164,17 @@ class ViewOperator(ABC):
         return (
             None if any(mark is None for mark in marks) else min(mark for mark in marks if mark is not None)
         )
+
+    @property
+    def next_event(self) -> int | None:
+        """The time of the first event that has come and is in no window yet; None if there is none."""
+        firsts = [int(each.coming[AT].to_numpy().min()) for each in self.inputs if each.coming.num_rows]
+        return min(firsts, default=None)
+
+    @property
+    def holds_events(self) -> bool:
+        """Whether a window holds an event."""
+        return any(len(each.log) for each in self.inputs)
 
     def advance(self, until: int | None, through: int | None, counts: Sequence[int] = ()) -> Turn | None:
         """Go to the last update instant up to `until` (by default the watermark); None if that is no step.

@@ -24,8 +24,11 @@ from muntin.view.folders import Folders, Shelf
 from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView, Promise
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
+from muntin.view.selected import Selected
+from muntin.view.standing import StandingSelects
 from muntin.view.wide_join import WideJoin
-from muntin.view_query import HIDDEN, KnownView, NegationQuery, ViewQuery, ViewSelect, WideJoinQuery
+from muntin.view_query import HIDDEN, NegationQuery, SelectionQuery, ViewQuery, WideJoinQuery
+from muntin.view_select import KnownView, ViewSelect
 from muntin.window import span
 
 
@@ -36,6 +39,8 @@ class Views:
         self._shelf = Shelf(folder, allowed)
         self._joins = joins
         self.at_work: dict[str, MaterializedView] = {}
+        self.declared: dict[str, ViewQuery] = {}  # also those that this engine has ceased to keep
+        self.standing = StandingSelects(lambda: self.at_work, lambda select: self.select_many([select])[0])
 
     def known(self) -> dict[str, KnownView]:
         """All views by name; a SELECT from one that is damaged says so."""
@@ -47,6 +52,7 @@ class Views:
         clocks = self._prepare(query)
         folder, operator = self._shelf.folder_of(query.name), operator_of(query, clocks)
         view = self.at_work[query.name] = MaterializedView(query, folder, operator, clocks)
+        self.declared[query.name] = query
         return view
 
     def resume(self, query: ViewQuery, promise: Promise, may_lack: bool) -> MaterializedView:
@@ -55,7 +61,7 @@ class Views:
         clocks = self._prepare(query)
         folder, operator = self._shelf.folder_of(query.name), operator_of(query, clocks)
         view = MaterializedView.resume(query, folder, operator, clocks, promise, may_lack)
-        self.at_work[query.name] = view
+        self.at_work[query.name], self.declared[query.name] = view, query
         return view
 
     def _prepare(self, query: ViewQuery) -> list[Clock]:
@@ -92,13 +98,14 @@ class Views:
         if name not in self.at_work:
             self.require(name, self.known())
             self._shelf.remove(name)
+            self.declared.pop(name, None)
             return
         archive = self.at_work[name].archive
         try:
             archive.remove()
         finally:
             if archive.is_closed:
-                del self.at_work[name]
+                del self.at_work[name], self.declared[name]
 
     def damaged(self) -> list[str]:
         """Names of views that cannot be read."""
@@ -107,14 +114,25 @@ class Views:
     def release(self, name: str) -> None:
         """Let go of a view that was created in a call that failed."""
         self.at_work.pop(name).archive.close()
+        del self.declared[name]
 
-    def follow(self, answers: dict[str, pa.Table], until: int | None) -> None:
-        """Give the views what `advance` gave for them, and take it out of the answers."""
+    def follow(self, answers: dict[str, pa.Table], until: int | None) -> bool:
+        """Give the views what `advance` gave for them, and put the answers of queries over them in its place; whether
+        there are more of these."""
+        more = False
+        read = {each.query.named for each in self.standing.registrations.values()}
         for name, view in self.at_work.items():
-            if view.operator is not None:
-                view.turn(until)
+            if view.operator is None:
+                given = answers.pop(name, None)
+                if name in read:
+                    self.standing.read_groups(view, given)
+                view.follow(given)
+            elif name in read:
+                more |= self.standing.step(view, until)
             else:
-                view.follow(answers.pop(name, None))
+                view.turn(until)
+        self.standing.give_out(answers)
+        return more
 
     def operators(self) -> dict[str, ViewOperator]:
         """Those of the views that have one of their own, by name."""
@@ -304,9 +322,11 @@ class Views:
 
 
 def operator_of(query: ViewQuery, clocks: list[Clock]) -> ViewOperator | None:
-    """What feeds a view that no join of the engine can."""
+    """What feeds a view that no join of the engine can, and no query."""
     if isinstance(query.source, NegationQuery):
         return Negation(query.source, clocks)
+    if isinstance(query.source, SelectionQuery):
+        return Selected(query.source, clocks)
     return WideJoin(query.source, clocks) if isinstance(query.source, WideJoinQuery) else None
 
 

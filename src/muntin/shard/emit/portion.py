@@ -19,6 +19,7 @@ from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Query
 from muntin.shard.emit.shown import answers_html
 from muntin.table_query import TableQuery
+from muntin.view_select import StandingQuery
 
 DEFAULT_ROWS = 2_000_000  # of a portion
 
@@ -126,6 +127,8 @@ def last_instant(query: AnyQuery, last: int) -> int:
     if isinstance(query, JoinQuery):  # a pair goes with the first of its events
         shorter = min(side.window.size for side in query.sides)
         return (last + shorter) // query.slide * query.slide
+    if isinstance(query, StandingQuery):  # until its view is empty, if it has no later event
+        return (last // query.slide + 1) * query.slide
     if isinstance(query, TableQuery):
         query = query.source
     windows = [query.window] if query.window else [call.window for call in query.calls if call.window.is_time]
