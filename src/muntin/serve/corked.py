@@ -66,7 +66,7 @@ class CorkedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Some bytes have come. If they are all of a plain look-up, which can be answered at once, it is."""
-        if self._is_between and (self.cycle is None or self.cycle.response_complete):
+        if self._is_between and (self.cycle is None or self.cycle.response_complete):  # type: ignore[redundant-expr]
             client = self.client[0] if self.client else ""
             body = self._body_for(data, client) if data.startswith(b"GET ") else None
             if body is not None:
@@ -92,7 +92,7 @@ class CorkedProtocol(HttpToolsProtocol):
         """A request begins: it says where it came in, for those who give the connection away."""
         super().on_message_begin()
         self._is_between = False
-        self.scope[CONNECTION] = self.transport  # type: ignore[typeddict-unknown-key]
+        self.scope[CONNECTION] = self.transport  # type: ignore[literal-required]
 
     def on_message_complete(self) -> None:
         """A request has come whole."""
