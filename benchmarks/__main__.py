@@ -13,12 +13,13 @@ from benchmarks.peace import BusyError, Watch
 from benchmarks.report import PAGE, table_text, write_page
 
 BENCHMARKS = (
-    "cold_start", "keys", "push_throughput", "unkeyed_push", "keyed_push", "keyed_answers", "threads", "emission",
-    "demo_rate", "lookups", "lookup_at", "loose_windows", "per_key", "key_filters", "values_per_key", "decimals",
-    "having", "top_k", "sessions", "collective_index", "filters", "subscriptions", "ranges_per_key", "fraud_rules",
-    "rules_as_rows", "feature_sets", "join", "sketches", "approx_distinct", "unit_costs", "adaptive",
-    "registration", "backfill", "stairs", "archive_probes", "soak", "serve", "spark", "spark_costs", "spark_filters", "spark_joins", "spark_table",
-    "spark_lookup_at", "spark_cluster", "spark_latency", "spark_kafka",
+    "cold_start", "keys", "push_throughput", "unkeyed_push", "keyed_push", "keyed_answers", "threads",
+    "emission", "demo_rate", "lookups", "lookup_at", "loose_windows", "per_key", "key_filters",
+    "values_per_key", "decimals", "having", "top_k", "sessions", "collective_index", "filters", "subscriptions",
+    "ranges_per_key", "fraud_rules", "rules_as_rows", "feature_sets", "join", "sketches", "approx_distinct",
+    "unit_costs", "adaptive", "registration", "backfill", "stairs", "archive_probes", "soak", "serve", "spark",
+    "spark_costs", "spark_filters", "spark_joins", "spark_table", "spark_lookup_at", "spark_cluster",
+    "spark_latency", "spark_kafka",
 )  # fmt: skip
 
 
