@@ -69,7 +69,8 @@ def test_changelog_has_a_waiting_slot():
 
 
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    """Ten minutes: ten lines embedded and on Spark, what can be asked, when to use something else, where next."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 152
 
 
 def test_lock_names_no_index_and_no_path():

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "muntin"
-FOLDERS = ("src", "tests", "benchmarks", "docs", "mutants")
+FOLDERS = ("src", "tests", "benchmarks", "docs", "examples", "mutants")
 FILES = {file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")}
 ABOVE = ("join", "view", "engine", "spark", "run", "demo", "serve")  # the folders that drive shards
 # A file in prose: store/ring.py. Names of files that a reader makes are written in capitals.
