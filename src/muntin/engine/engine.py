@@ -306,19 +306,20 @@ class Engine(Inspected):
         row is: of thousands of small answers, that is what takes least time.
         """
         switch_of("together", together)
-        with self._lock, bulk(len(self._catalog.stream_of)):
-            instant = None if until is None else self._instant(until)
-            found = Emitted()
-            flow_all(self._catalog, instant)
-            for name, shard in self._shards.items():
-                found.also(shard.emit(emitted_until(self._catalog, name, instant)))
-            found.also(Emitted.of(self._joins.advance(instant)))
-            if self._views.at_work:
-                found = Emitted.of(found.by_query())
-                found.more |= self._views.follow(found.alone, instant)
-            if together:
-                return found.together()
-            return found.by_query().in_order_of(self._catalog.stream_of)
+        with bulk(len(self._catalog.stream_of)):
+            with self._lock:
+                instant = None if until is None else self._instant(until)
+                found = Emitted()
+                flow_all(self._catalog, instant)
+                for name, shard in self._shards.items():
+                    found.also(shard.emit(emitted_until(self._catalog, name, instant)))
+                found.also(Emitted.of(self._joins.advance(instant)))
+                if self._views.at_work:
+                    found = Emitted.of(found.by_query())
+                    found.more |= self._views.follow(found.alone, instant)
+                names = list(self._catalog.stream_of) if found.alone or found.shared else []
+            # others go on while it is cut, which takes a fifth of the time of a thousand small answers
+            return found.together() if together else found.by_query().in_order_of(names)
 
     def _instant(self, given: Any) -> int:
         """Microseconds of an instant that a caller gives."""
