@@ -250,7 +250,7 @@ def _rows_of(script: Script, files: Mapping[str, Path]) -> dict[str, pa.Table]:
 @contextmanager
 def spark_errors() -> Iterator[None]:
     """What Spark says, in a line."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
