@@ -40,8 +40,8 @@ def run(quick: bool, events: int | None = None) -> Result:
     import muntin.spark
     from tests.kafka_broker import KafkaBroker, connector_jars
 
-    many = events or (200_000 if quick else 2_000_000)
-    each, turns, count = many // 4, 1 if quick else TURNS, 100 if quick else COUNT
+    many = events or (200_000 if quick else 8_000_000)
+    each, turns, count = many // (4 if quick else 8), 1 if quick else TURNS, 100 if quick else COUNT
     folder = Path(tempfile.mkdtemp(prefix="muntin-kafka-"))
     broker = KafkaBroker(folder / "broker")
     session = None
