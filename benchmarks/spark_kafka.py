@@ -30,8 +30,9 @@ NOTES = """{events:,} messages of {bytes} bytes of JSON in {partitions} partitio
 machine, read by Spark's connector, {each:,} a micro-batch, and decoded by `from_json`; {keys:,} keys, {rate:,} events a
 second of event time. *Reading alone* hands the columns to Spark's `noop` sink. The queries are those of the benchmark
 of Spark, with HAVING thresholds that one key in a hundred passes; their answers go to `noop`, too. Local mode on two
-cores with two shards. Medians of {turns} runs of each, in turns; the first two micro-batches of a run are not counted,
-and of the rates beside each other each pair is of one turn."""
+cores with two shards. Medians of {turns} runs of each, in turns, after one of each that is not counted: the JVM
+compiles what it runs. Nor are the first two micro-batches of a run; of the rates beside each other each pair is of one
+turn."""
 
 
 def run(quick: bool, events: int | None = None) -> Result:
@@ -55,10 +56,13 @@ def run(quick: bool, events: int | None = None) -> Result:
             ),
         }
         played: dict[str, list[Played]] = {what: [] for what in ways}
-        for _ in range(turns):
+        for turn in range(turns + 1):
             for what, way in ways.items():
                 stream = way(_events(session, broker.address, each))
-                played[what].append(play(session, folder, [stream], sink="noop"))
+                seen = play(session, folder, [stream], sink="noop")
+                print(f"{what}: {seen.rate:,.0f} events per second", flush=True)
+                if turn:
+                    played[what].append(seen)
     finally:
         if session is not None:
             session.stop()
