@@ -119,7 +119,7 @@ def command_output(command: str) -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part for part in (algorithm_table, fact_sheets, choices, functions, index_variants,
-                                     queries_by_runtime, statements_by_runtime)
+                                     queries_by_runtime, statements_by_runtime, views_by_runtime)
 }  # fmt: skip
 
 
