@@ -160,7 +160,7 @@ def test_complete_when_both_windows_are_known(tmp_path):
 def test_smaller_windows_are_refused(tmp_path):
     engine = Engine(archive=tmp_path)
     engine.execute(f"{STREAMS}; {VIEW}")
-    with pytest.raises(MuntinError, match="it answers for its own windows only"):
+    with pytest.raises(MuntinError, match="answers for its own windows only"):
         engine.execute("SELECT k FROM v [RANGE 2 SECONDS]")
 
 
