@@ -52,6 +52,19 @@ def push(client: TestClient) -> None:
     assert client.post("/streams/s", json=EVENTS).json() == {"events": 3}
 
 
+def test_a_query_may_read_a_view(client: TestClient) -> None:
+    """A view that is kept, by its name in FROM, as in a script; and an error still points into the text."""
+    view = "CREATE MATERIALIZED VIEW kept AS SELECT k, n FROM s [RANGE 1 MINUTE SLIDE 1 SECOND]"
+    made = client.post("/execute", json={"sql": view})
+    assert made.status_code == 200, made.text
+    sums = {"sql": "SELECT k, SUM(n) AS n FROM kept [RANGE 30 SECONDS SLIDE 1 SECOND] GROUP BY k"}
+    assert client.put("/queries/of_view", json=sums).status_code == 200
+    push(client)
+    assert client.get("/queries/of_view/answer?key=a").json()[0]["n"] == 1
+    wrong = client.put("/queries/typo", json={"sql": "SELECT k FROM kepd [RANGE 1 MINUTE] GROUP BY k"})
+    assert (wrong.status_code, wrong.json()["error"]["column"]) == (400, 15)
+
+
 def test_formats_of_events(client: TestClient) -> None:
     """A list of objects, an object of lists, lines, CSV and Arrow bring the same events."""
     table = pa.table(

@@ -30,7 +30,6 @@ from muntin.shard.shard import Shard
 from muntin.sketch.keyed_sketches import DEFAULT_BUDGET
 from muntin.sql import parse_query
 from muntin.sql.parameters import Parameters
-from muntin.sql.sources import Sources
 from muntin.store.saved import pack_rows, refusing
 from muntin.stream import Stream
 from muntin.view.folders import Folders
@@ -114,7 +113,7 @@ class Engine(Inspected):
         """Answers of SELECTs from views, in order; those with the same bounds of the same view's key, also over
         smaller windows, share one probe."""
         with self._lock:
-            return self._views.select_texts(texts_of("texts", texts), self._sources())
+            return self._views.select_texts(texts_of("texts", texts), self.sources)
 
     def register(
         self, sql: str, name: str, *, parameters: Mapping[str, Any] | None = None, backfill: Any = None
@@ -137,7 +136,7 @@ class Engine(Inspected):
         of them, a pyarrow RecordBatchReader, or anything that `push` takes. It counts as far as it lies before
         the latest event that the stream has seen; what is pushed from now on follows.
         """
-        sources = self._sources()
+        sources = self.sources
         if not isinstance(queries, Mapping):
             raise MuntinError(f"queries is a dict {{name: sql}}, not {shown(queries)}")
         for name, sql in queries.items():
@@ -327,10 +326,6 @@ class Engine(Inspected):
         return to_microseconds(given, max(nows, default=None))
 
     # -- what is there -----------------------------------------------------------------------------
-
-    def _sources(self) -> Sources:
-        with self._lock:
-            return self._catalog.sources
 
     def close(self) -> None:
         """Let other processes write the archive; its views are not kept up to date any more, but stay readable."""

@@ -15,6 +15,7 @@ from muntin.engine.catalog import Catalog, coverage_of, explain, query_stats, st
 from muntin.engine.sharing import Plan, sharing_of
 from muntin.join_query import AnyQuery
 from muntin.plan.sharing import Sharing
+from muntin.sql.sources import Sources
 from muntin.stream import Stream
 from muntin.table import Table
 
@@ -36,6 +37,12 @@ class Inspected:
         """Tables by name."""
         with self._lock:
             return MappingProxyType({name: each.table for name, each in self._catalog.tables.items()})
+
+    @property
+    def sources(self) -> Sources:
+        """All that the FROM of a query may name: streams, tables and materialised views."""
+        with self._lock:
+            return self._catalog.sources
 
     @property
     def queries(self) -> Mapping[str, AnyQuery]:

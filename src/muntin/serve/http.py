@@ -372,7 +372,7 @@ async def _register(
 
 def _parsed(service: Service, sql: str) -> None:
     """An error that points into the text as it was given, not into a statement made of it."""
-    parse_query(sql, {**service.streams, **service.tables})
+    parse_query(sql, service.engine.sources)
 
 
 def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -> pa.Table:
