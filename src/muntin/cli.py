@@ -336,6 +336,7 @@ def warm_up() -> None:
     from muntin.engine.warm_up import warm_up
     from muntin.kernels.jit import CACHE
 
+    typer.echo("compiling all kernels: a minute or two the first time, seconds if they are there")
     seconds = warm_up(processes=min(2, os.cpu_count() or 1))
     where = f"kept in {CACHE}" if CACHE else "not kept: there is no writable cache directory"
     typer.echo(f"compiled or loaded in {seconds:.1f} s, {where}")

@@ -6,6 +6,7 @@ images and test runs can have it done beforehand: `muntin warm-up`.
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -58,13 +59,18 @@ def warm_up(processes: int = 1) -> float:
     """
     started = time.perf_counter()
     if processes > 1 and CACHE is not None:
-        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _be_silent) as pool:
             for done in [pool.submit(share) for share in _SHARES]:
                 done.result()
     else:
         for share in _SHARES:
             share()
     return time.perf_counter() - started
+
+
+def _be_silent() -> None:
+    """Two processes would tell what they compile across each other: who starts them says how long it takes."""
+    logging.getLogger("muntin.kernels").setLevel(logging.ERROR)
 
 
 def _warm_up_keys() -> None:
