@@ -27,6 +27,7 @@ OF_ALL = (
     "MAX({})",
     "FIRST({})",
     "LAST({})",
+    "MODE({})",
     "APPROX_FREQUENT({}, 0.2, 0.1)",
 )
 OF_NUMBERS = ("SUM(n)", "AVG(n)", "VAR_POP(x)", "VAR_SAMP(x)", "STDDEV_POP(x)", "STDDEV_SAMP(x)", "QUANTILE(x, 0.5)",

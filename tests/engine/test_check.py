@@ -28,7 +28,8 @@ FAR_WHOLE = np.array([-(2**63), -(2**62) - 1, 2**62 + 1, 2**63 - 1])
 CALLS = (
     "SUM({})", "MIN({})", "MAX({})", "COUNT({})", "VAR_POP({})", "LAST({})", "QUANTILE({}, 0.3)", "COUNT(DISTINCT {})",
     "APPROX_QUANTILE({}, 0.5, 0.1)", "APPROX_QUANTILE({}, 0.5, 0.2, 0.1)", "APPROX_COUNT({} = 1, 0.1)",
-    "APPROX_FREQUENT({}, 0.4, 0.2, 0.1)", "APPROX_COUNT_DISTINCT({}, 0.2)", "ARG_MAX(x, {})",
+    "APPROX_FREQUENT({}, 0.4, 0.2, 0.1)", "APPROX_COUNT_DISTINCT({}, 0.2)", "ARG_MAX(x, {})", "MODE({})",
+    "APPROX_FREQUENT({}, 0.4, 0.2, weight => n)",
 )  # fmt: skip
 WINDOWS = (
     "[RANGE 3 SECONDS]", "[RANGE 3 SECONDS SLIDE 1 SECOND]", "[RANGE 5 SECONDS TO 1 SECOND SLIDE 2 SECONDS]",

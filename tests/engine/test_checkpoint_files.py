@@ -18,7 +18,7 @@ from muntin.store.saved import pack_rows
 KILLED = """
 import os, signal, sys
 from muntin import Engine
-from muntin.engine import checkpoint as draft
+from muntin.engine import draft
 draft.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)  # when all is written, before it is in its place
 Engine().checkpoint(sys.argv[1])
 """

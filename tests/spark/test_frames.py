@@ -20,7 +20,7 @@ from pyspark.sql import types as spark
 
 import muntin.spark
 from muntin.errors import NotFound, SchemaError
-from muntin.run.on_spark import _table_of
+from muntin.run.spark_inputs import SparkInputs
 from muntin.spark.answer_table import table_of
 from muntin.spark.flow import _spark_schema
 from muntin.spark.job import read_query
@@ -158,13 +158,15 @@ def test_files_of_a_run_are_read_as_declared(
     """Each format by its reader, with the declared columns: all instants, numbers and texts are those of the script."""
     monkeypatch.setattr("pyspark.sql.functions.col", MagicMock())
     (tmp_path / "folder").mkdir()
+    file = tmp_path / "folder" / "e.parquet" if name == "folder" else tmp_path / name
+    file.write_bytes(b"")
     stream = Stream("s", pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.string())]), "ts")
-    session = MagicMock()
+    session, script = MagicMock(), MagicMock(streams={"s": stream})
     session.read.parquet.return_value = frame(x="STRING", ts="TIMESTAMP_NTZ", k="BIGINT", more="STRING")
-    _table_of(session, tmp_path / name, stream)
+    SparkInputs(session, script, {"s": tmp_path / name}, {"s": 1}).frame("s")
     reader = {"csv": "csv", "jsonl": "json"}.get(name.split(".")[-1 if name != "e.csv.gz" else 1], "parquet")
     (call,) = session.read.method_calls
-    assert (call[0], call.args) == (reader, (str(tmp_path / name),))
+    assert (call[0], call.args) == (reader, (str(file),) if reader == "parquet" else ([str(file)],))
     if reader != "parquet":
         found = {field.name: field.dataType for field in call.kwargs["schema"]}
         assert found == {"ts": KINDS["TIMESTAMP"], "k": KINDS["BIGINT"], "x": KINDS["STRING"]}
@@ -172,7 +174,7 @@ def test_files_of_a_run_are_read_as_declared(
     session.read.parquet.return_value = frame(x="STRING", ts="TIMESTAMP")
     if reader == "parquet":
         with pytest.raises(SchemaError, match="has no column 'k'"):
-            _table_of(session, tmp_path / name, stream)
+            SparkInputs(session, script, {"s": tmp_path / name}, {"s": 1}).frame("s")
 
 
 def test_timestamps_have_the_kind_of_the_columns_they_come_from() -> None:

@@ -30,7 +30,9 @@ class Compiling(Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         function = event.data["dispatcher"].py_func
         self._depth += 1
-        if self._depth > 1 or not function.__module__.startswith("muntin."):
+        if self._depth > 1 or not str(function.__module__).startswith(
+            "muntin."
+        ):  # code of a text has no module
             return
         now = monotonic()
         self.kernels += 1
