@@ -24,4 +24,5 @@ def some_of(count: int, percent: int) -> int:
     >>> some_of(300, 50) == (300 if THOROUGH else 150)
     True
     """
+    assert 0 < percent < 100, "a part of them, in percent"
     return count if THOROUGH else max(1, count * percent // 100)

@@ -40,7 +40,7 @@ def question(dice: Dice) -> Question:
 
 def test_agreement() -> None:
     """Registers are those of the paper, whatever the batches, late events, restarts and queries that come and go."""
-    for seed in range(some_of(600, 120)):
+    for seed in range(some_of(600, 20)):
         assert_agreement(random_case(SeededDice(seed), f"seed {seed}", question=question))
 
 
