@@ -244,6 +244,7 @@ class Service:
     def _do(self, group: Sequence[Change]) -> None:
         """Log, apply and answer changes, in order."""
         logged = [each for each in group if each.record.do not in _UNLOGGED]
+        found: list[Any] = []
         if logged:
             now, last = time.time_ns() // 1_000, self._log.last + len(logged)
             records = [
@@ -255,18 +256,17 @@ class Service:
                 for waiting in logged:
                     waiting.done.set_exception(error)
                 return
-            found = []
             for number, record, waiting in zip(count(last - len(records) + 1), records, logged, strict=False):
                 found.append(self._tried(number, record, waiting.rows))
                 self.look_ups.answer()
             self._close_windows(last, now)
-            for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
-                if isinstance(given, MuntinError):
-                    waiting.done.set_exception(given)
-                else:
-                    waiting.done.set_result(given)
         if any(each.record.do in ("execute", "script", "connect") for each in group):
             self._connections.follow(self._roster)
+        for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
+            if isinstance(given, MuntinError):
+                waiting.done.set_exception(given)
+            else:
+                waiting.done.set_result(given)
         for waiting in group:
             if waiting.record.do == "connect":
                 waiting.done.set_result(None)
