@@ -24,6 +24,7 @@ from muntin.engine.tables import read_rows
 from muntin.errors import MuntinError, NotFound
 from muntin.instant import to_microseconds
 from muntin.shard.clock import wall_clock
+from muntin.shard.emit.crowd_emission import Pause, no_pause
 from muntin.shard.emit.emitted import Emitted, Together
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
 from muntin.shard.shard import Shard
@@ -98,6 +99,9 @@ class Engine(Inspected):
         self._views = self._catalog.views
         self._note: Any = None
         self._threads = threads
+        self.pause: Pause = (
+            no_pause  # called within `advance`, which may look something up then and change nothing
+        )
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -311,7 +315,7 @@ class Engine(Inspected):
                 found = Emitted()
                 flow_all(self._catalog, instant)
                 for name, shard in self._shards.items():
-                    found.also(shard.emit(emitted_until(self._catalog, name, instant)))
+                    found.also(shard.emit(emitted_until(self._catalog, name, instant), self.pause))
                 found.also(Emitted.of(self._joins.advance(instant)))
                 if self._views.at_work:
                     found = Emitted.of(found.by_query())

@@ -2,8 +2,8 @@
 
 One key is read in less time than it takes to hand it to another thread. So the thread that asks reads it, unless the
 engine is at work for another one. Then the look-up waits in line, and whoever has the engine next answers all that
-wait: the writer, between two changes, or a thread that does nothing else. Without the line the writer would starve
-look-ups: it lets go of the engine for moments only.
+wait: the writer, between two changes and between the steps of an `advance`, or a thread that does nothing else. Without
+the line the writer would starve look-ups: it lets go of the engine for moments only.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class LookUps:
         self._engine = engine
         self._line: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._thread = ThreadPoolExecutor(1, "muntin look-ups")
+        engine.pause = self.answer
 
     def at_once(self, work: Callable[[], T]) -> T | None:
         """What a quick look-up gives; None if the engine is at work."""

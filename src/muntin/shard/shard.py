@@ -25,6 +25,7 @@ from muntin.shard.absorb import Folded, absorb
 from muntin.shard.at_work import explain_all, explain_query, group_stats, shared, stream_stats
 from muntin.shard.backfill import Backfill
 from muntin.shard.clock import Clock, wall_clock
+from muntin.shard.emit.crowd_emission import Pause, no_pause
 from muntin.shard.emit.emission import closed, emit, skip
 from muntin.shard.emit.emitted import Emitted
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers
@@ -207,13 +208,14 @@ class Shard:
         there are many."""
         return self.emit(until).by_query()
 
-    def emit(self, until: int | None = None) -> Emitted:
-        """The same, not cut into a table for each query yet."""
+    def emit(self, until: int | None = None, pause: Pause = no_pause) -> Emitted:
+        """The same, not cut into a table for each query yet. `pause` is called between its steps."""
         clock = self.state.clock
         target = clock.watermark if until is None else until
         if target is None:
             return Emitted()
-        answers = emit(self.state, target, self._portion_rows)
+        answers = emit(self.state, target, self._portion_rows, pause)
+        pause()
         self._move(until)
         return answers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -23,8 +23,14 @@ from muntin.shard.read.reading import GroupWindow, reading_of
 from muntin.shard.read.shared import SharedReads
 from muntin.shard.state import State
 
+Pause = Callable[[], None]
+
 # A crowd that owes more instants is emitted query by query, where silence is left out and rows are allotted.
 _MOST_INSTANTS = 64
+
+
+def no_pause() -> None:
+    """Nobody waits."""
 
 
 @dataclass
@@ -88,7 +94,9 @@ class ReadAt(NamedTuple):
     shared: SharedReads
 
 
-def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission], int, ReadAt | None]:
+def emit_crowds(
+    state: State, until: int, rows: int, pause: Pause = no_pause
+) -> tuple[list[CrowdEmission], int, ReadAt | None]:
     """What crowds have to say up to an instant, and how many of `rows` are left for others; what they read at the last
     instant, with the windows of the same groups that others will look at there. A crowd of which some member must be
     answered by itself is dissolved."""
@@ -96,7 +104,7 @@ def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission
     given, read = 0, None
     for instant in np.unique(np.concatenate([each.instants for each in emissions])) if emissions else ():
         due = [each for each in emissions if instant in each.instants]
-        failed, read = _answer(state, due, int(instant))
+        failed, read = _answer(state, due, int(instant), pause)
         for each in failed:
             emissions.remove(each)
             state.crowds.dissolve(each.crowd)
@@ -109,7 +117,7 @@ def emit_crowds(state: State, until: int, rows: int) -> tuple[list[CrowdEmission
 
 
 def _answer(
-    state: State, due: list[CrowdEmission], instant: int
+    state: State, due: list[CrowdEmission], instant: int, pause: Pause
 ) -> tuple[list[CrowdEmission], ReadAt | None]:
     """Answer crowds that are due at one instant; those that have no answer, or are too large to be read at once. And
     what was read, if that is not too much to be kept."""
@@ -119,17 +127,22 @@ def _answer(
         if each in failed:
             continue
         if portion and slots + each.slots > MOST_SLOTS:
-            failed += _answer_portion(state, portion, instant, SharedReads(state))
+            failed += _answer_portion(state, portion, instant, SharedReads(state), pause)
             portion, slots, is_kept = [], 0, False
         portion.append(each)
         slots += each.slots
     shared = SharedReads(state)
-    failed += _answer_portion(state, portion, instant, shared, is_kept)
+    failed += _answer_portion(state, portion, instant, shared, pause, is_kept)
     return failed, ReadAt(instant, shared) if is_kept else None
 
 
 def _answer_portion(
-    state: State, due: list[CrowdEmission], instant: int, shared: SharedReads, is_kept: bool = False
+    state: State,
+    due: list[CrowdEmission],
+    instant: int,
+    shared: SharedReads,
+    pause: Pause,
+    is_kept: bool = False,
 ) -> list[CrowdEmission]:
     """Answer crowds whose windows are looked up together, with those of others if what is read `is_kept` for them;
     those that have no answer."""
@@ -153,6 +166,7 @@ def _answer_portion(
     except MuntinError:
         return due
     for each, few in watched:
+        pause()
         try:
             each.answer(state, at, shared, few)
         except (MuntinError, pa.ArrowException):

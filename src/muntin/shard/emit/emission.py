@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from muntin.arrays import Ints
 from muntin.errors import FunctionError
-from muntin.shard.emit.crowd_emission import ReadAt, emit_crowds
+from muntin.shard.emit.crowd_emission import Pause, ReadAt, emit_crowds, no_pause
 from muntin.shard.emit.emitted import Emitted
 from muntin.shard.emit.gathering import gather
 from muntin.shard.emit.portion import DEFAULT_ROWS, allot
@@ -110,9 +110,9 @@ class _Due:
         self.complaints.append(complaint)
 
 
-def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
+def emit(state: State, until: int, rows: int = DEFAULT_ROWS, pause: Pause = no_pause) -> Emitted:
     """Answers of windows that closed up to `until`; queries without any are left out. About `rows` of them in
-    all: what exceeds it is left for the next call.
+    all: what exceeds it is left for the next call. `pause` is called between its steps, for look-ups that wait.
 
     Nothing is marked as given out before all of it is there to be given.
     """
@@ -121,7 +121,8 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
     if first is None:
         return answers
     gather(state, first, until)
-    emissions, rest, read = emit_crowds(state, until, rows)
+    pause()
+    emissions, rest, read = emit_crowds(state, until, rows, pause)
     silence = Silence(state)
     dues, quiet = [], []
     for name, registration in state.crowds.alone.items():
@@ -135,8 +136,10 @@ def emit(state: State, until: int, rows: int = DEFAULT_ROWS) -> Emitted:
             dues.append(_due(state, name, registration, after, until, silence))
     _draw(state, dues, rest)
     asked = [due for due in dues if len(due.instants)]
+    pause()
     _answer_in_stretches(state, [due for due in asked if due.registration.joined is None], rest, read)
     answer_joined(state, [due for due in asked if due.registration.joined is not None], rest)
+    pause()
     for emission in emissions:
         if (given := emission.give_out()) is not None:
             answers.shared.append(given)
