@@ -11,10 +11,7 @@ import muntin
 
 # 99.9 % of requests are to succeed. At 14.4 times the allowed errors, a month's budget is gone in two days: page
 # somebody if both the last hour and the last five minutes are that bad, so that the alarm ends when the trouble does.
-SCRIPT = """
-CREATE STREAM requests (ts TIMESTAMP, service VARCHAR, status BIGINT, seconds DOUBLE) TIMESTAMP BY ts;
-
-REGISTER QUERY burning AS
+BURNING = """
   SELECT service,
          COUNT_IF(status >= 500) OVER [RANGE 1 HOUR] / COUNT(*) OVER [RANGE 1 HOUR] AS hour,
          COUNT_IF(status >= 500) / COUNT(*) AS recent
@@ -22,7 +19,11 @@ REGISTER QUERY burning AS
   GROUP BY service
   HAVING COUNT_IF(status >= 500) OVER [RANGE 1 HOUR] > 0.0144 * COUNT(*) OVER [RANGE 1 HOUR]
      AND COUNT_IF(status >= 500) > 0.0144 * COUNT(*)
-  EMIT CHANGES;
+  EMIT CHANGES"""
+SCRIPT = f"""
+CREATE STREAM requests (ts TIMESTAMP, service VARCHAR, status BIGINT, seconds DOUBLE) TIMESTAMP BY ts;
+
+REGISTER QUERY burning AS {BURNING};
 
 -- the windows of one query are the events of another
 REGISTER QUERY hours AS

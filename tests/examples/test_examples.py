@@ -51,6 +51,22 @@ def test_fraud() -> None:
     ]
 
 
+@pytest.mark.slow
+def test_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server tells of the same alerts as the engine; money is texts there."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    told = example("served")["main"]()
+    assert told == [re.sub(r"Decimal\(('.*?')\)", r"\1", line) for line in example("fraud")["main"]()]
+
+
+@pytest.mark.spark
+def test_on_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    told = example("on_spark")["main"]()
+    assert told == [line for line in example("burn_rates")["main"]() if "burning" in line]
+    assert len(told) == 2
+
+
 def test_burn_rates() -> None:
     told = example("burn_rates")["main"]()
     assert [re.sub(r"^\d\d:\d\d|, z .*", "", line).strip() for line in told] == [
