@@ -92,13 +92,15 @@ def takes(now: list[str] | None, before: list[str]) -> bool:
     (True, False)
     >>> takes(["b", "a"], ["a", "b"]), takes(["*a="], ["a="])
     (False, False)
+    >>> takes(["--conf", "--out", "<script>"], ["--out", "<script>"])  # options may be left out, and have no place
+    True
     """
     if now is None:
         return False
-    by_place = [each.rstrip("=") for each in before if each[0] != "*"]
-    is_required = {each for each in now if each[-1] != "="} - set(before)
+    by_place = [each.rstrip("=") for each in before if each[0] not in "*-<"]
+    is_required = {each for each in now if each[-1] != "=" and each[0] != "-"} - set(before)
     return (
-        [each.rstrip("=") for each in now if each[0] != "*"][: len(by_place)] == by_place
+        [each.rstrip("=") for each in now if each[0] not in "*-<"][: len(by_place)] == by_place
         and {each.rstrip("=") for each in before} <= {each.rstrip("=") for each in now}
         and not is_required
     )

@@ -43,8 +43,14 @@ class OwnedView:
         try:
             archive = MaterializedView(self.query, self.folder, kept_by=owner).archive
         except NameTaken as error:
-            has_checkpoint = View.open(self.folder).epoch.about.get(KEPT_BY)  # version 0.1.0 did not say whose it is
-            go_on = "Go on from the checkpoint that began it, or" if has_checkpoint else "No checkpoint can go on with it:"
+            has_checkpoint = View.open(self.folder).epoch.about.get(
+                KEPT_BY
+            )  # version 0.1.0 did not say whose it is
+            go_on = (
+                "Go on from the checkpoint that began it, or"
+                if has_checkpoint
+                else "No checkpoint can go on with it:"
+            )
             raise NameTaken(f"{error}. {go_on} {BEGIN_ANEW}") from None
         try:
             self._check_types(archive)
