@@ -1,4 +1,4 @@
-"""The names that programs and scripts can use, read off the package: `names.json` of a version is what this finds there.
+"""The names that programs and scripts can use, read off the package: what `names.json` of a version holds.
 
 It holds, by area, each name with its parameters: of Python `*` for what must be named, of commands the options.
 """

@@ -1,4 +1,4 @@
-"""What earlier versions wrote beside the checkpoints of engines is read, and what they could be asked for is still there."""
+"""What earlier versions wrote beside the checkpoints of engines is read, and calls that were right are right."""
 
 from __future__ import annotations
 

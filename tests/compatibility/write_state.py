@@ -1,4 +1,4 @@
-"""Write the state that this version leaves, for later versions to read: `write_state.py VERSION [PART …]` (README.md)."""
+"""Write the state that this version leaves, for later versions: `write_state.py VERSION [PART …]` (README.md)."""
 
 from __future__ import annotations
 
