@@ -43,15 +43,13 @@ class OwnedView:
         try:
             archive = MaterializedView(self.query, self.folder, kept_by=owner).archive
         except NameTaken as error:
-            has_checkpoint = View.open(self.folder).epoch.about.get(
-                KEPT_BY
-            )  # version 0.1.0 did not say whose it is
-            go_on = (
+            begun_by = View.open(self.folder).epoch.about.get(KEPT_BY)  # version 0.1.0 did not write it
+            words = (
                 "Go on from the checkpoint that began it, or"
-                if has_checkpoint
+                if begun_by
                 else "No checkpoint can go on with it:"
             )
-            raise NameTaken(f"{error}. {go_on} {BEGIN_ANEW}") from None
+            raise NameTaken(f"{error}. {words} {BEGIN_ANEW}") from None
         try:
             self._check_types(archive)
             last = archive.view.epoch.batch
