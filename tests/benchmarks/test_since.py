@@ -24,7 +24,7 @@ def record(rows: list[dict[str, Any]], peace: dict[str, Any] | None = None, cpu:
         "title": "Rules",
         "columns": columns,
         "rows": rows,
-        "machine": {"peace": peace},
+        "machine": {"cpu": cpu, "peace": peace},
     }
 
 
@@ -58,7 +58,8 @@ def test_rows_are_compared_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(since, "earlier", lambda name, *_: held[name])
     assert since.since_text("v1", tmp_path).splitlines()[-3:] == [
         "| fraud_rules | events per CPU s (more is better) | 200 | 300 | 1.50 | 1 | not noted / busy |",
-        "| ranges_per_key | events per CPU s (more is better) | other rows | – | – | 0 | not noted / busy, on another processor |",
+        "| ranges_per_key | events per CPU s (more is better) | other rows | – | – | 0 | "
+        "not noted / busy, on another processor |",
         "| subscriptions | events per CPU s (more is better) | new | – | – | 0 | – / busy |",
     ]
 
