@@ -15,8 +15,11 @@ from story import (
     HERE,
     MIDDLE,
     QUERIES,
+    QUERIES_SINCE_0_2,
     STREAMS,
+    STREAMS_SINCE_0_2,
     VIEWS,
+    VIEWS_SINCE_0_2,
     answers,
     move_spark,
     push,
@@ -62,9 +65,9 @@ def _write_embedded(folder: Path) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / "archive"
         engine = muntin.Engine(archive=archive)
-        engine.execute(STREAMS)
-        engine.register_many(QUERIES)
-        for sql in VIEWS.values():
+        engine.execute(STREAMS + STREAMS_SINCE_0_2)
+        engine.register_many(QUERIES | QUERIES_SINCE_0_2)
+        for sql in (VIEWS | VIEWS_SINCE_0_2).values():
             engine.execute(sql)
         push(engine, folder / "events", range(MIDDLE))
         engine.advance()  # what closed before the checkpoint is not owed any more
