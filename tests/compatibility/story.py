@@ -91,6 +91,12 @@ VIEWS_SINCE_0_2 = {
     "sums": "CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(v) AS total, COUNT(*) AS many FROM t [RANGE 4 SECONDS] "
     "GROUP BY k EVERY 1 SECOND",
 }
+# What stands over queries and views: a stream of closed windows, and a query over a view.
+STANDING_SINCE_0_2 = """
+CREATE STREAM closed FROM QUERY slices;
+REGISTER QUERY of_closed AS SELECT k, MAX(total) AS most FROM closed [RANGE 20 SECONDS SLIDE 10 SECONDS] GROUP BY k;
+REGISTER QUERY of_seen AS SELECT k, COUNT(*) AS kinds FROM seen [RANGE 1 SECOND] GROUP BY k;
+"""
 COLUMNS_SINCE_0_2 = {"seen": "k, n", "sums": "k, total, many"}
 ON_SPARK = ("slices", "having", "changes", "all", "per_key", "rows_per_key", "sketch")
 

@@ -16,6 +16,7 @@ from story import (
     MIDDLE,
     QUERIES,
     QUERIES_SINCE_0_2,
+    STANDING_SINCE_0_2,
     STREAMS,
     STREAMS_SINCE_0_2,
     VIEWS,
@@ -69,6 +70,7 @@ def _write_embedded(folder: Path) -> dict[str, object]:
         engine.register_many(QUERIES | QUERIES_SINCE_0_2)
         for sql in (VIEWS | VIEWS_SINCE_0_2).values():
             engine.execute(sql)
+        engine.execute(STANDING_SINCE_0_2)
         push(engine, folder / "events", range(MIDDLE))
         engine.advance()  # what closed before the checkpoint is not owed any more
         engine.checkpoint(folder / "engine.muntin")
