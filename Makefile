@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-faults test-api test-kafka test-browser mutants check format bench \
+.PHONY: help setup demo serve test test-fast test-faults test-api test-kafka test-browser test-wheels mutants check format bench \
 	figures docs site lock clean
 
 VENV := .venv
@@ -40,7 +40,7 @@ test: $(STAMP)
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -x -q -m "not slow and not faults and not api and not kafka and not browser"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -x -q -m "not slow and not faults and not api and not kafka and not browser and not wheel"
 
 # Kill the server, and workers, executors and drivers of Spark while they run, and compare answers; takes minutes
 test-faults: $(STAMP)
@@ -55,6 +55,10 @@ test-api: $(STAMP)
 test-browser: $(STAMP)
 	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet '.[browser]'
 	$(BIN)/python -m pytest -m browser tests/browser
+
+# Build the wheel, install it alone on each Python there is, and use it; downloads packages, takes minutes
+test-wheels: $(STAMP)
+	$(BIN)/python -m pytest -m wheel -rs tests/wheel
 
 # Start a broker of Kafka, kill it, the server and Spark while events flow, and count them; takes minutes
 test-kafka: $(STAMP)

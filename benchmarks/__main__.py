@@ -1,4 +1,4 @@
-"""Run benchmarks: `python -m benchmarks [NAME …] [--quick] [--busy] [--list] [--report]`."""
+"""Run benchmarks: `python -m benchmarks [NAME …] [--quick] [--busy] [--list] [--report] [--since COMMIT]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from benchmarks.machine import describe_commit
 from benchmarks.measure import Result
 from benchmarks.peace import BusyError, Watch
 from benchmarks.report import PAGE, table_text, write_page
+from benchmarks.since import NoCommit, since_text
 
 BENCHMARKS = (
     "cold_start", "keys", "push_throughput", "unkeyed_push", "keyed_push", "keyed_answers", "threads",
@@ -34,6 +35,13 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         print(f"there is no benchmark '{unknown[0]}'; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
+    if options.since:
+        try:
+            print(since_text(options.since))
+        except NoCommit as error:
+            print(error, file=sys.stderr)
+            return 2
+        return 0
     refused = False
     if not options.report:
         for name in options.names or BENCHMARKS:
@@ -63,6 +71,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
     parser.add_argument(
         "--report", action="store_true", help="only write the page from the results there are"
+    )
+    parser.add_argument(
+        "--since", metavar="COMMIT", help="only compare the results there are with those of a commit"
     )
     return parser.parse_args(arguments)
 

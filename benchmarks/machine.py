@@ -38,15 +38,16 @@ def cpu_model() -> str:
 
 def describe_commit() -> str:
     """The commit measured, with a plus sign if files have changed since; "none" outside git."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
+    commit = git("rev-parse", "--short=12", "HEAD")
     if not commit:
         return "none"
     return commit + (
-        "+" if _git("--no-optional-locks", "status", "--porcelain", "src", "benchmarks/*.py") else ""
+        "+" if git("--no-optional-locks", "status", "--porcelain", "src", "benchmarks/*.py") else ""
     )
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
+    """What git prints; nothing if it fails, or where there is none."""
     try:
         done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

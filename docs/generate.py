@@ -10,11 +10,12 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
 import matrix
+import stability
 
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -91,6 +92,36 @@ def views_by_runtime() -> str:
     return matrix.table_of(matrix.VIEWS, ("embedded", "stream"))
 
 
+def python_stability() -> str:
+    """The marks of Python's names, by module."""
+    return _marks({f"`{area}`": marks for area, marks in stability.PYTHON.items()})
+
+
+def interface_stability() -> str:
+    """The marks of commands and of the server's addresses."""
+    return _marks({"commands": stability.COMMANDS, "HTTP": stability.HTTP})
+
+
+def language_stability() -> str:
+    """The marks of aggregates, and the forms that are experimental."""
+    rows = ["| | stable | experimental |", "|---|---|---|"]
+    stable, experimental = (
+        stability.names_text(stability.AGGREGATES, mark) for mark in ("stable", "experimental")
+    )
+    forms = f"| forms | all others | {', '.join(stability.EXPERIMENTAL_FORMS)} |"
+    return "\n".join([*rows, f"| aggregates | {stable} | {experimental} |", forms])
+
+
+def _marks(areas: Mapping[str, stability.Marks]) -> str:
+    """A row for each area; names that are deprecated have a list of their own on the page."""
+    rows = ["| | stable | experimental |", "|---|---|---|"]
+    for area, marks in areas.items():
+        cells = [stability.names_text(marks, mark) for mark in ("stable", "experimental")]
+        if any(cells):
+            rows.append(f"| {area} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def _synopsis_docstrings() -> dict[str, str]:
     """One algorithm, one file: each is in the module that has its name."""
     import muntin
@@ -119,7 +150,8 @@ def command_output(command: str) -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part for part in (algorithm_table, fact_sheets, choices, functions, index_variants,
-                                     queries_by_runtime, statements_by_runtime, views_by_runtime)
+                                     queries_by_runtime, statements_by_runtime, views_by_runtime,
+                                     python_stability, interface_stability, language_stability)
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from muntin.table_query import TableQuery
     from muntin.window import Window
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Found when first asked for: `muntin --help` need not load an engine.
 _HOME = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,41 @@ VIEWS = {
     "ON t.k = b.k AND t.n = b.y JOIN b [RANGE 1 SECOND] AS c ON b.y = c.y AND b.k = c.k EVERY 1 SECOND",
 }
 COLUMNS = {"pairs": "k, v, y", "alone": "n, v", "counted": "k, v, y", "wide": "k, v, y"}
+# What 0.2.0 added. Names of version 0.1.0 stay as they are: its state is asked for these alone.
+STREAMS_SINCE_0_2 = """
+CREATE STREAM large AS SELECT ts, k, v FROM t WHERE v > 60;
+CREATE TABLE limits (k VARCHAR, most BIGINT, tier VARCHAR, PRIMARY KEY (k));
+INSERT INTO limits VALUES ('a', 700, 'gold'), ('b', 900, NULL), ('é', 500, 'tin');
+"""
+QUERIES_SINCE_0_2 = {
+    "sessions": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM t [SESSION 50 MILLISECONDS] GROUP BY k",
+    "hour": "SELECT k, SUM(v) AS total FROM t [SINCE HOUR SLIDE 5 SECONDS] GROUP BY k",
+    "top": "SELECT k, SUM(v) AS total FROM t [RANGE 10 SECONDS SLIDE 2 SECONDS] GROUP BY k ORDER BY total DESC LIMIT 2",
+    "mode": "SELECT k, MODE(n) AS usual, ARG_MAX(n, x) AS at_top FROM t [RANGE 10 SECONDS SLIDE 5 SECONDS] GROUP BY k",
+    "different": "SELECT k, APPROX_COUNT_DISTINCT(v, 0.05) AS n FROM t [RANGE 10 SECONDS SLIDE 5 SECONDS] GROUP BY k",
+    "money": "SELECT k, SUM(CAST(x AS DECIMAL(12, 3))) AS total FROM t [RANGE 10 SECONDS SLIDE 5 SECONDS] GROUP BY k",
+    "weighed": "SELECT APPROX_FREQUENT(k, 0.1, 0.05, weight => n) AS most FROM t [RANGE 20 SECONDS SLIDE 10 SECONDS]",
+    "over_limit": "SELECT l.k, l.tier, SUM(t.v) AS total FROM t [RANGE 10 SECONDS SLIDE 5 SECONDS] AS t "
+    "JOIN limits AS l ON t.k = l.k GROUP BY l.k, l.tier HAVING SUM(t.v) > 700",
+    "of_large": "SELECT k, COUNT(*) AS many FROM large [RANGE 10 SECONDS SLIDE 5 SECONDS] GROUP BY k",
+    **{
+        f"lane {key} {least}": f"SELECT SUM(v) AS total, COUNT(*) AS many FROM t [RANGE 8 SECONDS SLIDE 2 SECONDS] "
+        f"WHERE k = '{key}' AND n = {least} HAVING COUNT(*) > {30 + least}"
+        for key in ("a", "b", "c", "é") for least in range(3)
+    },
+}  # fmt: skip
+VIEWS_SINCE_0_2 = {
+    "seen": "CREATE MATERIALIZED VIEW seen AS SELECT DISTINCT k, n FROM t [RANGE 2 SECONDS] EVERY 1 SECOND",
+    "sums": "CREATE MATERIALIZED VIEW sums AS SELECT k, SUM(v) AS total, COUNT(*) AS many FROM t [RANGE 4 SECONDS] "
+    "GROUP BY k EVERY 1 SECOND",
+}
+# What stands over queries and views: a stream of closed windows, and a query over a view.
+STANDING_SINCE_0_2 = """
+CREATE STREAM closed FROM QUERY slices;
+REGISTER QUERY of_closed AS SELECT k, MAX(total) AS most FROM closed [RANGE 20 SECONDS SLIDE 10 SECONDS] GROUP BY k;
+REGISTER QUERY of_seen AS SELECT k, COUNT(*) AS kinds FROM seen [RANGE 1 SECOND] GROUP BY k;
+"""
+COLUMNS_SINCE_0_2 = {"seen": "k, n", "sums": "k, total, many"}
 ON_SPARK = ("slices", "having", "changes", "all", "per_key", "rows_per_key", "sketch")
 
 
@@ -96,11 +132,12 @@ def push(engine: muntin.Engine, events: Path, files: range) -> None:
 
 def answers(engine: muntin.Engine) -> dict[str, Any]:
     """What the engine says of every query and view, and then what `advance` emits, as plain rows."""
-    looked_up = {name: rows_of(engine.lookup(name)) for name in QUERIES}
+    looked_up = {name: rows_of(engine.lookup(name)) for name in sorted(engine.queries)}
     emitted = {name: rows_of(table) for name, table in sorted(engine.advance().items())}
     held = {
         name: sorted(rows_of(engine.execute(f"SELECT {columns} FROM {name}")), key=repr)
-        for name, columns in COLUMNS.items()
+        for name, columns in (COLUMNS | COLUMNS_SINCE_0_2).items()
+        if name in engine.sources or name in COLUMNS
     }
     return {"lookup": looked_up, "advance": emitted, "views": held}
 
@@ -117,7 +154,7 @@ def _plain(value: Any) -> Any:
         return [{name: _plain(each) for name, each in item.items()} for item in value]
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value
-    return value
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def move_spark(folder: Path, old: str, new: str) -> None:

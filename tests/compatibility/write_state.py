@@ -1,4 +1,4 @@
-"""Write the state that this version leaves, for later versions to read (README.md says how)."""
+"""Write the state that this version leaves, for later versions: `write_state.py VERSION [PART …]` (README.md)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import json
 import shutil
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
+from apart import write_archives, write_summaries, write_view_on_spark
+from names import public_names
 from story import (
     FILES,
     HERE,
     MIDDLE,
     QUERIES,
+    QUERIES_SINCE_0_2,
+    STANDING_SINCE_0_2,
     STREAMS,
+    STREAMS_SINCE_0_2,
     VIEWS,
+    VIEWS_SINCE_0_2,
     answers,
     move_spark,
     push,
@@ -26,16 +31,34 @@ from story import (
 import muntin
 
 
-def main(name: str) -> None:
-    """Fill the folder of one version."""
-    if name != version("muntin"):
-        sys.exit(f"this is muntin {version('muntin')}, not {name}")
+def main(name: str, *parts: str) -> None:
+    """Fill the folder of one version, or write the named parts of it."""
+    if name != muntin.__version__:
+        sys.exit(f"this is muntin {muntin.__version__}, not {name}")
     folder = HERE / name
-    if folder.exists():
-        sys.exit(f"{folder} is there already: the state of a released version never changes")
+    for part in parts or PARTS:
+        file, write = PARTS[part]
+        if (folder / file).exists():
+            sys.exit(f"{folder / file} is there already: the state of a released version never changes")
+        folder.mkdir(exist_ok=True)
+        write(folder)
+
+
+def _write_state(folder: Path) -> None:
     write_events(folder / "events")
     found = _write_embedded(folder) | {"spark": _write_spark(folder)}
     (folder / "answers.json").write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
+
+
+def _write_view(folder: Path) -> None:
+    import muntin.spark
+
+    write_view_on_spark(folder, muntin.spark.local_session(cores=2, memory="1g"))
+
+
+def _write_names(folder: Path) -> None:
+    told = json.dumps(public_names(), indent=0)
+    (folder / "names.json").write_text(f"{told}\n")
 
 
 def _write_embedded(folder: Path) -> dict[str, object]:
@@ -43,10 +66,11 @@ def _write_embedded(folder: Path) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / "archive"
         engine = muntin.Engine(archive=archive)
-        engine.execute(STREAMS)
-        engine.register_many(QUERIES)
-        for sql in VIEWS.values():
+        engine.execute(STREAMS + STREAMS_SINCE_0_2)
+        engine.register_many(QUERIES | QUERIES_SINCE_0_2)
+        for sql in (VIEWS | VIEWS_SINCE_0_2).values():
             engine.execute(sql)
+        engine.execute(STANDING_SINCE_0_2)
         push(engine, folder / "events", range(MIDDLE))
         engine.advance()  # what closed before the checkpoint is not owed any more
         engine.checkpoint(folder / "engine.muntin")
@@ -74,6 +98,15 @@ def _write_spark(folder: Path) -> dict[str, object]:
         move_spark(folder / "spark", scratch, "")
         return run_on_spark(session, folder / "events", Path(scratch) / "whole")
 
+
+# What each part writes first, and its function. `state` comes first: others read its events.
+PARTS = {
+    "state": ("events", _write_state),
+    "archives": ("archives", write_archives),
+    "summaries": ("summaries.json", lambda folder: write_summaries(folder, push)),
+    "view": ("views_on_spark", _write_view),
+    "names": ("names.json", _write_names),
+}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

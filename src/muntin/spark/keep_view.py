@@ -11,6 +11,7 @@ What reads the archive, embedded or elsewhere, reads it while Spark writes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -87,7 +88,17 @@ def refuse_groups(view: ViewQuery) -> None:
         )
 
 
-archive_join = keep_view  # its name while it kept joins only
+def archive_join(
+    statement: str,
+    streams: Mapping[str, DataFrame],
+    *,
+    time: Mapping[str, str] | str,
+    archive: str,
+    checkpoint: str,
+) -> DataStreamWriter:
+    """Deprecated: the name of `keep_view` in version 0.1.0, which kept joins only; gone in 0.4."""
+    warnings.warn("archive_join is called keep_view", DeprecationWarning, stacklevel=2)
+    return keep_view(statement, streams, time=time, archive=archive, checkpoint=checkpoint)
 
 
 def _time_of(name: str, time: Mapping[str, str] | str) -> str:

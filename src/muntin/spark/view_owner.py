@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from muntin.archive import Archive
+from muntin.archive import Archive, View
 from muntin.archive.epoch import NAME as DIRECTORY
 from muntin.errors import ArchiveError, NameTaken
 from muntin.spark.told_view import Told, view_of
 from muntin.sql.type_name import type_name
-from muntin.view.materialized_view import MaterializedView, definition_of
+from muntin.view.materialized_view import KEPT_BY, MaterializedView, definition_of
 from muntin.view_query import HIDDEN, ViewQuery
 
 BEGIN_ANEW = "start with a new checkpoint and without this view: DROP MATERIALIZED VIEW removes it"
@@ -43,7 +43,13 @@ class OwnedView:
         try:
             archive = MaterializedView(self.query, self.folder, kept_by=owner).archive
         except NameTaken as error:
-            raise NameTaken(f"{error}. Go on from the checkpoint that began it, or {BEGIN_ANEW}") from None
+            begun_by = View.open(self.folder).epoch.about.get(KEPT_BY)  # version 0.1.0 did not write it
+            words = (
+                "Go on from the checkpoint that began it, or"
+                if begun_by
+                else "No checkpoint can go on with it:"
+            )
+            raise NameTaken(f"{error}. {words} {BEGIN_ANEW}") from None
         try:
             self._check_types(archive)
             last = archive.view.epoch.batch
