@@ -34,6 +34,7 @@ FIGURES = {
     "gp10": "golab.gp10_small",
     "gp13": "golab.gp13_rates",
     "gp14": "golab.gp14_large",
+    "gp14b": "golab.gp14b_five_gigabytes",
     "gp17": "golab.gp17_counts",
     "gp56": "golab.gp56_negation",
     "x15": "arasu_manku.x15_bounds",

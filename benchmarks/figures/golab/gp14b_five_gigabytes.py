@@ -1,0 +1,54 @@
+"""Figures 14 to 16 at the paper's size: a window of 5,000,000 results of 1000 bytes, 5 GB."""
+
+from __future__ import annotations
+
+from benchmarks.figures.golab.results import KEYS, QUICK_UPDATES, TUPLE_BYTES, UPDATES, Results
+from benchmarks.figures.golab.series import MEASURES, NAMES, measure_series, times_table, touched_table
+from benchmarks.figures.plot import Chart
+from benchmarks.measure import Column, Result
+from benchmarks.report import origin_text
+
+UNITS = {"quick": 3_600, "small": 216_000, "full": 5_000_000}
+MEASURED = {"quick": QUICK_UPDATES, "small": 4, "full": 2}  # updates, of a window that is full
+SHOWN = {"reindex": "R-ins", "del": "D-ins", "wata_swept": "WATA, swept", "chronological": "chr",
+         "rebuild": "Rebuild", "no_rebuild": "NoRebuild"}  # fmt: skip
+SOME = ("reindex", "rebuild", "no_rebuild")  # with 25 parts
+CHUNK = 2_500_000  # in two parts: each part that comes while an index is built has it written once more
+NOTES = f"""\
+Results of {TUPLE_BYTES} bytes with {KEYS} keys, one a unit of time on average, updated {UPDATES} times a window; on
+disk, flushed at each update. A result lives for half a window on average, so that half of a window's results are alive.
+Before each update, probe and scan the system is made to forget what it holds of the archive in memory. Means over the
+first updates of a full window, a probe and a scan after each. Answers are compared with NumPy after every update."""
+
+
+def run(quick: bool, full: bool = False) -> Result:
+    """Drive the variants with 16 and with 25 parts."""
+    size = "quick" if quick else "full" if full else "small"
+    units, updates = UNITS[size], MEASURED[size]
+    results = Results(units, chunk=CHUNK)
+    rows = measure_series(results, (16,), updates, True, SHOWN)
+    if not quick:
+        rows += measure_series(results, (25,), updates, True, SOME)
+    rows.sort(key=lambda row: (list(MEASURES).index(row["mode"]), row["parts"]))
+    return Result(
+        name="golab/gp14b",
+        title="Index variants, a window of 5 GB",
+        notes=" ".join(NOTES.split()),
+        columns=[
+            Column("mode", ""),
+            Column("parts", "parts", "d"),
+            *(Column(name, f"{label}, ms", ".3f") for name, label in SHOWN.items()),
+        ],
+        rows=rows,
+        parameters={"units": units, "updates": updates, "tuple_bytes": TUPLE_BYTES},
+    )
+
+
+CHART = Chart("parts", "parts", "milliseconds", SHOWN, panels=MEASURES, dashed=("wata_swept",))
+PARTS = {
+    "update": lambda record: times_table(record, "update"),
+    "probe": lambda record: times_table(record, "probe"),
+    "scan": lambda record: times_table(record, "scan"),
+    "touched": touched_table,
+    "origin": origin_text,
+}
