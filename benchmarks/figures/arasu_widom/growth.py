@@ -6,7 +6,9 @@ intervals, which do not, the cells of memory are compared before and after.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from math import log2
 from typing import Any
 
@@ -156,6 +158,16 @@ def l_int_look_up(width: int) -> float:
     return structure.reads / LOOK_UPS
 
 
+def l_int_space(gamma: int, kept: int = 1 << 15) -> float:
+    """Bytes, of windows that all begin as far back."""
+    return l_int(kept, gamma).nbytes()
+
+
+def l_int_suffix_space(kept: int) -> float:
+    """Bytes, of windows that end now, of all widths down to four: as many as the logarithm of what is kept."""
+    return l_int(kept, (kept.bit_length() - 1) // 2, suffix=True).nbytes()
+
+
 # QUANTILE
 
 
@@ -184,11 +196,11 @@ def tree_space(kept: int) -> float:
 
 # CI-COUNT and CI-SUM
 
-KEYS, EVENTS, PARTS = 1_000, 100_000, 8
+PARTS = 8
 
 
 def collective(
-    keys: int = KEYS, events: int = EVENTS, parts: int = PARTS, amounts: int = 0, evenly: bool = False
+    keys: int, events: int, parts: int = PARTS, amounts: int = 0, evenly: bool = False
 ) -> CollectiveIndex:
     """An index in its tree form over events one after the other, of keys at random or in turns; `amounts` is the
     greatest if there are any."""
@@ -203,38 +215,51 @@ def collective(
     return index
 
 
-def collective_update(**sizes: int) -> float:
+def collective_update(parts: int, keys: int = 20, events: int = 200_000) -> float:
     """Levels of keys that an update changes."""
-    index = collective(**sizes)
-    return index.changes / sizes.get("events", EVENTS)
+    return collective(keys, events, parts).changes / events
+
+
+def sum_update(amounts: int) -> float:
+    """The same of CI-SUM."""
+    return collective(1_000, 20_000, amounts=amounts).changes / 20_000
 
 
 def collective_steps(keys: int) -> float:
-    """Steps in the tree for a change of a level."""
-    index = collective(keys, 20 * keys)
-    return index.steps / index.changes
+    """Steps in the tree for an update."""
+    return collective(keys, 20 * keys).steps / (20 * keys)
 
 
 def collective_look_up(reported: int) -> float:
     """Buckets and keys that a look-up reads to name so many of 16,000 keys: those whose newest event is as young."""
-    index = collective(16_000, 64_000, evenly=True)
-    before = index.visits
-    found = index.candidates(64_000 - reported, low=1)
-    assert len(found) == reported
-    return index.visits - before
+    return _visits(collective(16_000, 64_000, evenly=True), 64_000, reported)
 
 
 def collective_far_look_up(keys: int) -> float:
     """The same to name a hundred keys of so many."""
-    index = collective(keys, 4 * keys, evenly=True)
+    return _visits(collective(keys, 4 * keys, evenly=True), 4 * keys, 100)
+
+
+def _visits(index: CollectiveIndex, events: int, reported: int) -> float:
     before = index.visits
-    assert len(index.candidates(4 * keys - 100, low=1)) == 100
+    found = index.candidates(events - reported, low=1)
+    assert len(found) == reported
     return index.visits - before
 
 
-def collective_space(keys: int = KEYS, per_key: int = 100, parts: int = PARTS) -> float:
-    """Bytes, with so many events of each key."""
-    return collective(keys, keys * per_key, parts, evenly=True).nbytes()
+def collective_space(keys: int) -> float:
+    """Bytes, with a hundred events of each key."""
+    return collective(keys, 100 * keys, evenly=True).nbytes()
+
+
+def collective_parts_space(parts: int) -> float:
+    """Bytes, with as many events of each of 64 keys as eight sizes of levels hold."""
+    return collective(64, 64 * 255 * parts, parts, evenly=True).nbytes()
+
+
+def collective_long_space(per_key: int) -> float:
+    """Bytes with so many events of each of 64 keys and one level of each size."""
+    return collective(64, 64 * per_key, 1, evenly=True).nbytes()
 
 
 # MAX and MIN of keys
@@ -257,8 +282,8 @@ def _work(index: StaircaseIndex) -> Any:
 
 
 def staircase_update(events: int) -> float:
-    """Pairs looked at by an update, if values descend."""
-    return float(_work(staircase(events, descending=True))[1]) / events
+    """Pairs looked at by an update, values in random order."""
+    return float(_work(staircase(events))[1]) / events
 
 
 def staircase_look_up(events: int) -> float:
@@ -275,27 +300,82 @@ def staircase_space(events: int) -> float:
     return float(staircase(events, descending=True).maxima.index.pairs())  # type: ignore[attr-defined]
 
 
-def exponent(size: Iterable[float], found: Iterable[float]) -> float:
-    """The power of the sizes that fits best: the slope of a line through their logarithms.
+@dataclass(frozen=True)
+class Cost:
+    """One cost of Figure 1: at which sizes it is counted, and the power of them (or of a function of them) stated."""
 
-    >>> round(exponent([1, 2, 4, 8], [3, 12, 48, 192]), 6)
-    2.0
+    structure: str
+    what: str
+    of: str  # what is counted
+    against: str  # the size
+    stated: str
+    power: float
+    count: Callable[[int], float]
+    sizes: tuple[int, ...]
+    scale: Callable[[float], float] = float
+    timed: tuple[str, str] | None = None  # figure and name of its rates by the same size, if there are
+
+
+def powers(first: int, last: int, step: int = 1) -> tuple[int, ...]:
+    """Of two.
+
+    >>> powers(4, 8, 2)
+    (16, 64, 256)
     """
-    x, y = (np.log(np.array(list(each), float)) for each in (size, found))
-    x, y = x - x.mean(), y - y.mean()
-    return float((x * y).sum() / (x * x).sum())
-
-
-def by_itself(size: float) -> float:
-    """For costs that are stated as powers of a size."""
-    return size
-
-
-def by_logarithm(size: float) -> float:
-    """For costs that are stated as powers of a logarithm."""
-    return log2(size)
+    return tuple(1 << each for each in range(first, last + 1, step))
 
 
 def by_both(size: float) -> float:
-    """For costs that are stated as powers of n log n."""
+    """n log n."""
     return size * log2(size)
+
+
+def by_levels(size: float) -> float:
+    """The logarithm, without the levels that a quantile tree leaves out: those below 16 elements, and two of three
+    rings' worth at the top."""
+    return log2(size / 4)
+
+
+def by_pieces(size: float) -> float:
+    """The logarithm, without the levels of which a look-up takes loose elements."""
+    return log2(size / 16)
+
+
+PARTS_COUNTED, GAMMAS = powers(0, 4), (1, 2, 3, 4, 5, 6)
+COSTS = (
+    Cost("R-INT", "update", "prefixes changed", "Nmax", "O(1)", 0, r_int_update, powers(6, 16, 2),
+         timed=("fig10", "r_int")),
+    Cost("R-INT", "look-up", "prefixes read", "W", "O(1)", 0, r_int_look_up, powers(4, 10, 2), timed=("fig11", "r_int")),
+    Cost("R-INT", "space", "bytes", "Nmax", "O(Nmax)", 1, r_int_space, powers(10, 20, 2)),
+    Cost("B-INT", "update", "combinations", "Nmax", "O(1)", 0, b_int_update, powers(6, 16, 2), timed=("fig10", "b_int")),
+    Cost("B-INT", "look-up", "partials read", "W", "O(log W)", 1, b_int_look_up, powers(4, 16, 2), log2,
+         ("fig11", "b_int")),
+    Cost("B-INT", "space", "bytes", "Nmax", "O(Nmax)", 1, b_int_space, powers(10, 20, 2)),
+    Cost("L-INT", "update", "combinations", "gamma", "O(gamma)", 1, l_int_update, GAMMAS),
+    Cost("L-INT", "update", "combinations", "Nmax, gamma = 3", "O(gamma)", 0, partial(l_int_update, 3), powers(8, 16, 2)),
+    Cost("L-INT", "look-up", "partials read", "W", "O(1)", 0, l_int_look_up, powers(4, 14, 2)),
+    Cost("L-INT", "space", "bytes", "Nmax, gamma = 3", "O(gamma Nmax)", 1, partial(l_int_space, 3), powers(8, 16, 2)),
+    Cost("L-INT", "space", "bytes", "gamma", "O(gamma Nmax)", 1, l_int_space, GAMMAS),
+    Cost("L-INT", "space, suffix windows", "bytes", "Nmax, gamma = log Nmax / 2", "O(Nmax)", 1, l_int_suffix_space,
+         powers(8, 16, 2)),
+    Cost("quantile tree", "update", "cells changed", "Nmax", "O(log Nmax)", 1, tree_update, powers(5, 12), by_levels,
+         ("fig10", "quantile_tree")),
+    Cost("quantile tree", "look-up", "sorted intervals", "W", "O(log W) intervals, O(log^2 W log log W) in all", 1,
+         tree_look_up, powers(8, 16, 2), by_pieces, ("fig11", "quantile_tree")),
+    Cost("quantile tree", "space", "bytes", "Nmax", "O(Nmax log Nmax)", 1, tree_space, powers(6, 16, 2), by_both),
+    Cost("CI-COUNT", "update", "stamps changed", "p", "O(1/eps log K)", 1, collective_update, PARTS_COUNTED),
+    Cost("CI-COUNT", "update", "steps in the tree", "K", "O(1/eps log K)", 1, collective_steps, powers(10, 16, 2), log2),
+    Cost("CI-COUNT", "look-up", "buckets and keys read", "keys reported", "O(keys reported)", 1, collective_look_up,
+         powers(8, 13)),
+    Cost("CI-COUNT", "look-up", "buckets and keys read", "K, 100 reported", "O(log K)", 1, collective_far_look_up,
+         powers(9, 16), log2),
+    Cost("CI-COUNT", "space", "bytes", "K", "O(1/eps K log Nmax)", 1, collective_space, powers(8, 14, 2)),
+    Cost("CI-COUNT", "space", "bytes", "p", "O(1/eps K log Nmax)", 1, collective_parts_space, PARTS_COUNTED),
+    Cost("CI-COUNT", "space", "bytes", "Nmax, p = 1", "O(1/eps K log Nmax)", 1, collective_long_space, powers(4, 12, 2),
+         log2),
+    Cost("CI-SUM", "update", "stamps changed", "greatest amount", "O(1/eps log K log Amax)", 1, sum_update,
+         powers(5, 17, 3), log2),
+    Cost("MAX of keys", "update", "pairs looked at", "Nmax", "O(log^2 Nmax)", 2, staircase_update, powers(8, 13), log2),
+    Cost("MAX of keys", "look-up", "pairs looked at", "Nmax", "O(log^2 Nmax)", 2, staircase_look_up, powers(8, 13), log2),
+    Cost("MAX of keys", "space", "pairs kept", "Nmax", "O(Nmax log Nmax)", 1, staircase_space, powers(8, 13), by_both),
+)  # fmt: skip
