@@ -25,6 +25,7 @@ FIGURES = {
     "fig09": "arasu_widom.fig09_mixed",
     "fig10": "arasu_widom.fig10_updates",
     "fig11": "arasu_widom.fig11_lookups",
+    "fig11t": "arasu_widom.fig11t_times",
     "fig12": "arasu_widom.fig12_substreams",
     "fig12b": "arasu_widom.fig12b_max",
     "fig12c": "arasu_widom.fig12c_engine",

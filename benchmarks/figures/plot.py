@@ -28,6 +28,7 @@ COLOURS = {
     "isolated": "#666666", "chains": "#D55E00", "ring": "#009E73", "slices": "#0072B2",
     "numbers": "#56B4E9", "tables": "#8C5FBF", "panes": "#D55E00", "paired_windows": "#009E73",
     "numpy": "#666666",
+    "r_int_ratio": "#0072B2", "b_int_ratio": "#D55E00", "quantile_tree_ratio": "#8C5FBF",
     "muntin": "#0072B2", "window": "#D55E00",
     "each": "#666666", "duckdb": "#D55E00", "duckdb_filter": "#E69F00", "polars": "#009E73",
     "reindex": "#666666", "del": "#B8860B", "wata": "#AAAAAA", "wata_swept": "#C49A6C", "chronological": "#8C5FBF",

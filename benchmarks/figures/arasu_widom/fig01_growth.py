@@ -42,7 +42,9 @@ def row_of(cost: Cost, sizes: tuple[int, ...]) -> dict[str, Any]:
     """One cost at its sizes, and the power that fits."""
     found = [float(cost.count(size)) for size in sizes]
     fitted = power_of([cost.scale(size) for size in sizes], found)
-    assert fitted <= cost.power + ROOM, f"{cost.structure}, {cost.what}: a power of {fitted:.2f} by {cost.against}"
+    assert fitted <= cost.power + ROOM, (
+        f"{cost.structure}, {cost.what}: a power of {fitted:.2f} by {cost.against}"
+    )
     return {
         "mode": "growth", "structure": cost.structure, "what": cost.what, "of": cost.of, "against": cost.against,
         "stated": cost.stated, "power": cost.power, "sizes": list(sizes), "found": found, "fitted": fitted,

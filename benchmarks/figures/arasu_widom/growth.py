@@ -221,8 +221,8 @@ def collective_update(parts: int, keys: int = 20, events: int = 200_000) -> floa
 
 
 def sum_update(amounts: int) -> float:
-    """The same of CI-SUM."""
-    return collective(1_000, 20_000, amounts=amounts).changes / 20_000
+    """The same of CI-SUM, with one level of each size."""
+    return collective(1_000, 20_000, 1, amounts).changes / 20_000
 
 
 def collective_steps(keys: int) -> float:
@@ -331,8 +331,7 @@ def by_both(size: float) -> float:
 
 
 def by_levels(size: float) -> float:
-    """The logarithm, without the levels that a quantile tree leaves out: those below 16 elements, and two of three
-    rings' worth at the top."""
+    """The logarithm, without the levels that a quantile tree leaves out: those below 16 elements."""
     return log2(size / 4)
 
 
@@ -373,7 +372,7 @@ COSTS = (
     Cost("CI-COUNT", "space", "bytes", "p", "O(1/eps K log Nmax)", 1, collective_parts_space, PARTS_COUNTED),
     Cost("CI-COUNT", "space", "bytes", "Nmax, p = 1", "O(1/eps K log Nmax)", 1, collective_long_space, powers(4, 12, 2),
          log2),
-    Cost("CI-SUM", "update", "stamps changed", "greatest amount", "O(1/eps log K log Amax)", 1, sum_update,
+    Cost("CI-SUM", "update", "stamps changed", "greatest amount, p = 1", "O(1/eps log K log Amax)", 1, sum_update,
          powers(5, 17, 3), log2),
     Cost("MAX of keys", "update", "pairs looked at", "Nmax", "O(log^2 Nmax)", 2, staircase_update, powers(8, 13), log2),
     Cost("MAX of keys", "look-up", "pairs looked at", "Nmax", "O(log^2 Nmax)", 2, staircase_look_up, powers(8, 13), log2),
