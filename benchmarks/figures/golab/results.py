@@ -87,13 +87,20 @@ class Results:
                 return (each + 1) * self.every - self.every // 2
         return -1
 
+    def slot_count(self, slot: int) -> int:
+        """How many results are generated in a slot."""
+        return self._drawn_count(np.random.default_rng((self.seed, slot)))
+
+    def _drawn_count(self, random: np.random.Generator) -> int:
+        if self.factor <= 1:
+            return self.every
+        low = 2 / (1 + self.factor)  # the mean stays
+        return int(self.every * random.uniform(low, low * self.factor))
+
     def _times(self, slot: int) -> tuple[Any, Any, Any]:
         """Keys, generation and expiry of the results of a slot, always the same."""
         random = np.random.default_rng((self.seed, slot))
-        count = self.every
-        if self.factor > 1:
-            low = 2 / (1 + self.factor)  # the mean stays
-            count = int(self.every * random.uniform(low, low * self.factor))
+        count = self._drawn_count(random)
         generated = np.sort(random.integers(1, self.every + 1, count)) + slot * self.every
         keys = random.integers(0, KEYS, count) if not self.power else self._skewed(random, count)
         return keys, generated, generated + random.integers(1, self.window + 1, count)
