@@ -52,9 +52,9 @@ def run(quick: bool) -> Result:
         title="Randomised sketches beside deterministic ones",
         notes=(
             f"A {STREAM} stream of two windows, then windows of W, W / 2 and W / 10 elements: errors of {len(PHIS)} "
-            f"quantiles, or of the counts of all items. Randomised sketches may fail with a chance of {DELTA} an answer: "
-            f"{seeds} seeds. Space is that after the last element; rates are of CPU seconds. A share of failures above "
-            "delta ends the run."
+            "quantiles, or of the counts of all items. Randomised sketches may fail with a chance of "
+            f"{DELTA} an answer: {seeds} seeds. Space is that after the last element; rates are of CPU seconds. A "
+            "share of failures above delta ends the run."
         ),
         columns=COLUMNS,
         rows=[*rows, *rising],
@@ -161,8 +161,10 @@ def paper_table(record: Record) -> str:
         {"key": "window", "label": "W", "format": ",d"}, {"key": "inverse", "label": "1 / eps", "format": "d"},
         {"key": "delta", "label": "delta", "format": "g"}, {"key": "levels", "label": "sizes of blocks", "format": "d"},
         {"key": "smallest", "label": "smallest block", "format": ",d"},
-        {"key": "needed", "label": "its sample", "format": ",d"}, {"key": "largest", "label": "largest block", "format": ",d"},
-        {"key": "most", "label": "its sample", "format": ",.3g"}, {"key": "sampled", "label": "sizes that are sampled", "format": "d"},
+        {"key": "needed", "label": "its sample", "format": ",d"},
+        {"key": "largest", "label": "largest block", "format": ",d"},
+        {"key": "most", "label": "its sample", "format": ",.3g"},
+        {"key": "sampled", "label": "sizes that are sampled", "format": "d"},
         {"key": "begins", "label": "sampling begins at W", "format": ",.3g"},
     ]  # fmt: skip
     return table_text(columns, [paper_row(*each) for each in PAPER])

@@ -19,8 +19,8 @@ RINGS = {"fig11": 100_000}  # a size of which there is only one window
 
 NOTES = f"""\
 Costs are counted at sizes that grow. The fitted power is the slope of a line through the logarithms of x and of the
-counts, x being the size, its logarithm or n log n, whichever the statement is a power of. A power that exceeds the one
-stated by more than {ROOM} ends the run. CPU time is that of Figures 10 and 11, one input at a time."""
+counts, x being the size, its logarithm or n log n, whichever the statement is a power of. A power that exceeds the
+one stated by more than {ROOM} ends the run. CPU time is that of Figures 10 and 11, one input at a time."""
 
 
 def run(quick: bool) -> Result:
@@ -68,7 +68,8 @@ def growth_table(record: Record) -> str:
         {"key": "structure", "label": "structure", "format": ""}, {"key": "what", "label": "cost", "format": ""},
         {"key": "stated", "label": "stated", "format": ""}, {"key": "against", "label": "by", "format": ""},
         {"key": "power", "label": "stated power", "format": ">"}, {"key": "fitted", "label": "fitted", "format": ".2f"},
-        {"key": "counts", "label": "counted", "format": ""}, {"key": "time", "label": "power of CPU time", "format": ">"},
+        {"key": "counts", "label": "counted", "format": ""},
+        {"key": "time", "label": "power of CPU time", "format": ">"},
     ]  # fmt: skip
     rows = []
     for row, cost in zip(record["rows"], COSTS, strict=True):

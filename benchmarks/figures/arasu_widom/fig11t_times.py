@@ -27,12 +27,13 @@ ENGINE_WIDTHS = (100, 10_000)
 UPDATES_OF = {"batch": "update", "engine": "push"}  # modes of look-ups, and of their updates
 
 NOTES = f"""\
-The structures of Figure 11 with {KEPT:,} elements, which also have times, {GAP} microseconds apart on average. by count:
-windows [lo, hi) of elements. by time: the same windows, given by the times between which their elements lie; two binary
-searches find them, as `EventRing` does, and then the look-up is the same. scalar: compiled loops. batch: {BATCH:,} windows
-a call from Python. Updates, in batches alone: the times are appended to a column, the oldest are dropped. Rates are of CPU
-seconds, median of the runs; both kinds take turns. engine: look-ups by `value` of `[ROWS n]` and of `[RANGE …]` over the
-same events, and pushes of {BATCH:,} events to an engine that has the three queries of one kind. The elements found are compared, a sample of answers with NumPy."""
+The structures of Figure 11 with {KEPT:,} elements, which also have times, {GAP} microseconds apart on average. by
+count: windows [lo, hi) of elements. by time: the same windows, given by the times between which their elements lie;
+two binary searches find them, as `EventRing` does, and then the look-up is the same. scalar: compiled loops. batch:
+{BATCH:,} windows a call from Python. Updates, in batches alone: the times are appended to a column, the oldest are
+dropped. Rates are of CPU seconds, median of the runs; both kinds take turns. engine: look-ups by `value` of `[ROWS
+n]` and of `[RANGE …]` over the same events, and pushes of {BATCH:,} events to an engine that has the three queries
+of one kind. The elements found are compared, a sample of answers with NumPy."""
 
 
 def run(quick: bool) -> Result:
@@ -187,8 +188,8 @@ def spread_text(record: Record) -> str:
 
 
 CHART = Chart(
-    "width", "width of the windows, W", "rate by time / rate by count", {f"{n}_ratio": label for n, label in NAMES.items()},
-    is_log_y=False, y_text=lambda value: f"{value:.1f}",
+    "width", "width of the windows, W", "rate by time / rate by count",
+    {f"{name}_ratio": label for name, label in NAMES.items()}, is_log_y=False, y_text=lambda value: f"{value:.1f}",
 )  # fmt: skip
 PARTS = {
     "scalar": lambda record: beside_table(record, "scalar"),

@@ -18,10 +18,10 @@ PARTS_SHOWN = 16
 SHOWN = NAMES | {"none": "no index"}
 POWERS = {"uniform": 0.0, "power": 1.0}
 NOTES = f"""\
-As figure 10 with {PARTS_SHOWN} parts, with {KEYS} keys that come alike (uniform) and with key k coming with a chance that
-goes with 1 / k (power law with a coefficient of 1); no index: 4x4 parts by round-robin, without any order by key, so
-that a probe reads everything. Probes ask for the same keys, drawn uniformly, with both. Answers are compared with NumPy
-after every update."""
+As figure 10 with {PARTS_SHOWN} parts, with {KEYS} keys that come alike (uniform) and with key k coming with a
+chance that goes with 1 / k (power law with a coefficient of 1); no index: 4x4 parts by round-robin, without any
+order by key, so that a probe reads everything. Probes ask for the same keys, drawn uniformly, with both. Answers
+are compared with NumPy after every update."""
 
 
 def run(quick: bool, full: bool = False) -> Result:

@@ -17,12 +17,13 @@ UNITS = {"quick": 36_000, "small": 2_000_000}
 RATES = {"steady": 1.0, "varying": 4.0}
 ROOM = 0.05  # by how much what is measured may differ from the formula at a steady rate
 NOTES = f"""\
-Results dealt out to parts as an archive deals them, {UPDATES} updates in a window. As the theorem has it, a result expires
-in any of the {UPDATES} slots after the one that it is generated in. After each update of a full window: the squared deviations of the sizes of all parts from their mean, added up, on average over the updates.
-The unit is the number of results of a pair of slots, so that the formulas apply. Formulas: the theorem's for round-robin,
-p^2 / 4 (1 - 1 / n); for chronological splitting the paper's, printed, and corrected: in q consecutive updates only one
-row and one column of parts change. A measurement at a steady rate that differs by {ROOM:.0%} from a right formula ends the
-run."""
+Results dealt out to parts as an archive deals them, {UPDATES} updates in a window. As the theorem has it, a result
+expires in any of the {UPDATES} slots after the one that it is generated in. After each update of a full window: the
+squared deviations of the sizes of all parts from their mean, added up, on average over the updates. The unit is the
+number of results of a pair of slots, so that the formulas apply. Formulas: the theorem's for round-robin, p^2 / 4
+(1 - 1 / n); for chronological splitting the paper's, printed, and corrected: in q consecutive updates only one row
+and one column of parts change. A measurement at a steady rate that differs by {ROOM:.0%} from a right formula ends
+the run."""
 
 
 def run(quick: bool) -> Result:
