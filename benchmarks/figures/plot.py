@@ -34,6 +34,7 @@ COLOURS = {
     "reindex": "#666666", "del": "#B8860B", "wata": "#AAAAAA", "wata_swept": "#C49A6C", "chronological": "#8C5FBF",
     "rebuild": "#D55E00", "no_rebuild": "#0072B2", "lazy_rebuild": "#E69F00", "lazy_no_rebuild": "#56B4E9",
     "count_rebuild": "#009E73", "count_no_rebuild": "#66B99A",
+    "none": "#444444",
     "shape_4x4": "#0072B2", "shape_8x2": "#009E73", "shape_2x8": "#D55E00",
     "staircase_tree": "#0072B2", "staircase_dense": "#D55E00", "scan_keys": "#666666", "scan_columns": "#B8860B",
 }  # fmt: skip
