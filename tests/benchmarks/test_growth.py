@@ -38,7 +38,7 @@ def test_the_record_has_every_cost():
 
 def test_a_cost_that_grows_faster_is_noticed():
     linear = replace(COSTS[0], count=lambda size: 3.0 * size)
-    with pytest.raises(AssertionError, match="R-INT, update: a power of 1.00 by Nmax"):
+    with pytest.raises(AssertionError, match="R-INT, update: a power of 1"):
         row_of(linear, powers(6, 10))
 
 
@@ -63,7 +63,9 @@ def test_figure_of_windows_by_time(tmp_path):
 @pytest.mark.parametrize("driver", [OneByOne, InBatches])
 def test_wrong_elements_are_noticed(driver):
     times = Times(2_000)
-    windows = TimeWindows(driver("r_int", "sum", values(2_000, seed=1)), times, uniform_runs(50, 2_000, 20, 1, True))
+    windows = TimeWindows(
+        driver("r_int", "sum", values(2_000, seed=1)), times, uniform_runs(50, 2_000, 20, 1, True)
+    )
     windows.check()
     times.column["at"][:] = times.at[::-1].copy()  # which no binary search is right about
     with pytest.raises(AssertionError, match="elements between"):

@@ -28,7 +28,9 @@ def test_too_many_failures_are_noticed(monkeypatch):
     monkeypatch.setattr(
         x17_samples,
         "errors_of",
-        lambda of, sketch, *rest: [error + 2 * ("sampled" in sketch.name) for error in right(of, sketch, *rest)],
+        lambda of, sketch, *rest: [
+            error + 2 * ("sampled" in sketch.name) for error in right(of, sketch, *rest)
+        ],
     )
     with pytest.raises(AssertionError, match="quantiles, one: 100% of answers failed"):
         measure_point("quantiles", "one", 2**14, 16, 2)

@@ -12,7 +12,7 @@ from benchmarks.figures.arasu_widom.one_by_one import find_each
 from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, Entrant, race
 from benchmarks.figures.arasu_widom.time_engine import measure_engine
 from benchmarks.figures.arasu_widom.workload import BATCH, Ints, Runs, lifted, uniform_runs, values
-from benchmarks.figures.page import Record, rows_of, short
+from benchmarks.figures.page import Record, rows_of, short, spread_text, why_spread
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
@@ -179,12 +179,11 @@ def beside_table(record: Record, mode: str) -> str:
     return table_text(columns, rows)
 
 
-def spread_text(record: Record) -> str:
-    """How far runs lay apart."""
-    spreads = sorted(
-        row[f"{name}{kind}_spread"] for row in record["rows"] for name in NAMES for kind in KINDS
-    )
-    return f"Spread of a point: {spreads[len(spreads) // 2]:.0%} as a rule, {spreads[-1]:.0%} at most."
+def all_spreads(record: Record) -> str:
+    """How far runs lay apart, and why."""
+    spreads = [row[f"{name}{kind}_spread"] for row in record["rows"] for name in NAMES for kind in KINDS]
+    told = spread_text(spreads)
+    return f"{told[0].upper()}{told[1:]}. {why_spread(record, spreads)}".rstrip()
 
 
 CHART = Chart(
@@ -195,6 +194,6 @@ PARTS = {
     "scalar": lambda record: beside_table(record, "scalar"),
     "batch": lambda record: beside_table(record, "batch"),
     "engine": lambda record: beside_table(record, "engine"),
-    "spread": spread_text,
+    "spread": all_spreads,
     "origin": origin_text,
 }
