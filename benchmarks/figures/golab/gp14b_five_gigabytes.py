@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from benchmarks.figures.golab.ratios import RatioChart, Row
 from benchmarks.figures.golab.results import KEYS, QUICK_UPDATES, TUPLE_BYTES, UPDATES, Results
 from benchmarks.figures.golab.series import MEASURES, NAMES, measure_series, times_table, touched_table
-from benchmarks.figures.plot import Chart
+from benchmarks.figures.page import Record
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text
 
@@ -43,11 +44,44 @@ def run(quick: bool, full: bool = False) -> Result:
     )
 
 
-CHART = Chart("parts", "parts", "milliseconds", SHOWN, panels=MEASURES, dashed=("wata_swept",))
+def chart_rows(record: Record) -> list[Row]:
+    """Every variant, relative to R-ins with as many parts."""
+    by_mode = {(row["mode"], row["parts"]): row for row in record["rows"]}
+    found = []
+    for parts in sorted({row["parts"] for row in record["rows"]}):
+        for name, label in SHOWN.items():
+            if name == "reindex" or name not in by_mode["update", parts]:
+                continue
+            of = {mode: by_mode[mode, parts] for mode in MEASURES}
+            ratios = {mode: row[f"{name}_cpu"] / row["reindex_cpu"] for mode, row in of.items()}
+            moved = {each: _moved(of["update"], each) for each in (name, "reindex")}
+            found.append(
+                Row(f"{parts} parts", label, name, ratios | {"moved": moved[name] / moved["reindex"]})
+            )
+    return found
+
+
+def _moved(row: Record, name: str) -> float:
+    return float(row[f"{name}_bytes_read"] + row[f"{name}_bytes_written"])
+
+
+CHART = RatioChart(
+    chart_rows,
+    {
+        "moved": "bytes of an update",
+        "update": "update, CPU time",
+        "probe": "probe, CPU time",
+        "scan": "scan, CPU time",
+    },
+)
 PARTS = {
-    "update": lambda record: times_table(record, "update"),
-    "probe": lambda record: times_table(record, "probe"),
-    "scan": lambda record: times_table(record, "scan"),
+    "chart": lambda record: (
+        "![Bytes and CPU time of every variant, compared with R-ins with as many parts, 5 GB](golab-gp14b.svg)"
+    ),
+    "clock": lambda record: times_table(record, "update"),
+    "update": lambda record: times_table(record, "update", "_cpu"),
+    "probe": lambda record: times_table(record, "probe", "_cpu"),
+    "scan": lambda record: times_table(record, "scan", "_cpu"),
     "touched": touched_table,
     "origin": origin_text,
 }

@@ -92,7 +92,7 @@ class RatioChart:
             span = max(most - least, 0.05)
             panel.set_xlim(least - 2 * ROOM * span, most + 2 * ROOM * span)
             panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
-            panel.locator_params(axis="x", nbins=4)
+            panel.locator_params(axis="x", nbins=6)
 
 
 def places_of(rows: list[Row]) -> tuple[list[float], dict[str, float]]:
