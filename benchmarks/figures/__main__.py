@@ -21,9 +21,11 @@ from benchmarks.peace import BusyError, Watch
 from benchmarks.report import table_text
 
 FIGURES = {
+    "fig01": "arasu_widom.fig01_growth",
     "fig09": "arasu_widom.fig09_mixed",
     "fig10": "arasu_widom.fig10_updates",
     "fig11": "arasu_widom.fig11_lookups",
+    "fig11t": "arasu_widom.fig11t_times",
     "fig12": "arasu_widom.fig12_substreams",
     "fig12b": "arasu_widom.fig12b_max",
     "fig12c": "arasu_widom.fig12c_engine",
@@ -34,10 +36,14 @@ FIGURES = {
     "gp10": "golab.gp10_small",
     "gp13": "golab.gp13_rates",
     "gp14": "golab.gp14_large",
+    "gp14b": "golab.gp14b_five_gigabytes",
     "gp17": "golab.gp17_counts",
+    "gp53": "golab.gp53_keys",
     "gp56": "golab.gp56_negation",
+    "gpt1": "golab.gpt1_sizes",
     "x15": "arasu_manku.x15_bounds",
     "x16": "arasu_manku.x16_rivals",
+    "x17": "arasu_manku.x17_samples",
     "native": "spark.native",
     "filters": "rules.filters",
     "queries": "peers.queries",
@@ -103,7 +109,9 @@ def measure_figure(name: str, quick: bool, full: bool = False, busy: bool = Fals
 
 
 def draw_figure(name: str) -> None:
-    """Draw one from its result."""
+    """Draw one from its result, if it is more than a table."""
+    if not hasattr(module_of(name), "CHART"):
+        return
     path = PAGES / f"{paper_of(name).replace('_', '-')}-{name}.svg"
     module_of(name).CHART.draw(record_of(name), path)
     print(f"written: {path}")

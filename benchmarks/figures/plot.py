@@ -28,11 +28,13 @@ COLOURS = {
     "isolated": "#666666", "chains": "#D55E00", "ring": "#009E73", "slices": "#0072B2",
     "numbers": "#56B4E9", "tables": "#8C5FBF", "panes": "#D55E00", "paired_windows": "#009E73",
     "numpy": "#666666",
+    "r_int_ratio": "#0072B2", "b_int_ratio": "#D55E00", "quantile_tree_ratio": "#8C5FBF",
     "muntin": "#0072B2", "window": "#D55E00",
     "each": "#666666", "duckdb": "#D55E00", "duckdb_filter": "#E69F00", "polars": "#009E73",
     "reindex": "#666666", "del": "#B8860B", "wata": "#AAAAAA", "wata_swept": "#C49A6C", "chronological": "#8C5FBF",
     "rebuild": "#D55E00", "no_rebuild": "#0072B2", "lazy_rebuild": "#E69F00", "lazy_no_rebuild": "#56B4E9",
     "count_rebuild": "#009E73", "count_no_rebuild": "#66B99A",
+    "none": "#444444",
     "shape_4x4": "#0072B2", "shape_8x2": "#009E73", "shape_2x8": "#D55E00",
     "staircase_tree": "#0072B2", "staircase_dense": "#D55E00", "scan_keys": "#666666", "scan_columns": "#B8860B",
 }  # fmt: skip

@@ -323,3 +323,24 @@ def count_pieces(rows, lo, hi):
         pieces += used
         loose += a - lo[i] + hi[i] - z
     return pieces, loose
+
+
+@kernel
+def find_each(at, since, until, lo, hi):
+    """The elements of windows by time: the first at `since[i]` or later, and the first at `until[i]` or later."""
+    for i in range(len(since)):
+        lo[i] = first_at(at, since[i])
+        hi[i] = first_at(at, until[i])
+
+
+@kernel
+def first_at(at, instant):
+    """Place of the first time that is no earlier than an instant, among ascending ones."""
+    low, high = 0, len(at)
+    while low < high:
+        middle = (low + high) >> 1
+        if at[middle] < instant:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.figures.golab.results import CHUNK, KEYS, UPDATES, payload_of
+from benchmarks.figures.golab.results import KEYS, UPDATES, payload_of
 from muntin.archive import GENERATED, Definition
 
 _OWN_BYTES = 40  # key, two times and two positions
+_CHUNK = 500_000  # results that come together when an index is built
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CountedResults:
         """Arguments of updates that bring all that is alive when the first window is full."""
         yield {"counts": tuple(self.counts(UPDATES - 2))}
         seen = self.counts(UPDATES - 1)
-        for slot in range(0, UPDATES, step := max(1, CHUNK // max(self.every, 1))):
+        for slot in range(0, UPDATES, step := max(1, _CHUNK // max(self.every, 1))):
             rows = pa.concat_tables([self.slot(each) for each in range(slot, min(slot + step, UPDATES))])
             alive = (rows["a"].to_numpy() + self.size > seen[0]) & (
                 rows["b"].to_numpy() + self.size > seen[1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.figures.golab.drive import Drive
+from benchmarks.figures.golab.ratios import RatioChart, Row
 from benchmarks.figures.golab.results import KEYS, QUICK_UPDATES, TUPLE_BYTES, UPDATES, Results
 from benchmarks.figures.golab.series import MEASURES
 from benchmarks.figures.page import Record
-from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 
@@ -61,14 +61,39 @@ def relative_table(record: Record) -> str:
     ]
     update = record["rows"][0]
     rows.append({"what": "parts touched", **{name: f"{update[f'{name}_touched']:.1f}" for name in SHAPES}})
-    moved = {name: (update[f"{name}_bytes_read"] + update[f"{name}_bytes_written"]) / 1e6 for name in SHAPES}
-    rows.append({"what": "MB read and written", **{name: f"{moved[name]:.1f}" for name in SHAPES}})
+    rows.append(
+        {"what": "MB read and written", **{name: f"{_moved(update, name) / 1e6:.1f}" for name in SHAPES}}
+    )
     return table_text(columns, rows)
 
 
-CHART = Chart("parts", "parts", "milliseconds", SHAPES, panels=MEASURES)
+def chart_rows(record: Record) -> list[Row]:
+    """Both other shapes, relative to 4x4."""
+    by_mode = {row["mode"]: row for row in record["rows"]}
+    update = by_mode["update"]
+
+    def ratios(name: str) -> dict[str, float]:
+        found = {
+            mode + kind: row[name + kind] / row["shape_4x4" + kind]
+            for mode, row in by_mode.items()
+            for kind in ("", "_cpu")
+        }
+        return found | {"moved": _moved(update, name) / _moved(update, "shape_4x4")}
+
+    return [Row("", shape, name, ratios(name)) for name, shape in SHAPES.items() if name != "shape_4x4"]
+
+
+def _moved(row: Record, name: str) -> float:
+    return float(row[f"{name}_bytes_read"] + row[f"{name}_bytes_written"])
+
+
+CHART = RatioChart(
+    chart_rows,
+    {"moved": "bytes of an update", "update_cpu": "update, CPU time", "update": "update, clock",
+     "probe_cpu": "probe, CPU time", "scan_cpu": "scan, CPU time"},
+)  # fmt: skip
 PARTS = {
-    "chart": lambda record: "![Update, probe and scan of three shapes](golab-gp09.svg)",
+    "chart": lambda record: "![Update, probe and scan of 8x2 and 2x8, compared with 4x4](golab-gp09.svg)",
     "table": relative_table,
     "origin": origin_text,
 }

@@ -13,6 +13,7 @@ from benchmarks.figures.golab.series import (
     touched_table,
 )
 from benchmarks.figures.golab.series import PARTS as NUMBERS
+from benchmarks.figures.golab.space import order_table, space_table
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text
@@ -51,6 +52,8 @@ PARTS = {
     "probe": lambda record: times_table(record, "probe"),
     "scan": lambda record: times_table(record, "scan"),
     "touched": touched_table,
+    "space": space_table,
+    "order": order_table,
     "findings": findings_table,
     "choice": lambda record: choice_table(record, "small"),
     "origin": origin_text,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.figures.golab.drive import Drive
+from benchmarks.figures.golab.ratios import RatioChart, Row
 from benchmarks.figures.golab.results import QUICK_UPDATES, TUPLE_BYTES, UPDATES, Results
 from benchmarks.figures.golab.series import NAMES, label_of
 from benchmarks.figures.page import Record
-from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 
@@ -64,9 +64,26 @@ def increase_table(record: Record) -> str:
     return table_text(columns, rows)
 
 
-CHART = Chart("parts", "parts", "milliseconds an update", SHOWN, panels=MODES)
+def chart_rows(record: Record) -> list[Row]:
+    """The varying rate, relative to the steady one."""
+    by_mode = {(row["mode"], row["parts"]): row for row in record["rows"]}
+    found = []
+    for parts in sorted({row["parts"] for row in record["rows"]}):
+        steady, varying = by_mode["steady", parts], by_mode["varying", parts]
+        for name, label in SHOWN.items():
+            ratios = {
+                kind: varying[f"{name}{kind}"] / steady[f"{name}{kind}"] for kind in ("", "_cpu", "_moved")
+            }
+            ratios["_cpu_moved"] = ratios["_cpu"] / ratios["_moved"]
+            found.append(Row(f"{parts} parts", label, name, ratios))
+    return found
+
+
+CHART = RatioChart(
+    chart_rows, {"_moved": "bytes moved", "_cpu": "CPU time", "_cpu_moved": "CPU time a byte", "": "clock"}
+)
 PARTS = {
-    "chart": lambda record: "![Updates at a steady and at a varying rate](golab-gp13.svg)",
+    "chart": lambda record: "![Updates at a varying rate, compared with a steady one](golab-gp13.svg)",
     "table": increase_table,
     "origin": origin_text,
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.figures.golab.drive import Drive
+from benchmarks.figures.golab.ratios import RatioChart, Row
 from benchmarks.figures.golab.results import KEYS, QUICK_UPDATES, TUPLE_BYTES, UPDATES, Results
 from benchmarks.figures.page import Record
-from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 
@@ -72,9 +72,29 @@ def overhead_table(record: Record) -> str:
     return table_text(columns, rows)
 
 
-CHART = Chart("ended", "keys ended at an update, plus 1", "milliseconds", NAMES, panels=MODES)
+def chart_rows(record: Record) -> list[Row]:
+    """With negation, relative to without; times also by the byte, as less is left to move and to read."""
+    by_keys = {(row["mode"], row["keys"]): row for row in record["rows"]}
+    found = []
+    for ended in (each for each in ENDED[1:] if ("update", each) in by_keys):
+        for name, label in NAMES.items():
+            ratios = {}
+            for mode, kind in (("update", "_moved"), ("probe", "_bytes")):
+                row, plain = by_keys[mode, ended], by_keys[mode, 0]
+                size = row[name + kind] / plain[name + kind]
+                cpu = row[f"{name}_cpu"] / plain[f"{name}_cpu"]
+                ratios |= {f"{mode}_size": size, f"{mode}_cpu": cpu, f"{mode}_each": cpu / size}
+            found.append(Row(f"{ended} of {KEYS} keys ended", label, name, ratios))
+    return found
+
+
+CHART = RatioChart(
+    chart_rows,
+    {"update_size": "bytes an update moves", "update_cpu": "update, CPU time", "update_each": "CPU time a byte",
+     "probe_cpu": "probe, CPU time"},
+)  # fmt: skip
 PARTS = {
-    "chart": lambda record: "![Updates and probes with negation](golab-gp56.svg)",
+    "chart": lambda record: "![Updates and probes with negation, compared with none](golab-gp56.svg)",
     "table": overhead_table,
     "origin": origin_text,
 }

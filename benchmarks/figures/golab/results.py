@@ -18,7 +18,6 @@ KEYS = 100
 UPDATES, QUICK_UPDATES = 36, 4  # in a window, and those that a rough run measures
 TUPLE_BYTES = 1000
 _OWN_BYTES = 24  # key and two times
-CHUNK = 500_000  # results that are loaded together when an index is built
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class Results:
     factor: float = 1.0  # between the least and the greatest rate, which changes at random with each update
     seed: int = 1
     ended: int = 0  # keys whose results a negation ends, at each update
+    power: float = 0.0  # key number k comes with a chance that goes with 1 / (k + 1)**power; 0: all alike
+    chunk: int = 500_000  # results that come together when an index is built
 
     @property
     def every(self) -> int:
@@ -51,10 +52,13 @@ class Results:
 
     def initial(self) -> Iterator[dict[str, Any]]:
         """Arguments of updates that bring all that is alive when the first window is full."""
-        for slot in range(0, UPDATES, step := max(1, CHUNK // max(self.every, 1))):
-            made = [self.slot(each) for each in range(slot, min(slot + step, UPDATES))]
-            rows = pa.concat_tables(made)
-            yield {"results": rows.filter(pa.array(rows[EXPIRES].to_numpy() > self.window))}
+        for slot in range(0, UPDATES, step := max(1, self.chunk // max(self.every, 1))):
+            made = [self._alive(each) for each in range(slot, min(slot + step, UPDATES))]
+            yield {"results": pa.concat_tables(made)}
+
+    def _alive(self, slot: int) -> pa.Table:
+        rows = self.slot(slot)
+        return rows.filter(pa.array(rows[EXPIRES].to_numpy() > self.window))
 
     def arguments(self, slot: int) -> dict[str, Any]:
         """Arguments of the update after a slot."""
@@ -83,19 +87,27 @@ class Results:
                 return (each + 1) * self.every - self.every // 2
         return -1
 
+    def slot_count(self, slot: int) -> int:
+        """How many results are generated in a slot."""
+        return self._drawn_count(np.random.default_rng((self.seed, slot)))
+
+    def _drawn_count(self, random: np.random.Generator) -> int:
+        if self.factor <= 1:
+            return self.every
+        low = 2 / (1 + self.factor)  # the mean stays
+        return int(self.every * random.uniform(low, low * self.factor))
+
     def _times(self, slot: int) -> tuple[Any, Any, Any]:
         """Keys, generation and expiry of the results of a slot, always the same."""
         random = np.random.default_rng((self.seed, slot))
-        count = self.every
-        if self.factor > 1:
-            low = 2 / (1 + self.factor)  # the mean stays
-            count = int(self.every * random.uniform(low, low * self.factor))
+        count = self._drawn_count(random)
         generated = np.sort(random.integers(1, self.every + 1, count)) + slot * self.every
-        return (
-            random.integers(0, KEYS, count),
-            generated,
-            generated + random.integers(1, self.window + 1, count),
-        )
+        keys = random.integers(0, KEYS, count) if not self.power else self._skewed(random, count)
+        return keys, generated, generated + random.integers(1, self.window + 1, count)
+
+    def _skewed(self, random: np.random.Generator, count: int) -> Any:
+        share = np.cumsum(1 / np.arange(1, KEYS + 1) ** self.power)
+        return np.searchsorted(share, random.random(count) * share[-1], side="right")
 
     def slot(self, slot: int) -> pa.Table:
         """What is generated in a slot."""

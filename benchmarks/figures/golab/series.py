@@ -57,13 +57,16 @@ def measure_series(
     return rows
 
 
-def times_table(record: Record, mode: str) -> str:
-    """Milliseconds of one measure, by parts and variant."""
+def times_table(record: Record, mode: str, kind: str = "") -> str:
+    """Milliseconds of one measure, by parts and variant: of the clock, or of work if `kind` says so."""
     rows = [row for row in record["rows"] if row["mode"] == mode]
     names = [name for name in NAMES if any(name in row for row in rows)]
     columns = [{"key": "parts", "label": "parts", "format": "d"}]
     columns += [{"key": name, "label": NAMES[name], "format": ">"} for name in names]
-    text = [{"parts": row["parts"], **{name: _milliseconds(row.get(name)) for name in names}} for row in rows]
+    text = [
+        {"parts": row["parts"], **{name: _milliseconds(row.get(name + kind)) for name in names}}
+        for row in rows
+    ]
     return table_text(columns, text)
 
 
