@@ -41,6 +41,22 @@ def test_engine_method_is_documented(name):
     assert re.search(rf"`(\w+\.)?{name}\b", reference("python-api.md")), f"{name} is not in python-api.md"
 
 
+SIGNATURES = re.findall(
+    r"^\| `(?:Engine\.)?(\w+)\((.*?)\)`", reference("python-api.md").split("\n## `muntin.spark`")[0], re.M
+)
+
+
+@pytest.mark.parametrize(("name", "written"), [each for each in SIGNATURES if each[0] in METHODS])
+def test_method_can_be_called_as_it_is_written(name, written):
+    """The parameters are there, and those that must be named stand behind a `*`."""
+    known = inspect.signature(getattr(muntin.Engine, name)).parameters
+    before, _, behind = written.partition("*")
+    for parameters, named in ((before, False), (behind, True)):
+        for parameter in re.findall(r"(\w+)(?:=[^,]*)?(?:,|$)", parameters):
+            assert parameter in known, f"{name} has no {parameter}"
+            assert (known[parameter].kind is inspect.Parameter.KEYWORD_ONLY) == named, f"{name}({written})"
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_name_is_in_the_reference(name):
     assert f"`{name}" in reference("python-api.md") + reference("errors.md")

@@ -194,6 +194,10 @@ REFUSED = {
     "CREATE STREAM x FROM QUERY anytime": "closes no window by time; give its window a SLIDE",
     "CREATE STREAM x FROM QUERY counted": "closes no window by time",
     "CREATE STREAM x FROM QUERY changes": "emits changes instead of windows",
+    "CREATE STREAM x FROM QUERY summed": "write CAST(… AS DECIMAL(18, 2)) AS t (line 1, column 28)",
+    "CREATE STREAM x AS SELECT ts, CAST(v AS DECIMAL(20, 3)) AS w FROM s": (
+        "'w' is a DECIMAL(20, 3), and a column has at most 18 digits; write CAST(… AS DECIMAL(18, 3)) AS w (line 1"
+    ),
     "CREATE STREAM x FROM QUERY timed": "give that column another name with AS",
     "CREATE STREAM x FROM s": "expected QUERY and its name after FROM",
     "CREATE STREAM x AS SELECT k FROM s": "add the column ts",
@@ -221,6 +225,7 @@ def cascades() -> muntin.Engine:
         "REGISTER QUERY anytime AS SELECT COUNT(*) AS n FROM s [RANGE 3 SECONDS]",
         "REGISTER QUERY counted AS SELECT COUNT(*) AS n FROM s [ROWS 3 SLIDE 3]",
         "REGISTER QUERY changes AS SELECT k FROM s [RANGE 3 SECONDS SLIDE 3 SECONDS] GROUP BY k EMIT CHANGES",
+        "REGISTER QUERY summed AS SELECT SUM(CAST(v AS DECIMAL(9, 2))) AS t FROM s [RANGE 3 SECONDS SLIDE 1 SECOND]",
         "REGISTER QUERY timed AS SELECT MAX(ts) AS ts FROM s [RANGE 3 SECONDS SLIDE 3 SECONDS]",
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from sqlglot import exp
 from muntin.derived import TIME, Selection, WindowStream, schema_of_windows
 from muntin.errors import nearest
 from muntin.expression import Expression, both
+from muntin.fixed_point import MOST_DIGITS, is_decimal, is_kept
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Key, Query
 from muntin.sql.bind import row_scope, scope_of
@@ -25,6 +26,7 @@ from muntin.sql.expressions import compile_expression
 from muntin.sql.place import Misfit, misfit
 from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import Item, Name, SelectionSyntax, SelectSyntax
+from muntin.sql.type_name import type_name
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
 from muntin.view_select import StandingQuery
@@ -47,6 +49,8 @@ def bind_selection(syntax: SelectionSyntax, sources: Sources) -> Selection:
         columns[name] = compile_expression(item.tree, scope)
         if not columns[name].columns:
             raise misfit(item.tree, "a column of a stream is computed from an event, and is no constant")
+        if (why := _too_wide(name, columns[name].type)) is not None:
+            raise misfit(item.tree, why)
         if columns[name].is_column and columns[name].columns == (source.time,):
             time = time or name
     if time is None:
@@ -118,12 +122,25 @@ def bind_window_stream(name: Name, of: Name, query: AnyQuery | None, known: Coll
     if (why := not_a_source(query)) is not None:
         raise of.misfit(f"query '{of.text}' {why}")
     schema = schema_of_windows(query)
+    for field in schema:
+        if (why := _too_wide(field.name, field.type)) is not None:
+            raise of.misfit(f"query '{of.text}' cannot be a stream: {why}")
     if len(schema.get_all_field_indices(TIME)) > 1:
         raise of.misfit(
             f"the stream has its time as '{TIME}', and so has an answer of query '{of.text}': give that column another "
             "name with AS"
         )
     return WindowStream(name.text, schema, TIME, query=of.text)
+
+
+def _too_wide(column: str, kind: pa.DataType) -> str | None:
+    """Why a stream cannot keep a column of computed decimals, and what to write; None if it can."""
+    if not is_decimal(kind) or is_kept(kind):
+        return None
+    return (
+        f"'{column}' is a {type_name(kind)}, and a column has at most {MOST_DIGITS} digits; write "
+        f"CAST(… AS DECIMAL({MOST_DIGITS}, {min(kind.scale, MOST_DIGITS)})) AS {column}"
+    )
 
 
 def not_a_source(query: AnyQuery) -> str | None:
