@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -34,12 +35,15 @@ class Stream:
     ahead: int | None = None
     left_out: tuple[tuple[str, str], ...] = ()
 
+    is_kept: ClassVar[bool] = True  # in state, where decimals have 18 digits
+
     def __post_init__(self) -> None:
         text_of("name", self.name)
         text_of("time", self.time)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
-        check_columns(self.schema, self.label)
+        if self.is_kept:
+            check_columns(self.schema, self.label)
         if type(self.delay) is not int:
             raise MuntinError(f"delay is a number of microseconds, not {shown(self.delay)}")
         kind = self.column(self.time).type

@@ -160,7 +160,8 @@ class SelectBinder:
                 if item.alias:
                     return self.names.take(item.alias)
                 break
-        name = self.rows.short(expression.columns[0]) if expression.is_column else f"key_{len(self.keys) + 1}"
+        is_column = isinstance(tree.unnest(), exp.Column)  # also if more digits than are kept are cut off
+        name = self.rows.short(expression.columns[0]) if is_column else f"key_{len(self.keys) + 1}"
         if is_reserved(name):
             raise misfit(tree, f"'{name}' is a column of every answer; give the key another name with AS")
         return self.names.take_default(name)

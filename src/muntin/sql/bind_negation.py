@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from muntin.errors import nearest
 from muntin.expression import Expression, both
+from muntin.fixed_point import MOST_DIGITS, is_decimal, is_kept
 from muntin.join_query import JoinSide
 from muntin.query import Output
 from muntin.sql.bind import row_scope
@@ -91,6 +92,11 @@ def _as_type(output: Output, ours: Output, negated: SelectSyntax) -> Expression:
     if output.expression.type != ours.expression.type:
         raise Misfit(
             f"'{ours.name}' is {ours.expression.type} before EXCEPT and {output.expression.type} after it; CAST one",
+            negated.start,
+        )
+    if is_decimal(output.expression.type) and not is_kept(output.expression.type):
+        raise Misfit(
+            f"'{ours.name}' has more than {MOST_DIGITS} digits, and no more are compared; CAST it on both sides",
             negated.start,
         )
     return output.expression

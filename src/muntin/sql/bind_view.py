@@ -126,7 +126,11 @@ def _key(syntax: CreateViewSyntax, known: KnownView) -> tuple[str, ...]:
         if len(matching) != 1:
             raise name.misfit(f"the view has no column '{name.text}'{nearest(name.text, names)}")
         found.append(matching[0])
-    return tuple(found) or (names[0],)
+    key = tuple(found) or (names[0],)
+    for name in key:
+        if pa.types.is_nested(known.columns.field(name).type):
+            raise Misfit(f"'{name}' is a list, which has no order; name another column: KEY (…)", syntax.select.start)
+    return key
 
 
 def find_view(name: Name, views: Mapping[str, KnownView]) -> KnownView | None:

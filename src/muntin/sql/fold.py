@@ -46,13 +46,19 @@ def bind_outputs(select: SelectSyntax, rows: Scope) -> tuple[Output, ...]:
     return tuple(found)
 
 
+class _Rows(Stream):
+    """Rows that are folded when they are asked for, and of any types."""
+
+    is_kept = False
+
+
 def bind_fold(select: SelectSyntax, rows: Scope, name: str, over_refusal: str) -> Query:
     """The query over the stream of rows; its last output says which row of a key was the first."""
     for node in _nodes(select):
         if isinstance(node, Over) and node.args.get("window") is not None:
             raise misfit(node, over_refusal)
     types = {**rows.types, PAIR_TIME: pa.int64(), PAIR_NUMBER: pa.int64()}
-    stream = Stream(name, pa.schema(list(types.items())), PAIR_TIME)
+    stream = _Rows(name, pa.schema(list(types.items())), PAIR_TIME)
     plain = replace(select, window=_NOW, where=None, changes=None, join=None, order=None)
     query = bind_over(plain, stream, rows)
     number = compile_expression(exp.column(PAIR_NUMBER, quoted=True), Scope(types, stream.name))

@@ -19,8 +19,8 @@ import pyarrow as pa
 from muntin.archive import EXPIRES, GENERATED, Definition, View
 from muntin.archive.liveness import AT as INVALIDATED_AT
 from muntin.arrays import FOREVER, LONG_AGO
-from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.shard import Shard
+from muntin.view.row_ids import row_ids
 from muntin.view_query import GroupedQuery, place_of
 
 
@@ -34,11 +34,9 @@ class Replaced(NamedTuple):
 def replaced(view: View, rows: pa.Table, instant: int) -> Replaced:
     """From what a view holds to the rows of an instant; O(rows of both)."""
     definition = view.definition
-    names = definition.columns.names
     held = view.read_all()
     held = held.filter(pa.array(held[EXPIRES].to_numpy() > instant))
-    keys = KeyDictionary(definition.columns.types)
-    old, new = (keys.encode([each[name].combine_chunks() for name in names]) for each in (held, rows))
+    old, new = row_ids((held, rows), definition.columns.names)
     entering = rows.filter(pa.array(~np.isin(new, old)))
     gone = held.filter(pa.array(~np.isin(old, new))).select(definition.negated_on)
     ended = None

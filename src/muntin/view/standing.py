@@ -22,12 +22,12 @@ from muntin.arrays import Bools, Ints
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.errors import CheckpointError, MuntinError
 from muntin.join_query import AnyQuery
-from muntin.keys.key_dictionary import KeyDictionary
 from muntin.shard.read.left_out import tell
 from muntin.store.saved import Saved
 from muntin.view.answer import Looked, answer_at, bounds_at, read_results
 from muntin.view.grouped import QueryFeed, kept_columns
 from muntin.view.materialized_view import MaterializedView
+from muntin.view.row_ids import row_ids
 from muntin.view_select import StandingQuery, ViewSelect
 
 _MOST = 1_000  # updates of a view that one `advance` stores for its readers
@@ -81,8 +81,7 @@ class Standing:
         now = answer.select(names)
         before = now.slice(0, 0) if self.last is None else self.last
         self.last = now
-        keys = KeyDictionary(now.schema.types)
-        old, new = (keys.encode([each[name].combine_chunks() for name in names]) for each in (before, now))
+        old, new = row_ids((before, now), names)
         return before.filter(pa.array(_beyond(old, new))), now.filter(pa.array(_beyond(new, old)))
 
     def give_out(self) -> pa.Table | None:
