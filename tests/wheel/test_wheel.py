@@ -122,7 +122,9 @@ def test_ten_lines_of_the_readme(home: Path) -> None:
 
 def test_the_demo(home: Path) -> None:
     """It ends with its events: kernels are compiled first, which takes a while on a busy machine."""
-    printed = run(home, "venv/bin/muntin", "demo", "--queries", "50", "--events", "300000", "--seconds", "900")
+    printed = run(
+        home, "venv/bin/muntin", "demo", "--queries", "50", "--events", "300000", "--seconds", "900"
+    )
     assert "300,000 events" in printed
 
 
