@@ -21,7 +21,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 # Print this list
 help:
 	@awk '/^# /{text = substr($$0, 3); next} \
-	      /^[a-z-]+:/{if (text) {sub(/:.*/, ""); printf "  make %-10s %s\n", $$0, text}} {text = ""}' Makefile
+	      /^[a-z-]+:/{if (text) {sub(/:.*/, ""); printf "  make %-13s %s\n", $$0, text}} {text = ""}' Makefile
 
 # Make .venv with the locked packages and muntin itself (again only if the lock or pyproject changed)
 setup: $(STAMP)

@@ -132,11 +132,12 @@ def push(engine: muntin.Engine, events: Path, files: range) -> None:
 
 def answers(engine: muntin.Engine) -> dict[str, Any]:
     """What the engine says of every query and view, and then what `advance` emits, as plain rows."""
-    looked_up = {name: rows_of(engine.lookup(name)) for name in sorted(engine.queries)}
+    views = COLUMNS | COLUMNS_SINCE_0_2
+    looked_up = {name: rows_of(engine.lookup(name)) for name in sorted(engine.queries) if name not in views}
     emitted = {name: rows_of(table) for name, table in sorted(engine.advance().items())}
     held = {
         name: sorted(rows_of(engine.execute(f"SELECT {columns} FROM {name}")), key=repr)
-        for name, columns in (COLUMNS | COLUMNS_SINCE_0_2).items()
+        for name, columns in views.items()
         if name in engine.sources or name in COLUMNS
     }
     return {"lookup": looked_up, "advance": emitted, "views": held}
