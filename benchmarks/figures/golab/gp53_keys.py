@@ -12,8 +12,8 @@ from benchmarks.figures.page import Record
 from benchmarks.measure import Column, Result
 from benchmarks.report import origin_text, table_text
 
-UNITS = {"quick": 1_800, "small": 54_000, "full": 500_000}
-MEASURED = {"quick": QUICK_UPDATES, "small": UPDATES, "full": UPDATES // 2}
+UNITS = {"quick": 1_800, "small": 200_000, "full": 500_000}
+MEASURED = {"quick": QUICK_UPDATES, "small": UPDATES // 3, "full": UPDATES // 2}
 PARTS_SHOWN = 16
 SHOWN = NAMES | {"none": "no index"}
 POWERS = {"uniform": 0.0, "power": 1.0}
