@@ -52,9 +52,9 @@ def run(quick: bool) -> Result:
         title="Randomised sketches beside deterministic ones",
         notes=(
             f"A drifting stream of two windows, then windows of W, W / 2 and W / 10 elements: errors of {len(PHIS)} "
-            "quantiles; of a stream of Zipf's, those of the counts of all items. Randomised sketches may fail with a chance of "
-            f"{DELTA} an answer: {seeds} seeds. Space is that after the last element; rates are of CPU seconds. A "
-            "share of failures above delta ends the run."
+            "quantiles; of a stream of Zipf's, those of the counts of all items. Randomised sketches may fail with a "
+            f"chance of {DELTA} an answer: {seeds} seeds. Space is that after the last element; rates are of CPU "
+            "seconds. A share of failures above delta ends the run."
         ),
         columns=COLUMNS,
         rows=[*rows, *rising],
