@@ -58,6 +58,14 @@ def test_every_row_says_what_became_of_it(paper):
         assert what, item
         assert status.startswith(STATUSES), item
         assert where or status.startswith("open"), item
+        assert "open" not in status or re.search(r"\bopen: \w", status), f"{item}: what is missing?"
+
+
+@pytest.mark.parametrize("paper", NUMBERED)
+def test_what_is_measured_is_on_a_page(paper):
+    """The row links to it."""
+    for item, _, status, where in rows(paper):
+        assert "measured" not in status or re.search(r"\[[^]]*\]\([a-z-]+\.md#", where), item
 
 
 def test_tests_and_files_that_are_named_exist():
