@@ -192,7 +192,9 @@ def test_what_is_refused_before_it_starts(tmp_path: Path) -> None:
     told = run(str(script), "--data", str(tmp_path / "data"), "--listen", "0.0.0.0:0")
     assert (told.exit_code, "give --tokens FILE" in told.stderr) == (2, True)
     checked = run(str(script), "--check")
-    assert checked.stdout.endswith("declares 1 streams, 1 queries\n")
+    assert checked.stdout.endswith("declares 1 stream, 1 query\n")
+    script.write_text(SCRIPT + "; REGISTER QUERY again AS SELECT COUNT(*) FROM s [ROWS 5]")
+    assert run(str(script), "--check").stdout.endswith("declares 1 stream, 2 queries\n")
     script.write_text("CREATE STREAM s (ts BIGINT")
     assert run(str(script), "--check").exit_code == 2
     assert not (tmp_path / "data").exists()

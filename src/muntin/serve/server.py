@@ -78,12 +78,12 @@ def _is_loopback(host: str) -> bool:
 def check_script(text: str) -> str:
     """What a script declares, in a line; an error at the word if it cannot run."""
     names = {
-        CreateStream: "streams", CreateTable: "tables", RegisterQuery: "queries", CreateView: "materialized views",
-        CreateSink: "sinks",
+        CreateStream: ("stream", "streams"), CreateTable: ("table", "tables"), RegisterQuery: ("query", "queries"),
+        CreateView: ("materialized view", "materialized views"), CreateSink: ("sink", "sinks"),
     }  # fmt: skip
     kinds = Counter(type(each) for each in parse_statements(text, {}))
-    told = ", ".join(f"{kinds[kind]:,} {name}" for kind, name in names.items() if kinds[kind]) or "nothing"
-    return "\n".join([told, *_connections(text)])
+    told = [f"{many:,} {names[kind][many > 1]}" for kind in names if (many := kinds[kind])]
+    return "\n".join([", ".join(told) or "nothing", *_connections(text)])
 
 
 def _connections(text: str) -> Iterator[str]:
