@@ -17,6 +17,7 @@ from sqlglot import exp
 from muntin.derived import TIME, Selection, WindowStream, schema_of_windows
 from muntin.errors import nearest
 from muntin.expression import Expression, both
+from muntin.fixed_point import MOST_DIGITS, is_decimal, is_kept
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Key, Query
 from muntin.sql.bind import row_scope, scope_of
@@ -47,6 +48,8 @@ def bind_selection(syntax: SelectionSyntax, sources: Sources) -> Selection:
         columns[name] = compile_expression(item.tree, scope)
         if not columns[name].columns:
             raise misfit(item.tree, "a column of a stream is computed from an event, and is no constant")
+        if (why := _not_in_streams(columns[name].type)) is not None:
+            raise misfit(item.tree, f"'{name}' {why}")
         if columns[name].is_column and columns[name].columns == (source.time,):
             time = time or name
     if time is None:
@@ -123,7 +126,22 @@ def bind_window_stream(name: Name, of: Name, query: AnyQuery | None, known: Coll
             f"the stream has its time as '{TIME}', and so has an answer of query '{of.text}': give that column another "
             "name with AS"
         )
+    for field in schema:
+        if (why := _not_in_streams(field.type)) is not None:
+            raise of.misfit(f"answer '{field.name}' of query '{of.text}' {why}")
     return WindowStream(name.text, schema, TIME, query=of.text)
+
+
+def _not_in_streams(kind: pa.DataType) -> str | None:
+    """Why no column of a stream has a type that answers may have."""
+    if pa.types.is_nested(kind):
+        return "is a list, and no column of a stream is one; have a query without it"
+    if is_decimal(kind) and not is_kept(kind):
+        return (
+            f"has {kind.precision} digits, and a column of a stream at most {MOST_DIGITS}: write "
+            f"CAST(… AS DECIMAL({MOST_DIGITS}, {min(kind.scale, MOST_DIGITS)}))"
+        )
+    return None
 
 
 def not_a_source(query: AnyQuery) -> str | None:
