@@ -37,7 +37,8 @@ QUERIES = {
     "changes": f"SELECT v AS k, COUNT(*) AS total {W} GROUP BY v ORDER BY total DESC, v LIMIT 5 EMIT CHANGES",
     "minutes": "SELECT k, SUM(d) AS total, MODE(d) AS usual "
     "FROM t [SINCE HOUR SLIDE 20 SECONDS OFFSET 7 SECONDS] GROUP BY k",
-    "pairs": f"SELECT k, ARG_MAX(d, x) AS total, ARG_MIN(k, v) AS least, MODE(v) AS usual {W} WHERE d > 0.095 GROUP BY k",
+    "pairs": f"SELECT k, ARG_MAX(d, x) AS total, ARG_MIN(k, v) AS least, MODE(v) AS usual {W} WHERE d > 0.095 "
+    "GROUP BY k",
     "heavy": f"SELECT APPROX_FREQUENT(k, 0.1, 0.01, weight => w) AS total {W}",
     "different": f"SELECT k, APPROX_COUNT_DISTINCT(v) AS total {W} GROUP BY k",
     "lines": f"SELECT k, CORR(v, x) AS total, REGR_SLOPE(v, x) AS slope, BOOL_OR(v > 98) AS any {W} GROUP BY k",

@@ -129,7 +129,9 @@ def _key(syntax: CreateViewSyntax, known: KnownView) -> tuple[str, ...]:
     key = tuple(found) or (names[0],)
     for name in key:
         if pa.types.is_nested(known.columns.field(name).type):
-            raise Misfit(f"'{name}' is a list, which has no order; name another column: KEY (…)", syntax.select.start)
+            raise Misfit(
+                f"'{name}' is a list, which has no order; name another column: KEY (…)", syntax.select.start
+            )
     return key
 
 
