@@ -53,6 +53,13 @@ RANKS = (
     "COUNT(*){o}", "SUM(n){o}", "MAX(n){o}", "MIN(y){o}", "LAST(w){o}", "MODE(n){o}", "COUNT(DISTINCT w){o}",
     "MAX(n){o} - MIN(n){o}", "MEDIAN(y){o}",
 )  # fmt: skip
+# of sessions, whose aggregates merge
+GAPS = (2 * SECOND, 5 * SECOND, SECOND, 1, 3 * SECOND + 1, 30 * SECOND, 10 * SECOND, 100 * SECOND)
+MERGED_NUMBERS = (
+    "SUM({})", "COUNT({})", "AVG({})", "MIN({})", "MAX({})", "FIRST({})", "LAST({})", "VAR_POP({})", "STDDEV({})",
+    "ARG_MAX({}, n)", "ARG_MIN({}, y)", "SUM({}) FILTER (WHERE b)",
+)  # fmt: skip
+MERGED_OTHERS = ("COUNT({})", "FIRST({})", "LAST({})", "ARG_MAX({}, y)", "ARG_MIN({}, n)")
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,10 @@ class Question:
     keys: tuple[str, ...]
 
 
-def ranked_question(dice: Dice) -> Question:
-    """As `random_question`; of those with keys, some with ORDER BY … LIMIT, which `lookup_at` does not take."""
+def any_question(dice: Dice) -> Question:
+    """As `random_question`, at times of sessions, or with ORDER BY … LIMIT; `lookup_at` takes neither."""
+    if dice.chance(8):
+        return session_question(dice)
     return random_question(dice, ranks=dice.chance(25))
 
 
@@ -87,6 +96,27 @@ def random_question(dice: Dice, ranks: bool = False) -> Question:
     if ranks:
         by = [dice.pick(RANKS).replace("{o}", over.clause()) for _ in range(dice.pick((1, 1, 2)))]
         sql += f" ORDER BY {', '.join(each + dice.pick((' DESC', '')) for each in by)} LIMIT {dice.pick((1, 2, 3, 50))}"
+    return Question(sql, keys)
+
+
+def session_question(dice: Dice, may_change: bool = False) -> Question:
+    """SELECT … FROM s [SESSION …] WHERE … GROUP BY … HAVING …"""
+    keys = dice.pick(KEYS) if dice.chance(70) else ()
+    items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
+    for number in range(dice.whole(1, 3)):
+        of, value = (
+            (MERGED_NUMBERS, dice.pick(NUMBERS)) if dice.chance(70) else (MERGED_OTHERS, dice.pick(OTHERS))
+        )
+        items.append(f"{dice.pick(of).format(value)} AS a{number}")
+    sql = f"SELECT {', '.join([*items, 'COUNT(*) AS many'])} FROM s [SESSION {dice.pick(GAPS)} MICROSECONDS]"
+    if dice.chance(30):
+        sql += f" WHERE {dice.pick(FILTERS)}"
+    if keys:
+        sql += f" GROUP BY {', '.join(KEY_EXPRESSIONS.get(key, key) for key in keys)}"
+    if dice.chance(30):
+        sql += f" HAVING {dice.pick(CONDITIONS).replace('{o}', '')}"
+    if may_change and (keys or " HAVING " in sql) and dice.chance(50):
+        sql += " EMIT CHANGES"
     return Question(sql, keys)
 
 

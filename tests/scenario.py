@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from casefile import Advance, Case, Checkpoint, Drop, Lookup, Push, Register, Step
 from muntin.window import span
-from queries import Question, random_question, ranked_question
+from queries import Question, any_question, random_question
 
 T = TypeVar("T")
 SECOND = 1_000_000
@@ -65,7 +65,7 @@ Ask = Callable[["Dice"], Question]  # makes a query
 
 
 def random_case(
-    dice: Dice, title: str, most_events: int = 36, most_queries: int = 3, question: Ask = ranked_question
+    dice: Dice, title: str, most_events: int = 36, most_queries: int = 3, question: Ask = any_question
 ) -> Case:
     """A stream, some queries, and batches between which the queries are looked at, and come and go."""
     delay = dice.pick(DELAYS)
@@ -88,7 +88,7 @@ def random_case(
     return Case(title, (random_stream(dice, delay),), tuple(steps))
 
 
-def random_crowd(dice: Dice, title: str, question: Ask = ranked_question) -> Case:
+def random_crowd(dice: Dice, title: str, question: Ask = any_question) -> Case:
     """Hundreds of queries that come and go, many at a time, around batches of a few events."""
     delay = dice.pick(DELAYS)
     questions: dict[str, Question] = {}
@@ -116,10 +116,10 @@ def random_crowd(dice: Dice, title: str, question: Ask = ranked_question) -> Cas
 
 def _later(question: Ask) -> Ask:
     """Of queries that come while the stream runs: nobody knows who is among the first of what they have missed."""
-    return random_question if question is ranked_question else question
+    return random_question if question is any_question else question
 
 
-def random_changes(dice: Dice, questions: dict[str, Question], question: Ask = ranked_question) -> list[Step]:
+def random_changes(dice: Dice, questions: dict[str, Question], question: Ask = any_question) -> list[Step]:
     """While the stream runs: another query, one query less, or a restart from a checkpoint."""
     change = dice.pick(("register", "register", "drop", "checkpoint"))
     if change == "register":

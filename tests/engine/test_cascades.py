@@ -242,6 +242,28 @@ def test_refused_with_the_reason(cascades: muntin.Engine, statement: str) -> Non
     assert (list(cascades.streams), list(cascades.queries)) == before
 
 
+MONEY = "CREATE STREAM m (ts BIGINT, k VARCHAR, d DECIMAL(9, 2)) TIMESTAMP BY ts"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("APPROX_FREQUENT(k, 0.1, 0.01)", "answer 'a' of query 'q' is a list"),
+        ("SUM(d)", r"answer 'a' of query 'q' has 38 digits.*CAST\(… AS DECIMAL\(18, 2\)\)"),
+    ],
+)
+def test_answers_that_no_column_holds(answer: str, why: str) -> None:
+    """They are refused where the stream is made, at the word: not by a push of events, when it is too late."""
+    engine = muntin.Engine()
+    engine.execute(MONEY)
+    engine.register(f"SELECT k, {answer} AS a FROM m [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY k", name="q")
+    with pytest.raises(SqlError, match=why):
+        engine.execute("CREATE STREAM w FROM QUERY q")
+    with pytest.raises(SqlError, match="'cube' has 27 digits"):
+        engine.execute("CREATE STREAM w AS SELECT ts, d * d * d AS cube FROM m")
+    assert list(engine.streams) == ["m"]
+
+
 def test_nobody_pushes_derived_streams(cascades: muntin.Engine) -> None:
     """Their events follow from others."""
     for stream in ("big", "busies"):

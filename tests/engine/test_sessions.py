@@ -14,39 +14,12 @@ import muntin
 from casefile import Advance, Checkpoint, Push
 from effort import some_of
 from muntin.errors import MuntinError, WindowTooLarge
-from queries import CONDITIONS, FILTERS, KEY_EXPRESSIONS, KEYS, NUMBERS, SECOND, Question
+from queries import SECOND, session_question
 from replay import assert_agreement
-from scenario import Dice, SeededDice, from_the_start, random_case
+from scenario import SeededDice, from_the_start, random_case
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, v BIGINT) TIMESTAMP BY ts"
-GAPS = (2 * SECOND, 5 * SECOND, SECOND, 1, 3 * SECOND + 1, 30 * SECOND, 10 * SECOND, 100 * SECOND)
-OF_NUMBERS = (
-    "SUM({})", "COUNT({})", "AVG({})", "MIN({})", "MAX({})", "FIRST({})", "LAST({})", "VAR_POP({})", "STDDEV({})",
-    "ARG_MAX({}, n)", "ARG_MIN({}, y)", "SUM({}) FILTER (WHERE b)",
-)  # fmt: skip
-OF_OTHERS = ("COUNT({})", "FIRST({})", "LAST({})", "ARG_MAX({}, y)", "ARG_MIN({}, n)")
 MANY = some_of(1600, 5)
-
-
-def session_question(dice: Dice, may_change: bool = False) -> Question:
-    """SELECT … FROM s [SESSION …] WHERE … GROUP BY … HAVING …"""
-    keys = dice.pick(KEYS) if dice.chance(70) else ()
-    items = [f"{KEY_EXPRESSIONS[key]} AS {key}" if key in KEY_EXPRESSIONS else key for key in keys]
-    for number in range(dice.whole(1, 3)):
-        of, value = (
-            (OF_NUMBERS, dice.pick(NUMBERS)) if dice.chance(70) else (OF_OTHERS, dice.pick(("k", "w", "b")))
-        )
-        items.append(f"{dice.pick(of).format(value)} AS a{number}")
-    sql = f"SELECT {', '.join([*items, 'COUNT(*) AS many'])} FROM s [SESSION {dice.pick(GAPS)} MICROSECONDS]"
-    if dice.chance(30):
-        sql += f" WHERE {dice.pick(FILTERS)}"
-    if keys:
-        sql += f" GROUP BY {', '.join(KEY_EXPRESSIONS.get(key, key) for key in keys)}"
-    if dice.chance(30):
-        sql += f" HAVING {dice.pick(CONDITIONS).replace('{o}', '')}"
-    if may_change and (keys or " HAVING " in sql) and dice.chance(50):
-        sql += " EMIT CHANGES"
-    return Question(sql, keys)
 
 
 @pytest.mark.parametrize("first", range(0, MANY, 40))

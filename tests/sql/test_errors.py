@@ -160,6 +160,8 @@ CLAUSE_FAULTS = [
     ("GROUP BY symbol »LIMIT 3", "LIMIT needs ORDER BY, which says what keys are kept"),
     ("GROUP BY symbol ORDER BY 1 LIMIT »0", "LIMIT keeps 1 row or more"),
     ("GROUP BY symbol ORDER BY 1 LIMIT »x", "LIMIT takes a number of rows, found 'x'"),
+    ("GROUP BY symbol ORDER BY 1 LIMIT »1.5", "LIMIT takes a number of rows, found '1.5'"),
+    ("GROUP BY symbol ORDER BY 1 LIMIT »9223372036854775808", "LIMIT takes a number of up to 18 digits"),
     ("GROUP BY symbol ORDER BY »9 LIMIT 3", "there is no item 9 in SELECT"),
     (
         "GROUP BY symbol ORDER BY »2.5 LIMIT 3",

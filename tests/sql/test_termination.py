@@ -155,6 +155,15 @@ def test_chains_are_read(word: str, many: int) -> None:
     assert query.where.evaluate({"n": pa.array([0, 1, many])}).to_pylist() == [False, word == "OR", True]
 
 
+@pytest.mark.parametrize(
+    "clause", ["GROUP BY {}", "GROUP BY CAST(n AS DECIMAL({}, 2))", "HAVING SUM(n) > {}"]
+)
+def test_numbers_that_are_too_long(clause: str) -> None:
+    """Python reads no integer of more than 4,300 digits."""
+    with pytest.raises(SqlError, match="a number has at most 1,000 digits"):
+        parse_query(f"SELECT SUM(n) FROM s [ROWS 5] {clause.format('9' * 5_000)}", STREAMS)
+
+
 def test_lists_are_read() -> None:
     """IN takes thousands of constants."""
     values = list(range(10_000))

@@ -49,8 +49,8 @@ def bind_selection(syntax: SelectionSyntax, sources: Sources) -> Selection:
         columns[name] = compile_expression(item.tree, scope)
         if not columns[name].columns:
             raise misfit(item.tree, "a column of a stream is computed from an event, and is no constant")
-        if (why := _too_wide(name, columns[name].type)) is not None:
-            raise misfit(item.tree, why)
+        if (why := _not_in_streams(columns[name].type)) is not None:
+            raise misfit(item.tree, f"'{name}' {why}")
         if columns[name].is_column and columns[name].columns == (source.time,):
             time = time or name
     if time is None:
@@ -122,25 +122,27 @@ def bind_window_stream(name: Name, of: Name, query: AnyQuery | None, known: Coll
     if (why := not_a_source(query)) is not None:
         raise of.misfit(f"query '{of.text}' {why}")
     schema = schema_of_windows(query)
-    for field in schema:
-        if (why := _too_wide(field.name, field.type)) is not None:
-            raise of.misfit(f"query '{of.text}' cannot be a stream: {why}")
     if len(schema.get_all_field_indices(TIME)) > 1:
         raise of.misfit(
             f"the stream has its time as '{TIME}', and so has an answer of query '{of.text}': give that column another "
             "name with AS"
         )
+    for field in schema:
+        if (why := _not_in_streams(field.type)) is not None:
+            raise of.misfit(f"answer '{field.name}' of query '{of.text}' {why}")
     return WindowStream(name.text, schema, TIME, query=of.text)
 
 
-def _too_wide(column: str, kind: pa.DataType) -> str | None:
-    """Why a stream cannot keep a column of computed decimals, and what to write; None if it can."""
-    if not is_decimal(kind) or is_kept(kind):
-        return None
-    return (
-        f"'{column}' is a {type_name(kind)}, and a column has at most {MOST_DIGITS} digits; write "
-        f"CAST(… AS DECIMAL({MOST_DIGITS}, {min(kind.scale, MOST_DIGITS)})) AS {column}"
-    )
+def _not_in_streams(kind: pa.DataType) -> str | None:
+    """Why no column of a stream has a type that answers may have."""
+    if pa.types.is_nested(kind):
+        return "is a list, and no column of a stream is one; have a query without it"
+    if is_decimal(kind) and not is_kept(kind):
+        return (
+            f"has {kind.precision} digits, and a column of a stream at most {MOST_DIGITS}: write "
+            f"CAST(… AS DECIMAL({MOST_DIGITS}, {min(kind.scale, MOST_DIGITS)}))"
+        )
+    return None
 
 
 def not_a_source(query: AnyQuery) -> str | None:

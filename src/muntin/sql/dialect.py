@@ -56,6 +56,7 @@ class Muntin(Dialect):
 _DIALECT = Muntin()
 _MOST_CHARACTERS = 100_000  # of one statement
 _MOST_WORDS = 10_000  # and operators, of one statement; the constants of a list are not counted
+_MOST_DIGITS = 1_000  # of a number; Python reads no integer of more than 4,300
 _UNCOUNTED = (TokenType.NUMBER, TokenType.STRING, TokenType.COMMA)
 _BRACES = (TokenType.L_BRACE, TokenType.R_BRACE)
 _NO_BRACES = "braces are not part of the language; a window stands in brackets, such as [RANGE 5 MINUTES]"
@@ -89,6 +90,8 @@ def _tokenize(text: str) -> list[Token]:
         kind = token.token_type
         if kind == TokenType.SEMICOLON:
             words = 0
+        elif kind == TokenType.NUMBER and len(token.text) > _MOST_DIGITS:
+            raise Misfit(f"a number has at most {_MOST_DIGITS:,} digits", (token.start, token.end + 1))
         elif kind not in _UNCOUNTED:
             words += 1
             if words > _MOST_WORDS or kind in _BRACES:

@@ -329,10 +329,12 @@ def _query(select: SelectSyntax, streams: Sources) -> AnyQuery:
 
 def _as_written(select: SelectSyntax, streams: Sources) -> AnyQuery:
     """What a SELECT means over the streams that it names, which may be selections of others."""
-    refuse_star(select)
-    if isinstance(view := find_source(select.stream, streams), ViewQuery):
+    source = find_source(select.stream, streams)
+    if source is not None:  # else that is what to say
+        refuse_star(select)
+    if isinstance(source, ViewQuery):
         refuse_spans(select)
-        return bind_standing(select, view)
+        return bind_standing(select, source)
     if select.order is not None and select.join is not None:
         raise Misfit(f"{select.order.word} is not for joins: rank the keys of one stream", select.order.place)
     refuse_joined_sessions(select)

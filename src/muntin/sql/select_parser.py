@@ -23,6 +23,7 @@ from muntin.window import Window
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
 _CLAUSES = ("JOIN", "INNER", "WHERE", "GROUP BY", "HAVING", "WINDOW")
+_LIMIT_DIGITS = 18  # which 64 bits have room for
 
 
 class SelectParser(SourceParser):
@@ -149,8 +150,11 @@ class SelectParser(SourceParser):
         limit = limit_place = None
         if self._match(TokenType.LIMIT):
             number = self._curr
-            if not self._match(TokenType.NUMBER) or not number.text.isdigit():
-                self.fault(f"LIMIT takes a number of rows, found {self.found()}", number or None)
+            if number is None or number.token_type != TokenType.NUMBER or not number.text.isdigit():
+                self.fault(f"LIMIT takes a number of rows, found {self.found()}", number)
+            self._advance()
+            if len(number.text) > _LIMIT_DIGITS:
+                self.fault(f"LIMIT takes a number of up to {_LIMIT_DIGITS} digits", number)
             limit, limit_place = int(number.text), (number.start, number.end + 1)
         if not by and limit is None:
             return None
