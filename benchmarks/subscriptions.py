@@ -97,7 +97,9 @@ class Subscriptions:
 class InEngine:
     """Queries in an engine of muntin's."""
 
-    def __init__(self, queries: dict[str, str], with_lanes: bool = True, threads: int = 1, together: bool = False):
+    def __init__(
+        self, queries: dict[str, str], with_lanes: bool = True, threads: int = 1, together: bool = False
+    ):
         self._together = together
         self._engine = Engine(backlog_bytes=1 << 30, threads=threads)
         self._engine.execute(
@@ -183,9 +185,9 @@ class InDuckDB(ByHand):
         self.kept = []
         self.database.execute(f"DELETE FROM sums WHERE minute < {minute - WINDOWS}")
         self.database.execute(
-            f"INSERT INTO sums SELECT {self.by}, ts // {MINUTE}, SUM(n)::BIGINT FROM events {self._where()} GROUP BY ALL"
+            f"INSERT INTO sums SELECT {self.by}, ts // {MINUTE}, SUM(n)::BIGINT FROM events {self._where()} "
+            "GROUP BY ALL"
         )
-
 
     def _where(self) -> str:
         return "WHERE symbol IN (SELECT symbol FROM rules)" if self.drops_others else ""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
 from benchmarks import subscriptions
 from benchmarks.peers.race import Contestant
 from benchmarks.subscriptions import WINDOWS, ByHand, InDuckDB, InEngine, InPolars, Subscriptions
+
+_minute = lru_cache(maxsize=16)(subscriptions.make_minute)
+
 
 @dataclass(frozen=True)
 class Filters:
@@ -21,10 +24,9 @@ class Filters:
     symbols: int
     unit: str = "events"
 
-    @cache
     def prepare(self, step: int) -> list[pa.Table]:
         """The minute of a step, after those that fill the windows."""
-        return subscriptions.make_minute(WINDOWS + 1 + step, self.work, self.symbols)
+        return _minute(WINDOWS + 1 + step, self.work, self.symbols)
 
     def contestants(self, count: int) -> Mapping[str, Callable[[], Contestant]]:
         asked = Subscriptions(count, max(1, count // WINDOWS), self.symbols, has_floor=False)

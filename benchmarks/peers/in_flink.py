@@ -1,7 +1,7 @@
 """Flink SQL over a folder of events, in an interpreter that has PyFlink: one job, with a HOP window for each query.
 
-`python -m benchmarks.peers.in_flink FOLDER`: reads `queries.json` there, writes the answers over `short` into `answers`,
-then answers `full` into nowhere, and prints what that took, and what it takes to read `full`.
+`python in_flink.py FOLDER`: reads `queries.json` there, writes the answers over `short` into `answers`,
+then answers `whole` into nowhere, and prints what that took, and what it takes to read `whole`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     for name, value in {"parallelism.default": "1", "table.local-time-zone": "UTC"}.items():
         tables.get_config().set(name, value)
-    for part in ("short", "full"):
+    for part in ("short", "whole"):
         tables.execute_sql(
             f"CREATE TABLE {part} (us BIGINT, k BIGINT, n BIGINT, m BIGINT, ts AS TO_TIMESTAMP_LTZ(us / 1000, 3), "
             f"WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = '{(folder / part).as_uri()}', "
@@ -38,8 +38,10 @@ def main(folder: Path) -> None:
     tables.execute_sql("CREATE TABLE number (many BIGINT) WITH ('connector' = 'blackhole')")
     queries = json.loads((folder / "queries.json").read_text())
     all_queries(tables, queries, "short", "kept")
-    seconds, cpu = spent(lambda: all_queries(tables, queries, "full", "nowhere"))
-    _, reading = spent(lambda: tables.execute_sql("INSERT INTO number SELECT SUM(n) FROM full GROUP BY n < 0").wait())
+    seconds, cpu = spent(lambda: all_queries(tables, queries, "whole", "nowhere"))
+    _, reading = spent(
+        lambda: tables.execute_sql("INSERT INTO number SELECT SUM(n) FROM whole GROUP BY n < 0").wait()
+    )
     found = {"seconds": seconds, "cpu": cpu, "reading": reading, "version": pyflink.version.__version__}
     print(json.dumps(found))
 

@@ -1,6 +1,6 @@
-"""Spark's own windows over a folder of events: a stream for each query, whose windows are of slices, as Spark chains them.
+"""Spark's own windows over a folder of events: a stream for each query, with slices before its windows.
 
-`python -m benchmarks.peers.in_spark FOLDER` does what the same of Flink does (in_flink.py).
+`python in_spark.py FOLDER` does what the same of Flink does (in_flink.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
 
     import muntin.spark
 
-    for part in ("short", "full"):
+    for part in ("short", "whole"):
         cut(folder / f"{part}_parquet", folder / f"{part}_files")
     with CpuMeter() as starting:
         session = muntin.spark.local_session(cores=2, memory="2g")
@@ -42,13 +42,18 @@ def main(folder: Path) -> None:
         all_queries(session, folder, queries, "short", "csv")
         began = time.perf_counter()
         with CpuMeter() as meter:
-            all_queries(session, folder, queries, "full", "noop")
+            all_queries(session, folder, queries, "whole", "noop")
         seconds = time.perf_counter() - began
         with CpuMeter() as reading:
-            session.read.schema(SCHEMA).parquet(str(folder / "full_files")).selectExpr("sum(n)").collect()
+            session.read.schema(SCHEMA).parquet(str(folder / "whole_files")).selectExpr("sum(n)").collect()
     finally:
         session.stop()
-    found = {"seconds": seconds, "cpu": meter.seconds, "reading": reading.seconds, "version": pyspark.__version__}
+    found = {
+        "seconds": seconds,
+        "cpu": meter.seconds,
+        "reading": reading.seconds,
+        "version": pyspark.__version__,
+    }
     print(json.dumps(found))
 
 
@@ -60,7 +65,9 @@ def cut(source: Path, target: Path) -> None:
     table = pyarrow.parquet.read_table(source).rename_columns(["us", "k", "n", "m"])
     rows = -(-table.num_rows // FILES)
     parts = [table.slice(number * rows, rows) for number in range(FILES)]
-    late = pa.table({name: pa.array([DAY if name == "us" else -1], pa.int64()) for name in table.column_names})
+    late = pa.table(
+        {name: pa.array([DAY if name == "us" else -1], pa.int64()) for name in table.column_names}
+    )
     for number, part in enumerate([*parts, late]):
         pyarrow.parquet.write_table(part, target / f"{number}.parquet")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 
 import duckdb
 import numpy as np
@@ -37,12 +37,11 @@ class Joins:
     def work(self) -> int:
         return 2 * self.rate
 
-    @cache
     def prepare(self, step: int) -> dict[str, pa.Table]:
         """The second of a step, after those that fill the windows, in both streams."""
-        return {stream: self._second(LONGEST + step, stream) for stream in VALUES}
+        return _both(self, LONGEST + step)
 
-    def _second(self, number: int, stream: str) -> pa.Table:
+    def second(self, number: int, stream: str) -> pa.Table:
         random = np.random.default_rng([number, ord(stream)])
         at = number * SECOND + np.sort(random.integers(0, SECOND, self.rate))
         columns = {
@@ -56,6 +55,11 @@ class Joins:
             "muntin": partial(Muntin, self, count, 1), "muntin_2": partial(Muntin, self, count, 2),
             "polars": partial(Polars, self, count), "duckdb": partial(DuckDB, self, count),
         }  # fmt: skip
+
+
+@lru_cache(maxsize=80)
+def _both(kind: Joins, number: int) -> dict[str, pa.Table]:
+    return {stream: kind.second(number, stream) for stream in VALUES}
 
 
 class Muntin:

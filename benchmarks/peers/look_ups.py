@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 import duckdb
 import numpy as np
@@ -80,7 +80,6 @@ class Muntin:
     def rows(self) -> int:
         return int(self.found.num_rows * len(self.texts))
 
-    @cache
     def answer(self, query: int) -> pa.Table | None:
         return pa.table({"id": self.found["id"], "v": self.found[f"q{query}.v"]})
 
@@ -101,7 +100,9 @@ class Polars(ByTotals):
     """The joins are of a frame with a row for each request and window; what is found is such a frame."""
 
     def take(self, step: int) -> None:
-        history = pl.DataFrame(self.kind.history).select("account", "amount", "items", us=pl.col("ts").cast(pl.Int64))
+        history = pl.DataFrame(self.kind.history).select(
+            "account", "amount", "items", us=pl.col("ts").cast(pl.Int64)
+        )
         totals = history.sort("us").with_columns(
             n=pl.int_range(1, pl.len() + 1).over("account"),
             amount=pl.col("amount").cum_sum().over("account"),
@@ -113,7 +114,9 @@ class Polars(ByTotals):
         starts = requests.join(sizes, how="cross").with_columns(us=pl.col("us") - pl.col("size") * MINUTE)
         begun = self._before(starts.sort("us"), totals)
         found = begun.join(ends, on="id", suffix="_end").select(
-            "id", "size", *((pl.col(f"{each}_end") - pl.col(each)).alias(each) for each in ("n", "amount", "items"))
+            "id",
+            "size",
+            *((pl.col(f"{each}_end") - pl.col(each)).alias(each) for each in ("n", "amount", "items")),
         )
         some = pl.col("n") > 0
         self.found = found.with_columns(
@@ -125,7 +128,12 @@ class Polars(ByTotals):
     def _before(self, asked: pl.DataFrame, totals: pl.DataFrame) -> pl.DataFrame:
         """The totals of the last event before each row."""
         joined = asked.join_asof(
-            totals, on="us", by="account", strategy="backward", allow_exact_matches=False, check_sortedness=False
+            totals,
+            on="us",
+            by="account",
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
         )
         return joined.with_columns(pl.col("n", "amount", "items").fill_null(0))
 
@@ -157,12 +165,14 @@ class DuckDB(ByTotals):
                   SELECT account, us, count(*) OVER w AS n, sum(amount) OVER w AS amount, sum(items) OVER w AS items
                   FROM p WINDOW w AS (PARTITION BY account ORDER BY us RANGE UNBOUNDED PRECEDING)),
                 e AS MATERIALIZED (
-                  SELECT r.id, r.account, r.us, {ends} FROM r ASOF LEFT JOIN t ON t.account = r.account AND t.us < r.us),
+                  SELECT r.id, r.account, r.us, {ends} FROM r
+                  ASOF LEFT JOIN t ON t.account = r.account AND t.us < r.us),
                 s AS (SELECT e.*, size, e.us - size * {MINUTE} AS start FROM e, sizes),
                 d AS (
                   SELECT e.id, size, {within} FROM s AS e
                   ASOF LEFT JOIN t ON t.account = e.account AND t.us < e.start)
-                SELECT id, size, n, CASE WHEN n > 0 THEN amount END::BIGINT AS amount, amount / nullif(n, 0) AS avg_amount,
+                SELECT id, size, n,
+                  CASE WHEN n > 0 THEN amount END::BIGINT AS amount, amount / nullif(n, 0) AS avg_amount,
                   CASE WHEN n > 0 THEN items END::BIGINT AS items, items / nullif(n, 0) AS avg_items FROM d"""
         ).to_arrow_table()
 
@@ -170,7 +180,6 @@ class DuckDB(ByTotals):
     def rows(self) -> int:
         return self.kind.work * len(self.features)
 
-    @cache
     def answer(self, query: int) -> pa.Table | None:
         call, size = self.features[query]
         table = self.found.filter(pa.compute.equal(self.found["size"], size))

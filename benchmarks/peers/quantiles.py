@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import duckdb
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import muntin
 from benchmarks.peers.race import Contestant
-from benchmarks.workloads import MINUTE, minute_of_events
+from benchmarks.workloads import MINUTE, Draw, minute_of_events
 
 LONGEST = 30  # minutes: a window of every length
 
@@ -50,13 +50,8 @@ class Quantiles:
     keys: int
     unit: str = "events"
 
-    @cache
     def minute(self, number: int) -> pa.Table:
-        columns = {
-            "k": lambda random, many: random.integers(0, self.keys, many),
-            "x": lambda random, many: random.normal(size=many),
-        }
-        return minute_of_events(number, self.work, columns, batches=1)[0]
+        return _minute(number, self.work, self.keys)
 
     def prepare(self, step: int) -> pa.Table:
         """The minute of a step, after those that fill the windows."""
@@ -68,6 +63,15 @@ class Quantiles:
             "muntin": partial(Muntin, self, queries, 1), "muntin_2": partial(Muntin, self, queries, 2),
             "polars": partial(Polars, self, queries), "duckdb": partial(DuckDB, self, queries),
         }  # fmt: skip
+
+
+@lru_cache(maxsize=40)
+def _minute(number: int, events: int, keys: int) -> pa.Table:
+    columns: dict[str, Draw] = {
+        "k": lambda random, many: random.integers(0, keys, many),
+        "x": lambda random, many: random.normal(size=many),
+    }
+    return minute_of_events(number, events, columns, batches=1)[0]
 
 
 class Muntin:
@@ -154,7 +158,11 @@ class Polars(ByWindow):
     def insert(self, minute: int) -> None:
         given = pl.from_arrow(self.kind.minute(minute))
         assert isinstance(given, pl.DataFrame)
-        old = self.events.filter(pl.col("ts") >= (minute + 1 - LONGEST) * MINUTE) if len(self.events) else given[:0]
+        old = (
+            self.events.filter(pl.col("ts") >= (minute + 1 - LONGEST) * MINUTE)
+            if len(self.events)
+            else given[:0]
+        )
         self.events = pl.concat([old, given]).sort("k", "x")
 
     def window(self, first: int, phis: list[float]) -> pl.DataFrame:

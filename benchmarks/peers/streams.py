@@ -1,8 +1,8 @@
 """Windows per key over a whole stream, beside stream processors: each reads all events, and gives all answers.
 
-Flink and Bytewax have dependencies that do not go together with ours, so they run in an interpreter of their own, which
-the environment names: `PEERS_FLINK=/path/to/python`. Without it, or without the module, they are left out, and
-the result says so. Spark is that of the `spark` extra.
+PyFlink's dependencies do not go together with ours, so it runs in an interpreter of its own, which the environment
+names: `PEERS_FLINK=/path/to/python`. Without it, or without the module, Flink is left out, and the result says so.
+Spark is that of the `spark` extra.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import pyarrow.parquet
 
 import muntin
 from benchmarks.machine import ROOT
-from benchmarks.measure import spent_by
+from benchmarks.measure import measure_side_by_side
 from benchmarks.peers.windows import SECOND, Asked, Windows, asked
 
 TITLE = "Windows per key, whole streams"
-PROCESSORS = ("flink", "spark", "bytewax")
-PATIENCE = 240  # seconds of the clock for one of them with one number of queries
+PROCESSORS = ("flink", "spark")
+PATIENCE = 400  # seconds of the clock for one of them with one number of queries
 SHORT = 6  # seconds of the stream whose answers are compared
 
 
@@ -54,7 +54,7 @@ class Streams:
 
     def write(self, folder: Path) -> None:
         """All events and the first few, as CSV, which every one of them reads, and as Parquet."""
-        for part, seconds in (("short", SHORT), ("full", self.seconds)):
+        for part, seconds in (("short", SHORT), ("whole", self.seconds)):
             table = pa.concat_tables(self.batches[:seconds])
             (folder / part).mkdir()
             pyarrow.csv.write_csv(
@@ -90,11 +90,12 @@ def _row(
 ) -> dict[str, Any]:
     events = streams.seconds * streams.rate
     expected = answers_of(streams.batches[:SHORT], queries)  # and kernels are loaded
-    row: dict[str, Any] = {"kind": TITLE, "queries": len(queries), "unit": "events", "rows": None, "compared": len(queries)}
-    for name, threads in (("muntin", 1), ("muntin_2", 2)):
-        took = sorted(spent_by(lambda t=threads: play(streams.batches, queries, t)) for _ in range(3))
-        seconds, cpu = took[1]
-        row |= {name: events / cpu, f"{name}_clock": events / seconds, f"{name}_ratio": row.get("muntin", events / cpu) * cpu / events}
+    row: dict[str, Any] = {"kind": TITLE, "queries": len(queries), "unit": "events", "compared": len(queries)}
+    one, two = measure_side_by_side(
+        [lambda run, threads=threads: play(streams.batches, queries, threads) for threads in (1, 2)], 3, 0
+    )
+    row |= _rates("muntin", events, one.cpu_median, one.median, one.cpu_median)
+    row |= _rates("muntin_2", events, two.cpu_median, two.median, one.cpu_median)
     for name in PROCESSORS:
         try:
             if name in left_out:
@@ -105,10 +106,14 @@ def _row(
             continue
         assert_same(name, folder / "answers", expected)
         versions[name] = found["version"]
-        row |= {name: events / found["cpu"], f"{name}_clock": events / found["seconds"],
-                f"{name}_ratio": row["muntin"] * found["cpu"] / events,
-                f"{name}_reading": found["reading"] / found["cpu"]}  # fmt: skip
+        row |= _rates(name, events, found["cpu"], found["seconds"], one.cpu_median)
+        row[f"{name}_reading"] = found["reading"] / found["cpu"]
     return row
+
+
+def _rates(name: str, events: int, cpu: float, seconds: float, ours: float) -> dict[str, float]:
+    """Of one of them; `ours` are CPU seconds of muntin."""
+    return {name: events / cpu, f"{name}_clock": events / seconds, f"{name}_ratio": cpu / ours}
 
 
 def play(batches: Sequence[pa.Table], queries: Sequence[Asked], threads: int = 1,
@@ -152,12 +157,13 @@ def processed(name: str, folder: Path) -> dict[str, Any]:
     if not python:
         raise LeftOutError(f"PEERS_{name.upper()} names no interpreter that has it")
     shutil.rmtree(folder / "answers", ignore_errors=True)
-    command = [python, "-m", f"benchmarks.peers.in_{name}", str(folder)]
+    # as a file: this package imports what the other interpreter need not have
+    command = [python, str(Path(__file__).with_name(f"in_{name}.py")), str(folder)]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=True,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise LeftOutError(f"more than {PATIENCE} s") from None
@@ -175,9 +181,15 @@ def assert_same(name: str, folder: Path, expected: pa.Table) -> None:
     types = {"q": pa.int64(), "ends": pa.timestamp("us"), "k": pa.int64(), "v": pa.float64()}
     options = pyarrow.csv.ReadOptions(column_names=list(types))
     converted = pyarrow.csv.ConvertOptions(column_types=types)
-    found = pa.concat_tables([pyarrow.csv.read_csv(path, options, convert_options=converted) for path in files])
+    found = pa.concat_tables(
+        [pyarrow.csv.read_csv(path, options, convert_options=converted) for path in files]
+    )
     found = in_order(found.set_column(1, "ends", found["ends"].cast(pa.int64())))
-    assert found.num_rows == expected.num_rows, f"{name}: {found.num_rows:,} answers, muntin {expected.num_rows:,}"
+    assert found.num_rows == expected.num_rows, (
+        f"{name}: {found.num_rows:,} answers, muntin {expected.num_rows:,}"
+    )
     for column in ("q", "ends", "k"):
-        assert found[column].equals(expected[column].cast(pa.int64())), f"{name}: another {column} than muntin"
+        assert found[column].equals(expected[column].cast(pa.int64())), (
+            f"{name}: another {column} than muntin"
+        )
     assert np.allclose(found["v"].to_numpy(), expected["v"].to_numpy(), rtol=1e-9), f"{name}: other values"

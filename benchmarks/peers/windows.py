@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -78,11 +78,9 @@ class Windows:
         values = {"n": random.integers(0, 1_000, self.rate), "m": random.integers(0, 1_000_000, self.rate)}
         return pa.table({"ts": at, **keys, **values})
 
-    @cache
     def step(self, number: int) -> list[tuple[int, pa.Table]]:
         """The seconds of a step, after those that fill the windows."""
-        first = self.longest + number * STEP
-        return [(second, self.second(second)) for second in range(first, first + STEP)]
+        return _seconds(self, self.longest + number * STEP)
 
     prepare = step
 
@@ -92,6 +90,11 @@ class Windows:
             "muntin": partial(Muntin, self, queries, 1), "muntin_2": partial(Muntin, self, queries, 2),
             "polars": partial(Polars, self, queries), "duckdb": partial(DuckDB, self, queries),
         }  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _seconds(kind: Windows, first: int) -> list[tuple[int, pa.Table]]:
+    return [(second, kind.second(second)) for second in range(first, first + STEP)]
 
 
 class Muntin:
@@ -111,7 +114,9 @@ class Muntin:
             self.engine.register(Asked(self.kind.longest, 1, call).sql(by_key), f"longest {number}")
         for second in range(self.kind.longest):
             self._take(second, self.kind.second(second))
-        self.engine.register_many({f"q{number}": each.sql(by_key) for number, each in enumerate(self.queries)})
+        self.engine.register_many(
+            {f"q{number}": each.sql(by_key) for number, each in enumerate(self.queries)}
+        )
         for number in range(len(CALLS)):
             self.engine.drop(f"longest {number}")
 
@@ -125,7 +130,9 @@ class Muntin:
         is_over = False
         while not is_over:
             until = (second + 1) * SECOND
-            answers = self.engine.advance(until, together=True) if self._together else self.engine.advance(until)
+            answers = (
+                self.engine.advance(until, together=True) if self._together else self.engine.advance(until)
+            )
             self.found.append(answers)
             is_over = not answers.more
 
