@@ -67,6 +67,7 @@ class Chart:
     y_text: Callable[[float], str] = short
     columns: int = 0  # panels side by side, if not all of them
     has_one_scale: bool = True  # the same values of y in all panels
+    x_text: Callable[[float], str] = "{:,.0f}".format  # of numbers on a scale of powers of ten
     says_ends: bool = False  # beside the name of a line that stops before the others
 
     def draw(self, record: Record, path: Path) -> None:
@@ -74,9 +75,11 @@ class Chart:
         with plt.rc_context(STYLE):
             across = self.columns or len(self.panels)
             down = -(-len(self.panels) // across)
-            width = 10.4 if across < 3 else 4.6 * across
+            width, height = 10.4 if across < 3 else 4.6 * across, 4.3
+            if down > 1:  # smaller, so that names stay readable where the page is narrow
+                width, height = 3.8 * across, 3.2
             figure, grid = plt.subplots(
-                down, across, figsize=(width, 4.3 * down), sharey=self.has_one_scale, squeeze=False
+                down, across, figsize=(width, height * down), sharey=self.has_one_scale, squeeze=False
             )
             panels = grid.flat
             for panel in panels[len(self.panels) :]:
@@ -128,7 +131,7 @@ class Chart:
             panel.set_xlim(-0.3, len(self.places) - 0.7)
         elif self.is_log:
             panel.set_xscale("log")
-            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: self.x_text(value)))
             if len(values) <= _FEW:
                 panel.set_xticks(list(values))
                 panel.xaxis.set_minor_formatter(NullFormatter())

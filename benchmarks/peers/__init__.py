@@ -21,7 +21,7 @@ from benchmarks.peers.streams import Streams, race_of_streams
 from benchmarks.peers.windows import Windows
 
 COUNTS = (1, 10, 100, 1_000, 10_000)
-STREAM_COUNTS = (1, 2, 4, 8)
+STREAM_COUNTS = (1, 4)
 LIMIT = 40.0  # CPU seconds for all steps of one contestant with one number of queries
 RUNS = 3
 NAMES = {"muntin": "muntin", "muntin_2": "muntin, 2 threads", "polars": "polars", "duckdb": "DuckDB", "flink": "Flink",
@@ -73,7 +73,7 @@ def run(quick: bool) -> Result:
     counts = (1, 7) if quick else COUNTS
     rows = races(QUICK if quick else KINDS, counts, LIMIT, 1 if quick else RUNS)
     streams, versions = race_of_streams(
-        QUICK_STREAMS if quick else STREAMS, (1, 2) if quick else STREAM_COUNTS
+        QUICK_STREAMS if quick else STREAMS, (1,) if quick else STREAM_COUNTS
     )
     rows += streams
     for row in rows:
