@@ -34,9 +34,7 @@ def main(folder: Path) -> None:
 
     for part in ("short", "whole"):
         cut(folder / f"{part}_parquet", folder / f"{part}_files")
-    with CpuMeter() as starting:
-        session = muntin.spark.local_session(cores=2, memory="2g")
-    assert starting.seconds >= 0
+    session = muntin.spark.local_session(cores=2, memory="2g")
     try:
         queries = json.loads((folder / "queries.json").read_text())
         all_queries(session, folder, queries, "short", "csv")

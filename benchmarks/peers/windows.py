@@ -28,6 +28,8 @@ CALLS = {
 PARTS = {
     "events": "sum", "sum_n": "sum", "min_n": "min", "max_n": "max", "sum_m": "sum", "min_m": "min", "max_m": "max"
 }  # fmt: skip
+NEUTRAL = {"sum": 0, "min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}  # of a key without events
+THIN = 10  # what fills the windows has a tenth of the events, which makes as many slices
 FEW = 16  # windows due at once, up to which combining the slices of each is cheaper than one pass for all
 
 
@@ -70,12 +72,12 @@ class Windows:
     def work(self) -> int:
         return self.rate * STEP
 
-    def second(self, number: int) -> pa.Table:
-        """The events of one second, the same whenever it is asked for."""
-        random = np.random.default_rng(number)
-        at = number * SECOND + np.arange(self.rate) * SECOND // self.rate
-        keys = {"k": random.integers(0, self.keys, self.rate)} if self.keys else {}
-        values = {"n": random.integers(0, 1_000, self.rate), "m": random.integers(0, 1_000_000, self.rate)}
+    def second(self, number: int, thin: int = 1) -> pa.Table:
+        """The events of one second, the same whenever it is asked for; `thin` times fewer, to fill windows sooner."""
+        random, many = np.random.default_rng(number), self.rate // thin
+        at = number * SECOND + np.arange(many) * SECOND // many
+        keys = {"k": random.integers(0, self.keys, many)} if self.keys else {}
+        values = {"n": random.integers(0, 1_000, many), "m": random.integers(0, 1_000_000, many)}
         return pa.table({"ts": at, **keys, **values})
 
     def step(self, number: int) -> list[tuple[int, pa.Table]]:
@@ -108,17 +110,17 @@ class Muntin:
         self.found: list[pa.Table | Mapping[str, pa.Table]] = []
 
     def fill(self) -> None:
-        """Queries of the longest window keep what those that come after them look at."""
+        """A query of the longest window keeps what those that come after it look at, and no more than that."""
         by_key = bool(self.kind.keys)
-        for number, call in enumerate(CALLS):
-            self.engine.register(Asked(self.kind.longest, 1, call).sql(by_key), f"longest {number}")
+        used = dict.fromkeys(each.call for each in self.queries)
+        calls = ", ".join(f"{call} AS v{number}" for number, call in enumerate(used))
+        self.engine.register(Asked(self.kind.longest, 1, "").sql(by_key).replace(" AS v", calls), "longest")
         for second in range(self.kind.longest):
-            self._take(second, self.kind.second(second))
+            self._take(second, self.kind.second(second, THIN))
         self.engine.register_many(
             {f"q{number}": each.sql(by_key) for number, each in enumerate(self.queries)}
         )
-        for number in range(len(CALLS)):
-            self.engine.drop(f"longest {number}")
+        self.engine.drop("longest")
 
     def take(self, step: int) -> None:
         for second, events in self.kind.step(step):
@@ -175,7 +177,7 @@ class BySlices:
 
     def fill(self) -> None:
         for second in range(self.kind.longest):
-            self.fold(second, self.kind.second(second))
+            self.fold(second, self.kind.second(second, THIN))
 
     def take(self, step: int) -> None:
         for second, events in self.kind.step(step):
@@ -224,7 +226,7 @@ class Polars(BySlices):
         slice_ = frame.group_by("k").agg(parts) if self.by else frame.select(parts)
         if self.by:  # a row for each key, so that slices are of one length
             slice_ = self.grid.join(slice_, on="k", how="left", maintain_order="left")
-            slice_ = slice_.with_columns(pl.col("events", "sum_n", "sum_m").fill_null(0))
+            slice_ = slice_.with_columns(pl.col(name).fill_null(NEUTRAL[how]) for name, how in PARTS.items())
         self.young = [*self.young, slice_][-self.kind.longest :]
 
     def answered(self, sizes: list[int]) -> dict[int, pl.DataFrame]:
