@@ -20,7 +20,7 @@ BENCHMARKS = (
     "ranges_per_key", "fraud_rules", "rules_as_rows", "feature_sets", "join", "sketches", "approx_distinct",
     "unit_costs", "adaptive", "registration", "backfill", "stairs", "archive_probes", "soak", "serve", "spark",
     "spark_costs", "spark_filters", "spark_joins", "spark_table", "spark_lookup_at", "spark_cluster",
-    "spark_latency", "spark_kafka",
+    "spark_latency", "spark_kafka", "peers",
 )  # fmt: skip
 
 

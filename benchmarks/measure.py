@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,18 +98,19 @@ def measure_side_by_side(
     samples: list[list[tuple[float, float]]] = [[] for _ in actions]
     for run in range(warm_ups + runs):
         for action, sample in zip(actions, samples, strict=True):
-            spent = _time(action, run)
+            spent = spent_by(partial(action, run))
             if run >= warm_ups:
                 sample.append(spent)
     return [Timing(*zip(*sample, strict=True)) for sample in samples]
 
 
-def _time(action: Callable[[int], object], run: int) -> tuple[float, float]:
+def spent_by(action: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of the clock, and of this process's work."""
     gc.collect()
     gc.disable()  # a collection would hit some runs and not others
     try:
         before, cpu_before = time.perf_counter(), time.process_time()
-        action(run)
+        action()
         return time.perf_counter() - before, time.process_time() - cpu_before
     finally:
         gc.enable()

@@ -35,6 +35,7 @@ subscriptions; one thread. `DuckDB, FILTER`: the same sums, and one filtered agg
 the events until the minute is over costs them nothing here. All give the same alerts. CPU seconds, medians of {runs}
 minutes, taken in turns."""
 VENUES = 10
+FEW_SYMBOLS = 1_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Subscriptions:
     symbols: int
     all_symbols: int
     with_venue: bool = False
+    has_floor: bool = True  # without, every subscription has an answer every minute
 
     def minutes(self, number: int) -> int:
         return 1 + number // self.symbols % WINDOWS
@@ -56,16 +58,21 @@ class Subscriptions:
         return f"V{number % 7 % VENUES}" if self.with_venue else ""
 
     def floor(self, number: int, rate: int) -> int:
-        """What about one in twenty exceeds."""
+        """What about one in twenty exceeds, or what all do."""
+        if not self.has_floor:
+            return -1
         expected = 500 * rate * self.minutes(number) / self.all_symbols / (VENUES if self.with_venue else 1)
         return int(expected * (1.1 + 0.0001 * (number % 97)))
 
     def queries(self, rate: int) -> dict[str, str]:
         return {
             f"q{i}": f"SELECT SUM(n) AS v FROM s [RANGE {self.minutes(i)} MINUTES SLIDE 1 MINUTE] "
-            f"WHERE symbol = '{self.symbol(i)}'{self._and_venue(i)} HAVING SUM(n) > {self.floor(i, rate)}"
+            f"WHERE symbol = '{self.symbol(i)}'{self._and_venue(i)}{self._having(i, rate)}"
             for i in range(self.count)
         }
+
+    def _having(self, number: int, rate: int) -> str:
+        return f" HAVING SUM(n) > {self.floor(number, rate)}" if self.has_floor else ""
 
     def _and_venue(self, number: int) -> str:
         return f" AND venue = '{self.venue(number)}'" if self.with_venue else ""
@@ -90,8 +97,11 @@ class Subscriptions:
 class InEngine:
     """Queries in an engine of muntin's."""
 
-    def __init__(self, queries: dict[str, str], with_lanes: bool = True):
-        self._engine = Engine(backlog_bytes=1 << 30)
+    def __init__(
+        self, queries: dict[str, str], with_lanes: bool = True, threads: int = 1, together: bool = False
+    ):
+        self._together = together
+        self._engine = Engine(backlog_bytes=1 << 30, threads=threads)
         self._engine.execute(
             "CREATE STREAM s (ts BIGINT, symbol VARCHAR, venue VARCHAR, n BIGINT) TIMESTAMP BY ts"
         )
@@ -101,16 +111,22 @@ class InEngine:
             self._engine.push("s", {"ts": [0], "symbol": ["none"], "venue": ["none"], "n": [0]})
         finally:
             choices.MANY_LANES = many
-        self._answers: dict[str, pa.Table] = {}
+        self._answers: dict[str, pa.Table] | list[pa.Table] = {}
 
     def push(self, batch: pa.Table) -> None:
         self._engine.push("s", batch)
 
     def advance(self, minute: int) -> None:
-        self._answers = self._engine.advance(until=minute * MINUTE)
+        if self._together:
+            self._answers = self._engine.advance(until=minute * MINUTE, together=True)
+        else:
+            self._answers = self._engine.advance(until=minute * MINUTE)
 
     @property
     def alerts(self) -> set[tuple[str, int]]:
+        if isinstance(self._answers, list):
+            columns = [(table["query"].to_pylist(), table["v"].to_pylist()) for table in self._answers]
+            return {pair for names, values in columns for pair in zip(names, values, strict=True)}
         return {(name, v) for name, table in self._answers.items() for v in table.column("v").to_pylist()}
 
     @property
@@ -125,6 +141,9 @@ class ByHand:
         self.columns = subscriptions.columns
         self.by = ", ".join(self.columns)
         self.rules = subscriptions.table(rate)
+        self.windows = sorted({subscriptions.minutes(number) for number in range(subscriptions.count)})
+        # those who ask for few of the symbols drop the others' events first
+        self.drops_others = subscriptions.symbols < FEW_SYMBOLS
         self.kept: list[pa.Table] = []
         self.found: pa.Table = pa.table({"name": pa.array([], pa.string()), "v": pa.array([], pa.int64())})
         self.state_bytes = 0
@@ -155,7 +174,7 @@ class InDuckDB(ByHand):
         self._sum_up(minute)
         self.found = self.database.sql(
             f"""WITH totals AS (
-                  SELECT {self.by}, m.m AS minutes, SUM(n)::BIGINT AS v FROM sums, range(1, {WINDOWS + 1}) AS m(m)
+                  SELECT {self.by}, m.m AS minutes, SUM(n)::BIGINT AS v FROM sums, unnest({self.windows}) AS m(m)
                   WHERE minute >= {minute} - m.m GROUP BY ALL)
                 SELECT name, v FROM totals JOIN rules USING ({self.by}, minutes) WHERE v > floor"""
         ).to_arrow_table()
@@ -166,8 +185,12 @@ class InDuckDB(ByHand):
         self.kept = []
         self.database.execute(f"DELETE FROM sums WHERE minute < {minute - WINDOWS}")
         self.database.execute(
-            f"INSERT INTO sums SELECT {self.by}, ts // {MINUTE}, SUM(n)::BIGINT FROM events GROUP BY ALL"
+            f"INSERT INTO sums SELECT {self.by}, ts // {MINUTE}, SUM(n)::BIGINT FROM events {self._where()} "
+            "GROUP BY ALL"
         )
+
+    def _where(self) -> str:
+        return "WHERE symbol IN (SELECT symbol FROM rules)" if self.drops_others else ""
 
 
 class InDuckDBByFilters(InDuckDB):
@@ -215,6 +238,8 @@ class InPolars(ByHand):
     def advance(self, minute: int) -> None:
         events = polars.from_arrow(pa.concat_tables(self.kept))
         self.kept = []
+        if self.drops_others:
+            events = events.filter(polars.col("symbol").is_in(self._rules["symbol"].unique().implode()))
         self._sums = [*self._sums[-WINDOWS + 1 :], events.group_by(self.columns).agg(polars.col("n").sum())]
         ages = range(len(self._sums), 0, -1)
         sums = polars.concat(
@@ -224,7 +249,7 @@ class InPolars(ByHand):
             [
                 sums.filter(polars.col("age") <= m).group_by(self.columns).agg(v=polars.col("n").sum())
                 .with_columns(minutes=polars.lit(m, polars.Int64))
-                for m in range(1, WINDOWS + 1)
+                for m in self.windows
             ]
         )  # fmt: skip
         passing = totals.join(self._rules, on=[*self.columns, "minutes"]).filter(
@@ -271,7 +296,7 @@ def _measure(
     if subscriptions.count <= most_alone:
         entrants["a filter each"] = InEngine(queries, with_lanes=False)
         entrants["DuckDB, FILTER"] = InDuckDBByFilters(subscriptions, rate)
-    minutes = [_minute(number, rate, symbols) for number in range(WINDOWS + 1 + runs + 1)]
+    minutes = [make_minute(number, rate, symbols) for number in range(WINDOWS + 1 + runs + 1)]
     for number, batches in enumerate(minutes[: WINDOWS + 1]):
         for each in entrants.values():
             for batch in batches:
@@ -303,7 +328,8 @@ def _measure(
     return rows
 
 
-def _minute(number: int, rate: int, symbols: int) -> list[pa.Table]:
+def make_minute(number: int, rate: int, symbols: int) -> list[pa.Table]:
+    """The events of a minute, in batches."""
     names, venues = (
         pa.array([f"{letter}{i}" for i in range(n)]) for letter, n in (("S", symbols), ("V", VENUES))
     )

@@ -67,19 +67,35 @@ class Chart:
     where: dict[str, Any] = field(default_factory=dict)  # what other columns must be for a row to be drawn
     dashed: tuple[str, ...] = ()
     y_text: Callable[[float], str] = short
+    columns: int = 0  # panels side by side, if not all of them
+    has_one_scale: bool = True  # the same values of y in all panels
+    x_text: Callable[[float], str] = "{:,.0f}".format  # of numbers on a scale of powers of ten
+    says_ends: bool = False  # beside the name of a line that stops before the others
 
     def draw(self, record: Record, path: Path) -> None:
         """Write the figure; the same record gives the same file."""
         with plt.rc_context(STYLE):
-            width = 10.4 if len(self.panels) < 3 else 4.6 * len(self.panels)
-            figure, panels = plt.subplots(1, len(self.panels), figsize=(width, 4.3), sharey=True)
+            across = self.columns or len(self.panels)
+            down = -(-len(self.panels) // across)
+            width, height = 10.4 if across < 3 else 4.6 * across, 4.3
+            if down > 1:  # smaller, so that names stay readable where the page is narrow
+                width, height = 3.8 * across, 3.2
+            figure, grid = plt.subplots(
+                down, across, figsize=(width, height * down), sharey=self.has_one_scale, squeeze=False
+            )
+            panels = grid.flat
+            for panel in panels[len(self.panels) :]:
+                panel.set_axis_off()
+            panels = panels[: len(self.panels)]
             for panel, (mode, title) in zip(panels, self.panels.items(), strict=True):
                 self._draw_lines(panel, self._rows(record, mode))
                 panel.set_title(title)
                 panel.set_xlabel(self.x_label)
-            panels[0].set_ylabel(self.y_label)
-            low, high = panels[0].get_ylim()
-            panels[0].set_ylim(low if self.is_log_y else 0, high)
+            for panel in panels[::across]:
+                panel.set_ylabel(self.y_label)
+            for panel in panels:
+                low, high = panel.get_ylim()
+                panel.set_ylim(low if self.is_log_y else 0, high)
             for panel, mode in zip(panels, self.panels, strict=True):
                 self._name_lines(panel, self._rows(record, mode))
             figure.tight_layout(w_pad=2.5)
@@ -117,7 +133,7 @@ class Chart:
             panel.set_xlim(-0.3, len(self.places) - 0.7)
         elif self.is_log:
             panel.set_xscale("log")
-            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: self.x_text(value)))
             if len(values) <= _FEW:
                 panel.set_xticks(list(values))
                 panel.xaxis.set_minor_formatter(NullFormatter())
@@ -139,12 +155,17 @@ class Chart:
         up = max(0.0, -min(places.values()))  # no name below the panel, among those of its scale
         for name, place in places.items():
             panel.annotate(
-                self.names[name],
+                self.names[name] + self._end(rows, name),
                 (1.02, place + up),
                 xycoords="axes fraction",
                 va="center",
                 color=COLOURS[name],
             )
+
+    def _end(self, rows: list[Record], name: str) -> str:
+        """Where a line stops before the others do."""
+        there = [row[self.x] for row in rows if row.get(name) is not None]
+        return f", to {there[-1]:,}" if self.says_ends and there[-1] != rows[-1][self.x] else ""
 
 
 def spread_out(wanted: dict[str, float], gap: float) -> dict[str, float]:

@@ -1,88 +1,97 @@
-"""Throughput by the number of queries beside polars, DuckDB and Spark's windows, from results of three benchmarks."""
+"""Throughput by the number of queries beside polars and DuckDB, a panel for each kind of query; from `peers`."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from benchmarks import keyed_answers, subscriptions
-from benchmarks.figures.page import Record, short
+from benchmarks import peers
+from benchmarks.figures.page import Record, rows_of, short
 from benchmarks.figures.plot import Chart
-from benchmarks.figures.spark import native
 from benchmarks.measure import RESULTS, Result
+from benchmarks.peers import streams
 from benchmarks.report import origin_text, table_text
 
-NAMES = {"muntin": "muntin", "polars": "polars", "duckdb": "DuckDB", "window": "Spark's window()"}
-PANELS = {
-    "windows": "Windows per key, events per CPU second",
-    "filters": "A filter each, events per CPU second",
-    "spark": "On Spark, events per second",
-}
-RESULTS_OF = {"windows": "keyed_answers", "filters": "subscriptions", "spark": "spark/native"}
-_FILTERS_BY = {"lanes": "muntin", "DuckDB": "duckdb", "polars": "polars"}
+DRAWN = {"muntin": "muntin", "polars": "polars", "duckdb": "DuckDB"}
+PANELS = {kind.title: f"{kind.title}, {kind.unit}" for kind in peers.KINDS}
 
 
-def run(quick: bool) -> list[Result]:
-    """Measure the three, which have results of their own."""
-    return [keyed_answers.run(quick), subscriptions.run(quick), native.run(quick)]
+def run(quick: bool) -> Result:
+    """Measure; the result is that of the benchmark."""
+    return peers.run(quick)
 
 
 def record() -> Record | None:
-    """All results in one, a row for each number of queries; None if one has not been measured."""
-    paths = {panel: RESULTS / f"{name}.json" for panel, name in RESULTS_OF.items()}
-    if not all(path.exists() for path in paths.values()):
+    """The result, whose panels are kinds of queries; None if it has not been measured."""
+    path = RESULTS / "peers.json"
+    if not path.exists():
         return None
-    records = {panel: json.loads(path.read_text()) for panel, path in paths.items()}
-    rows = [{"mode": panel, **row} for panel, each in records.items() for row in _ROWS[panel](each["rows"])]
-    return {**records["windows"], "rows": rows, "origins": list(records.values())}
-
-
-def _of_windows(rows: list[Record]) -> list[Record]:
-    return [{name: row[name] for name in ("queries", "muntin", "polars", "duckdb")} for row in rows]
-
-
-def _of_filters(rows: list[Record]) -> list[Record]:
-    by_count: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        name = _FILTERS_BY.get(row["how"])
-        if name is not None and row["compared"] == 1:
-            count = row["subscriptions"]
-            by_count.setdefault(count, {"queries": count})[name] = row["rate"]
-    return [by_count[count] for count in sorted(by_count)]
-
-
-def _of_spark(rows: list[Record]) -> list[Record]:
-    """By the clock; of Spark's windows only what was measured, without the line through it."""
-    measured = [row for row in rows if row["mode"] == "clock"]
-    return [
-        {
-            "queries": row["queries"],
-            "muntin": row["muntin"],
-            **({"window": row["window"]} if row["queries"] <= 8 else {}),
-        }
-        for row in measured
-    ]
-
-
-_ROWS = {"windows": _of_windows, "filters": _of_filters, "spark": _of_spark}
+    found: Record = json.loads(path.read_text())
+    return {**found, "rows": [{"mode": row["kind"], **row} for row in found["rows"]]}
 
 
 def rates_table(shown: Record) -> str:
-    """Rates by the number of queries."""
+    """Rates of each kind by the number of queries, in CPU time, and of two threads by the clock."""
     columns = [
-        {"key": "what", "label": "", "format": ""},
-        {"key": "queries", "label": "queries", "format": ",d"},
+        {"key": "what", "label": "", "format": ""}, {"key": "queries", "label": "queries", "format": ",d"},
+        *({"key": name, "label": label, "format": ">"} for name, label in DRAWN.items()),
+        {"key": "polars_ratio", "label": "beside polars", "format": ",.2f"},
+        {"key": "duckdb_ratio", "label": "beside DuckDB", "format": ",.2f"},
+        {"key": "clock", "label": "two threads, by the clock", "format": ",.2f"},
+    ]  # fmt: skip
+    rows = []
+    for kind in PANELS:
+        for row in rows_of(shown, kind):
+            two, one = row.get("muntin_2_clock"), row.get("muntin_clock")
+            rows.append({
+                **row, "what": kind, "clock": two / one if two and one else None,
+                **{name: short(row.get(name)) for name in DRAWN},
+            })  # fmt: skip
+    return table_text(columns, rows)
+
+
+def streams_table(shown: Record) -> str:
+    """Rates beside stream processors."""
+    names = {"muntin": "muntin", "flink": "Flink", "spark": "Spark's windows"}
+    columns = [{"key": "queries", "label": "queries", "format": ",d"}]
+    columns += [{"key": name, "label": label, "format": ">"} for name, label in names.items()]
+    columns += [
+        {"key": f"{name}_ratio", "label": f"beside {label}", "format": ",.0f"}
+        for name, label in list(names.items())[1:]
     ]
-    columns += [{"key": name, "label": label, "format": ">"} for name, label in NAMES.items()]
+    columns.append({"key": "flink_reading", "label": "of Flink's time, reading", "format": ".0%"})
     rows = [
-        {
-            "what": PANELS[row["mode"]].partition(",")[0],
-            "queries": row["queries"],
-            **{name: short(row.get(name)) for name in NAMES},
-        }
-        for row in shown["rows"]
+        {**row, **{name: short(row.get(name)) for name in names}} for row in rows_of(shown, streams.TITLE)
     ]
     return table_text(columns, rows)
+
+
+def slower(shown: Record) -> str:
+    """Where somebody else is faster, from the rows."""
+    found = []
+    for kind in PANELS:
+        for name in ("polars", "duckdb"):
+            behind = [row for row in rows_of(shown, kind) if row.get(f"{name}_ratio", 1.0) < 1]
+            if behind:
+                each = ", ".join(f"{1 / row[f'{name}_ratio']:.1f} with {row['queries']:,}" for row in behind)
+                found.append(f"* {kind}: {DRAWN[name]} is faster, so many times: {each} queries.")
+    return "\n".join(found) or "* Nowhere in this table."
+
+
+def left_out(shown: Record) -> str:
+    """Who takes no part in what, and why."""
+    found = [
+        f"* {row['kind']}, {row['queries']:,} queries: {row['why']}." for row in shown["rows"] if row["why"]
+    ]
+    return "\n".join(found) or "* Nobody."
+
+
+def brief(value: float) -> str:
+    """A number of queries where there is little room.
+
+    >>> brief(100.0), brief(10_000.0)
+    ('100', '10 k')
+    """
+    return f"{value / 1000:.0f} k" if value >= 1000 else f"{value:.0f}"
 
 
 def image(shown: Record) -> str:
@@ -90,10 +99,18 @@ def image(shown: Record) -> str:
     return "![Throughput by the number of queries](peers-queries.svg)"
 
 
-def origins(shown: Record) -> str:
-    """Where all of them were measured."""
-    return "\n\n".join(map(origin_text, shown["origins"]))
-
-
-CHART = Chart("queries", "queries", "events", NAMES, panels=PANELS)
-PARTS = {"image": image, "table": rates_table, "origin": origins}
+CHART = Chart(
+    "queries",
+    "queries",
+    "per CPU second",
+    DRAWN,
+    x_text=brief,
+    panels=PANELS,
+    columns=3,
+    has_one_scale=False,
+    says_ends=True,
+)
+PARTS = {
+    "image": image, "table": rates_table, "streams": streams_table, "slower": slower, "left_out": left_out,
+    "origin": origin_text,
+}  # fmt: skip

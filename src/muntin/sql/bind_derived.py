@@ -26,7 +26,6 @@ from muntin.sql.expressions import compile_expression
 from muntin.sql.place import Misfit, misfit
 from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import Item, Name, SelectionSyntax, SelectSyntax
-from muntin.sql.type_name import type_name
 from muntin.stream import Stream
 from muntin.table_query import TableQuery
 from muntin.view_select import StandingQuery
