@@ -194,9 +194,9 @@ REFUSED = {
     "CREATE STREAM x FROM QUERY anytime": "closes no window by time; give its window a SLIDE",
     "CREATE STREAM x FROM QUERY counted": "closes no window by time",
     "CREATE STREAM x FROM QUERY changes": "emits changes instead of windows",
-    "CREATE STREAM x FROM QUERY summed": "write CAST(… AS DECIMAL(18, 2)) AS t (line 1, column 28)",
+    "CREATE STREAM x FROM QUERY summed": "write CAST(… AS DECIMAL(18, 2)) (line 1, column 28)",
     "CREATE STREAM x AS SELECT ts, CAST(v AS DECIMAL(20, 3)) AS w FROM s": (
-        "'w' is a DECIMAL(20, 3), and a column has at most 18 digits; write CAST(… AS DECIMAL(18, 3)) AS w (line 1"
+        "'w' has 20 digits, and a column of a stream at most 18: write CAST(… AS DECIMAL(18, 3)) (line 1"
     ),
     "CREATE STREAM x FROM QUERY timed": "give that column another name with AS",
     "CREATE STREAM x FROM s": "expected QUERY and its name after FROM",
