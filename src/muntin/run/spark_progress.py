@@ -48,8 +48,8 @@ class JobWatch:
                 records, done, planned = self._so_far(group)
             except Exception:  # a session that ends meanwhile; whoever waits for the job is told
                 return
-            if planned:
-                self.show(self._report.events + records, done / planned)
+            if planned:  # and while the part goes on, Spark may plan one more task at least
+                self.show(self._report.events + records, done / max(planned, done + 1))
 
     def _so_far(self, group: str) -> tuple[int, int, int]:
         """Records read, tasks done and tasks planned of the jobs of a group."""
