@@ -150,8 +150,8 @@ class SelectParser(SourceParser):
         limit = limit_place = None
         if self._match(TokenType.LIMIT):
             number = self._curr
-            if number is None or number.token_type != TokenType.NUMBER or not number.text.isdigit():
-                self.fault(f"LIMIT takes a number of rows, found {self.found()}", number)
+            if not number or number.token_type != TokenType.NUMBER or not number.text.isdigit():
+                self.fault(f"LIMIT takes a number of rows, found {self.found()}", number or None)
             self._advance()
             if len(number.text) > _LIMIT_DIGITS:
                 self.fault(f"LIMIT takes a number of up to {_LIMIT_DIGITS} digits", number)
