@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.figures.page import Record, spread_text, why_spread
+from benchmarks.figures.page import Record
 from benchmarks.figures.patroumpas_sellis.connections import SECOND, Batch, connections
 from benchmarks.figures.patroumpas_sellis.standing import Standing
 from benchmarks.figures.patroumpas_sellis.window_classes import CLASSES, LONGEST, draw_windows
@@ -200,10 +200,12 @@ def times_table(record: Record) -> str:
         {**row, **{way: None if row.get(way) is None else 1e3 * row[way] for way in NAMES}}
         for row in record["rows"]
     ]
-    spreads = [row[f"{way}_spread"] for row in record["rows"] for way in NAMES if f"{way}_spread" in row]
-    told = spread_text(spreads)
-    head = f"{told[0].upper()}{told[1:]}. {why_spread(record, spreads)}".rstrip()
-    return f"{head}\n\n{table_text(columns, rows)}"
+    widest = {
+        label: max(row[f"{way}_spread"] for row in record["rows"] if f"{way}_spread" in row)
+        for way, label in NAMES.items()
+    }
+    head = "Spread of a point, at most: " + ", ".join(f"{label} {most:.0%}" for label, most in widest.items())
+    return f"{head}.\n\n{table_text(columns, rows)}"
 
 
 def milliseconds_text(value: float) -> str:
