@@ -149,6 +149,8 @@ class Chart:
         low, high = scale(panel.get_ylim())
         last = {name: [row[name] for row in rows if row.get(name) is not None] for name in self.names}
         wanted = {name: (scale(values[-1]) - low) / (high - low) for name, values in last.items() if values}
+        if not wanted:
+            return
         places = spread_out(wanted, GAP)
         up = max(0.0, -min(places.values()))  # no name below the panel, among those of its scale
         for name, place in places.items():
