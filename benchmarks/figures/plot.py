@@ -75,8 +75,9 @@ class Chart:
     def draw(self, record: Record, path: Path) -> None:
         """Write the figure; the same record gives the same file."""
         with plt.rc_context(STYLE):
-            across = self.columns or len(self.panels)
-            down = -(-len(self.panels) // across)
+            shown = {mode: title for mode, title in self.panels.items() if self._rows(record, mode)}
+            across = self.columns or len(shown)
+            down = -(-len(shown) // across)
             width, height = 10.4 if across < 3 else 4.6 * across, 4.3
             if down > 1:  # smaller, so that names stay readable where the page is narrow
                 width, height = 3.8 * across, 3.2
@@ -84,10 +85,10 @@ class Chart:
                 down, across, figsize=(width, height * down), sharey=self.has_one_scale, squeeze=False
             )
             panels = grid.flat
-            for panel in panels[len(self.panels) :]:
+            for panel in panels[len(shown) :]:
                 panel.set_axis_off()
-            panels = panels[: len(self.panels)]
-            for panel, (mode, title) in zip(panels, self.panels.items(), strict=True):
+            panels = panels[: len(shown)]
+            for panel, (mode, title) in zip(panels, shown.items(), strict=True):
                 self._draw_lines(panel, self._rows(record, mode))
                 panel.set_title(title)
                 panel.set_xlabel(self.x_label)
@@ -96,7 +97,7 @@ class Chart:
             for panel in panels:
                 low, high = panel.get_ylim()
                 panel.set_ylim(low if self.is_log_y else 0, high)
-            for panel, mode in zip(panels, self.panels, strict=True):
+            for panel, mode in zip(panels, shown, strict=True):
                 self._name_lines(panel, self._rows(record, mode))
             figure.tight_layout(w_pad=2.5)
             metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -151,6 +152,8 @@ class Chart:
         low, high = scale(panel.get_ylim())
         last = {name: [row[name] for row in rows if row.get(name) is not None] for name in self.names}
         wanted = {name: (scale(values[-1]) - low) / (high - low) for name, values in last.items() if values}
+        if not wanted:
+            return
         places = spread_out(wanted, GAP)
         up = max(0.0, -min(places.values()))  # no name below the panel, among those of its scale
         for name, place in places.items():

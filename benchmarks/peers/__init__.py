@@ -27,7 +27,7 @@ RUNS = 3
 NAMES = {"muntin": "muntin", "muntin_2": "muntin, 2 threads", "polars": "polars", "duckdb": "DuckDB", "flink": "Flink",
          "spark": "Spark's windows"}  # fmt: skip
 KINDS: Sequence[Kind] = (
-    Windows("Windows per key", rate=20_000, keys=2_000),
+    Windows("Windows per key", rate=20_000, keys=1_000),
     Windows("Windows of the whole stream", rate=50_000),
     Filters("A filter each", work=1_000_000, symbols=5_000),
     Quantiles("Quantiles per key", work=20_000, keys=200),

@@ -92,13 +92,12 @@ class Race:
                 elif cpu * (self.runs + 1) > self.limit:
                     took[name].stopped = self._leave(name, count)
                     del entered[name]
-        first = next(iter(entered))
-        compared = compare(entered, count)
+        compared = compare(entered, count) if entered else 0  # nobody may be left
         for name in entered:
             self._steps.setdefault(name, []).append((count, median(took[name].cpu)))
         return {
-            "kind": self.kind.title, "queries": count, "unit": self.kind.unit, "rows": entered[first].rows,
-            "compared": compared, **self._columns(took),
+            "kind": self.kind.title, "queries": count, "unit": self.kind.unit, "compared": compared,
+            "rows": next((each.rows for each in entered.values()), None), **self._columns(took),
         }  # fmt: skip
 
     def _columns(self, took: Mapping[str, Runs]) -> dict[str, Any]:

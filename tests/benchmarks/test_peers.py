@@ -80,6 +80,12 @@ def test_who_is_too_slow_stops_and_the_row_says_so():
         assert row["slow_why"] == "more than 0 CPU s with 1 queries"
 
 
+def test_a_row_may_have_nobody():
+    row = Race(Made(muntin=Fixed(3, 3_000_000)), limit=0.02, runs=1).row(1)
+    assert row["compared"] == 0
+    assert row["rows"] is None
+
+
 def test_answers_of_a_stream_are_compared_with_files(tmp_path):
     streams, queries = Streams(seconds=8, rate=50, keys=5), asked(3, 8)
     found = answers_of(streams.batches, queries)
