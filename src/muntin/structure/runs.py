@@ -7,7 +7,8 @@ or over slices alike (Arasu & Widom, section 3; time-based windows by the search
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -20,9 +21,11 @@ from muntin.store.ring import EventRing
 from muntin.store.saved import Saved
 from muntin.store.sequence import Located
 from muntin.store.sequence import Sequence as Elements
-from muntin.structure.synopsis import Found, Moves, Synopsis, TextOrder
+from muntin.structure.synopsis import Asked, Found, Moves, Synopsis, TextOrder
 from muntin.structure.track import Track
 from muntin.window import Window
+
+_TOGETHER = 3  # windows that are worth putting together
 
 TrackMaker = Callable[[Elements, Expression | None, Need], Track]
 
@@ -125,6 +128,43 @@ class RunSynopsis(Synopsis[Elements]):
         else:
             located = self._rows(window, window.settle_count(self._counts(instants)), instants)
         return self._found(window, located, wanted)
+
+    def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
+        """Time windows are located together, and each component is read once for all that want it: that saves calls,
+        which cost more than the windows."""
+        together = {window: each for window, each in asked.items() if window.is_time}
+        if len(together) < _TOGETHER:
+            return super().lookup_all(asked, width)
+        rest = {window: each for window, each in asked.items() if window not in together}
+        found = super().lookup_all(rest, width)
+        instants = np.concatenate([each.instants for each in together.values()])
+        located = self.locate(
+            np.concatenate([window.start(each.instants) for window, each in together.items()]),
+            np.concatenate([each.instants - window.to for window, each in together.items()]),
+            instants,
+        )
+        ends = np.cumsum([len(each.instants) for each in together.values()]).tolist()
+        parts = dict(zip(together, map(slice, [0, *ends[:-1]], ends), strict=True))
+        partials: dict[Window, dict[Need, Partial]] = {window: {} for window in together}
+        for track, needs in self._by_track(
+            list(dict.fromkeys(chain.from_iterable(e.needs for e in together.values())))
+        ):
+            some = [window for window, each in together.items() if not set(needs).isdisjoint(each.needs)]
+            lo, hi = (
+                np.concatenate([bound[parts[window]] for window in some])
+                for bound in (located.lo, located.hi)
+            )
+            read, at = track.query(needs, lo, hi), 0
+            for window in some:
+                many = len(together[window].instants)
+                for need in together[window].needs:
+                    if need in read:
+                        partials[window][need] = tuple(array[at : at + many] for array in read[need])
+                at += many
+        for window, part in parts.items():
+            here = Located(*(bound[part] for bound in located))
+            found[window] = self.found(window, here, partials[window], 1)
+        return found
 
     def track_of(self, need: Need) -> Track:
         return self._tracks[self._place_of(need)]
