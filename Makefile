@@ -53,7 +53,7 @@ test-api: $(STAMP)
 
 # Drive the console of `muntin serve` with a real Chromium, which must be on the path; takes a minute
 test-browser: $(STAMP)
-	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet '.[browser]'
+	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[browser]'
 	$(BIN)/python -m pytest -m browser tests/browser
 
 # Build the wheel, install it alone on each Python there is, and use it; downloads packages, takes minutes
