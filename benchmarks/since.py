@@ -24,7 +24,7 @@ MAIN: dict[str, tuple[str, Better]] = {
     "feature_sets": ("rate", "more"), "filters": ("events_per_cpu_second", "more"), "fraud_rules": ("rate", "more"),
     "having": ("index_us", "less"), "join": ("push", "more"), "key_filters": ("now_us", "less"),
     "keyed_answers": ("muntin", "more"), "keyed_push": ("engine", "more"), "keys": ("later", "more"),
-    "lookup_at": ("rate", "more"), "lookups": ("cpu_microseconds", "less"), "loose_windows": ("all_us", "less"),
+    "lookup_at": ("rate", "more"), "peers": ("muntin", "more"), "lookups": ("cpu_microseconds", "less"), "loose_windows": ("all_us", "less"),
     "per_key": ("now_us", "less"), "push_throughput": ("events_per_cpu_second", "more"),
     "ranges_per_key": ("rate", "more"), "registration": ("cpu", "less"), "rules_as_rows": ("advance_ms", "less"),
     "serve": ("cpu_rate", "more"), "sessions": ("ours_ns", "less"), "sketches": ("rate", "more"),

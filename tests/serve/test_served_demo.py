@@ -14,7 +14,7 @@ from muntin.testing import TradeStream
 
 def test_its_script(tmp_path: Path) -> None:
     told = check_script(demo_script(TradeStream(), tmp_path, 60))
-    assert told.splitlines()[0] == "1 streams, 60 queries, 1 sinks"
+    assert told.splitlines()[0] == "1 stream, 60 queries, 1 sink"
 
 
 @pytest.mark.slow

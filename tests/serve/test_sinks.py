@@ -297,7 +297,7 @@ def test_a_script_is_checked() -> None:
         "CREATE SINK a FROM q WITH (sink = 'files', path = 'out')"
     )
     assert told.splitlines() == [
-        "1 streams, 1 queries, 1 sinks",
+        "1 stream, 1 query, 1 sink",
         "  stream s from source = 'folder', path = 'in'",
         "  sink a from query q to sink = 'files', path = 'out'",
     ]

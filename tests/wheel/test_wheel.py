@@ -131,7 +131,7 @@ def test_the_demo(home: Path) -> None:
 def test_a_server_checks_its_script(home: Path) -> None:
     (home / "script.sql").write_text(SCRIPT)
     printed = run(home, "venv/bin/muntin", "serve", "script.sql", "--check")
-    assert printed.strip() == "script.sql declares 1 streams, 1 queries"
+    assert printed.strip() == "script.sql declares 1 stream, 1 query"
 
 
 def test_spark_says_what_it_needs(home: Path) -> None:

@@ -104,9 +104,11 @@ class Adaptation:
 
     def switched(self, number: int, synopsis: str) -> None:
         """Another structure serves a group."""
-        if number in self._groups:
-            self._groups[number].choice.change(synopsis)
-            self._groups[number].compiled.add(synopsis)
+        if (adapting := self._groups.get(number)) is not None:
+            adapting.choice.change(synopsis)
+            adapting.compiled.add(synopsis)
+            if synopsis not in adapting.names:  # a query that it could not serve has gone since
+                adapting.fit()
 
     def before_insert(self) -> None:
         """Every store has taken in a batch; structures are about to follow."""
