@@ -6,7 +6,7 @@ an event at the start of the cell's slice, and merges what it would have folded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -216,3 +216,28 @@ def identities_of(names: Mapping[Need, tuple[str, ...]]) -> dict[str, object]:
         values = (value for _, value in COMPONENTS[need.component].identity(dtype_of(need)))
         identities |= dict(zip(columns, values, strict=True))
     return identities
+
+
+def mark_codes(
+    cells: Columns, names: Mapping[Need, Sequence[str]], argument: Expression, used: Bools
+) -> None:
+    """Set `used` for every code of an argument's texts that cells hold."""
+    for codes in _text_codes(cells, names, argument):
+        used[codes] = True
+
+
+def renumber_codes(
+    cells: Columns, names: Mapping[Need, Sequence[str]], argument: Expression, new_code: Ints
+) -> None:
+    """Codes of an argument's texts are different from now on."""
+    for codes in _text_codes(cells, names, argument):
+        codes[:] = new_code[codes]
+
+
+def _text_codes(cells: Columns, names: Mapping[Need, Sequence[str]], argument: Expression) -> list[Ints]:
+    """Columns of cells that hold codes of an argument's texts; 0 where they hold none."""
+    return [
+        cells[columns[0]]
+        for need, columns in names.items()
+        if need.input.argument == argument and COMPONENTS[need.component].keeps_a_value
+    ]

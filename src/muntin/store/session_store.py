@@ -27,7 +27,7 @@ from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints, order_of
 from muntin.expression import Expression
 from muntin.kernels.sessions import settle_cells
 from muntin.store.batch import Batch
-from muntin.store.cells import column_of, saved_cells
+from muntin.store.cells import column_of, mark_codes, renumber_codes, saved_cells
 from muntin.store.columns import Columns
 from muntin.store.needs import Need, dtype_of
 from muntin.store.saved import COUNTS, INSTANTS, Saved
@@ -223,20 +223,10 @@ class SessionStore(Sequence):
         self._in_order = None
 
     def mark_texts(self, argument: Expression, used: Bools) -> None:
-        for codes in self._texts(argument):
-            used[codes] = True
+        mark_codes(self._cells, self._names, argument, used)
 
     def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
-        for codes in self._texts(argument):
-            codes[:] = new_code[codes]
-
-    def _texts(self, argument: Expression) -> list[Ints]:
-        """Columns that hold codes of an argument's texts; 0 where they hold none."""
-        return [
-            self._cells[names[0]]
-            for need, names in self._names.items()
-            if need.input.argument == argument and COMPONENTS[need.component].keeps_a_value
-        ]
+        renumber_codes(self._cells, self._names, argument, new_code)
 
     # -- no sequence in time -----------------------------------------------------------------------
 

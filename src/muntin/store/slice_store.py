@@ -26,7 +26,17 @@ from muntin.arrays import LONG_AGO, Arrays, Bools, Ints
 from muntin.expression import Expression
 from muntin.store.any_order import in_slices
 from muntin.store.batch import Batch
-from muntin.store.cells import Cells, append_each, arrange, fold_cells, fold_runs, saved_cells, saved_slices
+from muntin.store.cells import (
+    Cells,
+    append_each,
+    arrange,
+    fold_cells,
+    fold_runs,
+    mark_codes,
+    renumber_codes,
+    saved_cells,
+    saved_slices,
+)
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.dealt import Into, append_together
@@ -275,20 +285,10 @@ class SliceStore(Sequence):
             self.chains.renumber(new_id)
 
     def mark_texts(self, argument: Expression, used: Bools) -> None:
-        for codes in self._texts(argument):
-            used[codes] = True
+        mark_codes(self._cells, self._names, argument, used)
 
     def renumber_texts(self, argument: Expression, new_code: Ints) -> None:
-        for codes in self._texts(argument):
-            codes[:] = new_code[codes]
-
-    def _texts(self, argument: Expression) -> list[Ints]:
-        """Cells that hold codes of an argument's texts; 0 where they hold none."""
-        return [
-            self._cells[names[0]]
-            for need, names in self._names.items()
-            if need.input.argument == argument and COMPONENTS[need.component].keeps_a_value
-        ]
+        renumber_codes(self._cells, self._names, argument, new_code)
 
     def release(self, readers: Many[Reader], settled: int) -> None:
         self.forget(min(each.kept_from - each.needs.reach("time") for each in readers))
