@@ -126,9 +126,9 @@ def test_a_hook(tmp_path: Path, hook: Hook) -> None:
     hook.status = 200
     until(lambda: hook.answers == wanted(service))
     until(lambda: service.connections.sinks["pager"].waiting == 0)
+    until(lambda: service.connections.sinks["dead"].waiting == len(wanted(service, "other")))
     told = service.connections.told()["sinks"]
     assert (told["pager"]["delivered"], told["pager"]["error"]) == (len(hook.answers), None)
-    assert told["dead"]["waiting"] == len(wanted(service, "other"))
     assert "cannot be reached" in told["dead"]["error"]
     assert hook.tokens == {"Bearer secret-of-the-hook"}
     assert all(len(each["answers"]) <= 2 and each["sink"] == "pager" for each in hook.bodies)

@@ -144,6 +144,8 @@ class Delivery:
             is_stopping = self._stopping.is_set()
             for place, part in answers.next(self.drain.query):
                 if part is not None:
+                    if self._last is None:
+                        self._last = part.first - 1
                     since = since if held else time.monotonic()
                     held.append((place, part))
                     size += part.table.nbytes
@@ -166,7 +168,7 @@ class Delivery:
 
     def _send(self, outlet: Outlet, held: list[tuple[PortionPlace, Part]]) -> None:
         outlet.send(held, self._stopping)
-        self.place, last = held[-1]
-        self._last = last.first + last.table.num_rows - 1
         self.delivered += sum(part.table.num_rows for _, part in held)
         self.error = None
+        self.place, last = held[-1]
+        self._last = last.first + last.table.num_rows - 1
