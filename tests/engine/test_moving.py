@@ -550,3 +550,36 @@ def test_where_few_events_pass_fewer_constants_are_enough(
         for engine in engines:
             engine.push("s", batch)
     assert reads_lanes(engines[0], "q0") == moves
+
+
+@pytest.mark.parametrize("keys", ["", "k"])
+def test_queries_that_are_emitted_together_move(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries of one constant differ in their windows alone, so they are a crowd until they move."""
+    monkeypatch.setattr(choices, "MANY_LANES", 8)
+    monkeypatch.setattr(choices, "MANY_LANES_PER_KEY", 8)
+    monkeypatch.setattr("muntin.shard.moving.ENOUGH", 1_000)
+    engines = make_engine(), make_engine()
+    engines[1]._shards["s"].has_lanes = False
+    random = np.random.default_rng(1)
+    windows = [f"[RANGE {seconds} SECONDS SLIDE 1 SECOND]" for seconds in range(3, 9)]
+    queries = {
+        f"q{i}-{n}": subscription(f"c{i}", keys, each) for i in range(4) for n, each in enumerate(windows)
+    }
+    for engine in engines:
+        engine.register_many(queries)
+    crowds = 0
+    for second in range(12):
+        kinds = np.array([f"c{i}" for i in range(101)])[random.integers(0, 101, 200)]
+        at = np.sort(random.integers(second * SECOND, (second + 1) * SECOND, 200))
+        batch = {"ts": at, "k": random.integers(0, 2, 200), "c": kinds, "n": random.integers(0, 9, 200)}
+        given, expected = (
+            {name: each.to_pydict() for name, each in engine.advance().items()} for engine in engines
+        )
+        assert given == expected
+        if not reads_lanes(engines[0], "q0-0"):
+            crowds = max(crowds, len(list(engines[0]._shards["s"].state.crowds)))
+        for engine in engines:
+            engine.push("s", batch)
+            engine.check()
+    assert crowds
+    assert reads_lanes(engines[0], "q0-0")

@@ -59,6 +59,7 @@ class Crowd:
         self.constants: list[npt.NDArray[Any]] = [
             np.zeros(0, np.int64 if kind is int else np.float64) for kind in kinds
         ]
+        self.readings: list[Reading | None] = []  # of each member, if they differ in their calls
         self.pace = first.registration.pace
         self.emitted_to = first.emitted_to
         # the windows that members have in each place of the query, and of each member which of them
@@ -90,6 +91,11 @@ class Crowd:
     def is_laned(self) -> bool:
         """Whether each member reads one lane of its window, or all that its windows hold."""
         return self.reading.laned is not None
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether each member keeps its one row, whatever it asks for."""
+        return self.reading.is_row and not self.emits_changes
 
     @property
     def asked(self) -> Asked:
@@ -148,6 +154,8 @@ class Crowd:
             band = None if having is None or reading.compared is None else having.band
             bands[:, number] = (LEAST, GREATEST) if band is None else (band.low, band.high)
             inside.append(registration.inside | (first + number) << 32)
+            if self.is_of_rows:
+                self.readings.append(reading)
             registration.crowd, registration.member = self, first + number
             self._members.append((name, registration))
         self.stacks = [list(known) for known in numbers]
@@ -174,6 +182,8 @@ class Crowd:
         number = registration.member
         self._write_back(registration, registration.inside)
         self._members[number] = None
+        if self.is_of_rows:
+            self.readings[number] = None
         self.low[number], self.high[number], self.there[number] = GREATEST, LEAST, False
         self._forget_slots()
         self._left += 1
@@ -191,6 +201,7 @@ class Crowd:
     def _close_ranks(self) -> None:
         """Forget those that have left."""
         stays, number = self.there, np.cumsum(self.there) - 1
+        self.readings = [each for each in self.readings if each is not None]
         if self.lanes:
             self.lanes = [self.lanes[member] for member in np.flatnonzero(stays)]
         self._members = [each for each in self._members if each is not None]
@@ -307,6 +318,12 @@ class Crowds:
         crowd.leave(registration)
         if not crowd.owing:
             self._crowds = {what: each for what, each in self._crowds.items() if each is not crowd}
+
+    def part(self, name: str, registration: Registration) -> None:
+        """A query stays, but in no crowd; O(members) of its crowd."""
+        if registration.crowd is not None:
+            self.remove(name, registration)
+            self.alone[name] = registration
 
     def dissolve(self, crowd: Crowd) -> None:
         """Its members are emitted by themselves again; O(members)."""

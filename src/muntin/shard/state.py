@@ -159,6 +159,9 @@ class State:
 
     def leave(self, name: str, left: Placement, was_hinted: bool = False) -> None:
         """A query has left a place that it had; its state has yet to be fitted."""
+        registration = self.registrations.get(name)
+        if registration is not None:  # it reads other groups now than those that it was alike with
+            self.crowds.part(name, registration)
         self.sweepers.look_again(demand for _, demand in left.all())
         if self.adaptation is not None:
             self.adaptation.part(left.groups(), was_hinted)
