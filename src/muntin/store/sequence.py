@@ -42,7 +42,7 @@ class Located(NamedTuple):
     end: Any
     is_whole: Any  # nothing of the window has been forgotten
 
-    def is_complete(self, known_since: int) -> Any:
+    def is_complete(self, known_since: Any) -> Any:
         """Which windows are covered from their start, by something that has been kept since an instant."""
         return is_complete(self.start, self.end, self.is_whole, known_since)
 

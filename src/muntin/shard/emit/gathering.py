@@ -14,7 +14,7 @@ from muntin.shard.registration import Registration
 from muntin.shard.state import State
 
 _PER_INSTANT = 4  # members that cost as much one by one as all of them at one more instant
-_FEW_ROWS = 64  # keys of queries without HAVING: more are better tabulated query by query
+_FEW_ROWS = 64  # keys of queries without HAVING: more are better tabulated in blocks (in_blocks.py)
 
 
 def gather(state: State, first: int, until: int) -> None:
@@ -51,6 +51,8 @@ def _member(state: State, name: str, registration: Registration, after: int) -> 
     if registration.joined is not None:
         return None
     reading = reading_of(state, name)
+    if reading.keeps_all and reading.keys is not None and reading.width > _FEW_ROWS:
+        return None
     likeness = likeness_of(state, reading)
     return None if likeness is None else Member(name, registration, reading, after, likeness)
 

@@ -89,14 +89,16 @@ class Silence:
         if not (query.keys or query.emits_changes):  # an un-keyed query has a row in silence, too
             return self._all(first, last)
         is_few = last - first < _FEW
-        placement = self._state.manager.placements[name]
         reading = reading_of(self._state, name)
-        windows = tuple([reading.windows[part.window][:2] for part in reading.presence])
+        what: tuple[Hashable, ...] = (reading.same_presence, query.pace, first, last)
+        windows: Collection[Served] = ()
         if query.emits_changes:  # who could not leave for want of a value does once every window is empty
-            of = [each for each in placement.all() if each[1].window.is_time or not is_few]
-            windows = tuple(dict.fromkeys((number, demand.window) for number, demand in of)) or windows
-        what = (windows, query.pace, first, last, query.emits_changes)
+            placed = self._state.manager.placements[name].all()
+            of = [each for each in placed if each[1].window.is_time or not is_few]
+            windows = tuple(dict.fromkeys((number, demand.window) for number, demand in of))
+            what = (*what, windows)
         if what not in self._known:
+            windows = windows or reading.presence_windows
             if is_few:
                 found = self._one_by_one(windows, query, first, last)
             elif query.emits_changes:

@@ -8,6 +8,7 @@
     lower      partials become values, by the aggregates                evaluate.py
     HAVING     rows that pass; those of queries alike found together    evaluate.py, alike.py
     SELECT     tables of the few rows left; or what changed             evaluate.py, changes.py
+    blocks     who keeps all rows has slices of common columns          in_blocks.py
 
 A question that has no answer gets an error in its place, and no other question suffers.
 """
@@ -22,6 +23,7 @@ from muntin.errors import MuntinError
 from muntin.shard.read.alike import answers_of_alike
 from muntin.shard.read.changes import Changes, changes
 from muntin.shard.read.evaluate import Answered, answer
+from muntin.shard.read.in_blocks import answers_in_blocks
 from muntin.shard.read.leaders import lead
 from muntin.shard.read.question import Question, narrowed
 from muntin.shard.read.reading import GroupWindow, reading_of
@@ -77,7 +79,7 @@ def _answer_portion(
         shared.prefetch(questions)
     except MuntinError:
         shared = SharedReads(state)  # one of them has no answer: each finds out for itself
-    together = answers_of_alike(state, questions, shared)
+    together = answers_of_alike(state, questions, shared) | answers_in_blocks(state, questions, shared)
     return {
         number: Answered(together[question.name])
         if question.name in together

@@ -17,6 +17,7 @@ from muntin.arrays import Bools, Ints
 from muntin.errors import NoValue
 from muntin.shard.crowd import Crowd
 from muntin.shard.read.crowd_slots import CrowdSlots, Passing, slots_of
+from muntin.shard.read.crowd_values import crowd_values_of
 from muntin.shard.read.crowd_watch import Few
 from muntin.shard.read.crowd_whole import whole_slots_of
 from muntin.shard.read.evaluate import Rows, always, columns_of, tabulate
@@ -45,6 +46,9 @@ def rows_of(
     windows) and O(slots of members' lanes)."""
     reading = crowd.reading
     slots: CrowdSlots
+    if crowd.is_of_rows:
+        values = crowd_values_of(crowd)
+        return CrowdRows(values.table(state, crowd, int(instants[0])), values.member, _NOBODY)
     if not crowd.is_laned:
         if not reading.width:
             return CrowdRows(reading.schema.empty_table(), _NOBODY, _NOBODY)

@@ -96,7 +96,8 @@ def _open(
 
 
 class Likeness(NamedTuple):
-    """Queries with the same number `same` differ in their windows and constants alone."""
+    """Queries with the same number `same` differ in their windows and constants alone; or in their calls, too, if each
+    is a row."""
 
     same: int
     having: Expression | None
@@ -116,6 +117,10 @@ def _likeness(state: State, reading: Reading) -> Likeness | None:
     if not _may_be_like_others(state, reading):
         return None
     query = reading.query
+    if reading.is_row and not query.emits_changes:
+        places = (tuple([each.number for each in reading.windows]), reading.presence[0].window)
+        row = ("row", places, query.window is None, tuple(reading.schema))
+        return Likeness(state.prepared.number(row), None, reading.outputs, ())
     types = [(f"${number}", call.type) for number, call in enumerate(reading.calls)]
     types += [(key.name, key.expression.type) for key in query.keys]
     shapes, constants = list[Hashable](), list[Constant]()

@@ -26,6 +26,7 @@ class Prepared:
         self.key_filters: dict[str, Any] = {}  # of keys that pass HAVING; see key_filter.py
         self.lane_readers: dict[str, Any] = {}  # of single lanes; see lane_point.py
         self.readings: dict[str, Any] = {}  # of all answers; see reading.py
+        self.families: dict[Any, Any] = {}  # of queries that are due together; see in_blocks.py
         self.bundles: dict[tuple[str, ...], Any] = {}  # of many queries at once; see bundle.py
         self.profiles: dict[tuple[str, ...], Any] = {}  # what look-ups ask of groups; see meter.py
         self.lane_orders: dict[Any, Any] = {}  # of stores with lanes; see picked.py
@@ -45,6 +46,7 @@ class Prepared:
         ):  # fmt: skip
             kind.pop(name, None)
         self.forget_joined(name)
+        self.families.clear()
         self.profiles.pop((name,), None)
         for names in [names for names, bundle in self.bundles.items() if name in bundle.members]:
             del self.bundles[names]
@@ -53,6 +55,7 @@ class Prepared:
         if len(self._numbers) > _SPARE + 4 * (len(self.readings) + self._crowds.members):
             self._crowds.dissolve_all()
             self.readings.clear()
+            self.families.clear()
             self._numbers.clear()
 
     def forget_ids(self) -> None:

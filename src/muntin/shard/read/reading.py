@@ -47,6 +47,7 @@ class CallReading(NamedTuple):
     parts: tuple[PartialOf, ...]
     type: pa.DataType  # of the answer
     text: Expression | None  # whose dictionary has the values, if the answer is one of them
+    kind: int  # a number that calls have in common which differ in nothing but their windows
 
 
 class KeyRange(NamedTuple):
@@ -71,11 +72,10 @@ class Reading:
         self._pairs = None if self.laned is None else state.keys[self.laned.asked.store_keys]
         self._needs: dict[tuple[int, Window, Laned | None], dict[Need, None]] = {}
         self.calls = tuple(
-            CallReading(
-                AGGREGATES[call.function],
+            _call_reading(
+                state,
+                call,
                 tuple(self._part(placed, placement.lanes_of_call(number)) for placed in parts),
-                answer_type(call),
-                _text_of(call, state),
             )
             for number, (call, parts) in enumerate(zip(query.calls, placement.calls, strict=True))
         )
@@ -90,6 +90,13 @@ class Reading:
             each.laned.asked: state.keys[each.laned.asked.store_keys] for each in self.windows if each.laned
         }
         self.outputs = tuple(call_of(output.expression) for output in query.outputs)
+        self.shows_calls = all(isinstance(output, int) for output in self.outputs)
+        # whether its rows are those of all keys in one window, and its values columns of numbers
+        self.keeps_all = (
+            query.having is None and query.top is None and self.laned is None and not self.has_laned_calls
+            and len(self.presence) == 1 and all(each.window.is_time for each in self.windows)
+            and not any(each.text or isinstance(each.aggregate, ItemAggregate) for each in self.calls)
+        )  # fmt: skip
         self.range = self._range()
         compared = compared_call(query)  # by HAVING, if its answers are numbers that can be compared at once
         self.compared = compared if compared is not None and is_plain(self.calls[compared].type) else None
@@ -100,9 +107,12 @@ class Reading:
             self.rough_band = query.having.band and query.having.band.widened(query.tolerance, is_float)
         # the call by which the first keys of a query with LIMIT are found, if heads of slices may name them
         self.lead = self._lead()
+        # whether it is one row of calls: it is emitted with all others, whatever they ask for
+        self.is_row = self.keeps_all and self.keys is None and self.shows_calls
         self.is_by_time = all(call.window.is_time for call in query.calls)
         # numbers that queries have in common which look at the same, or are the same but for their name
         self.same_windows = state.prepared.number(self.windows)
+        self.same_presence = state.prepared.number(self.presence_windows)
         calls = tuple((call.aggregate.name, call.parts, call.text) for call in self.calls)
         outputs = tuple(output.expression.sql for output in query.outputs)
         alike = (query.key_expressions, calls, self.presence, outputs, tuple(self.schema.names))
@@ -143,6 +153,11 @@ class Reading:
         if self.laned is None or len(self.laned.lanes) > 1:
             return False
         return self.laned.asked.banded is None or self.laned.way is not None
+
+    @property
+    def presence_windows(self) -> tuple[tuple[int, Window], ...]:
+        """The windows in which a key must have events to have a row, each with its group."""
+        return tuple([self.windows[part.window][:2] for part in self.presence])
 
     @property
     def width(self) -> int:
@@ -252,6 +267,12 @@ def call_of(output: Expression) -> int | Expression:
     if output.is_column and output.columns and output.columns[0].startswith("$"):
         return int(output.columns[0][1:])
     return output
+
+
+def _call_reading(state: State, call: Call, parts: tuple[PartialOf, ...]) -> CallReading:
+    kind = answer_type(call)
+    alike = state.prepared.number((call.function, tuple(part.need for part in parts), kind))
+    return CallReading(AGGREGATES[call.function], parts, kind, _text_of(call, state), alike)
 
 
 def answer_type(call: Call) -> pa.DataType:
