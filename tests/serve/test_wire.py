@@ -66,6 +66,22 @@ def test_what_is_no_row_is_refused(line: bytes) -> None:
         read(b'{"ts": 1}\n' + line)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"ts": "noon"}', "column 'ts' cannot be read as TIMESTAMP: Failed to convert JSON to timestamp"),
+        (b'{"ts": 5, "x": "much"}', "column 'x' cannot be read as DOUBLE: Column(/x) changed from number to string"),
+        (b'{"ts": 5, "k": 1}', "column 'k' cannot be read as VARCHAR: "),
+        (b'{"ts": 5}\nx', "the rows cannot be read: "),
+    ],
+)  # fmt: skip
+def test_the_column_is_named(line: bytes, said: str) -> None:
+    """Arrow names no column of a time that it cannot parse, and no type that SQL has."""
+    with pytest.raises(SchemaError) as caught:
+        read(line)
+    assert str(caught.value).startswith(said)
+
+
 def test_other_columns_may_hold_anything() -> None:
     """They are passed over, however deep they are nested."""
     deep = 100_000

@@ -20,6 +20,7 @@ from muntin.fixed_point import is_decimal
 from muntin.instant import to_microseconds
 from muntin.key_value import key_column
 from muntin.shard.record_batch import to_table
+from muntin.sql.type_name import type_name
 from muntin.stream import Stream
 from muntin.table import Table
 
@@ -98,7 +99,27 @@ def _lines(declared: Stream | Table, body: bytes) -> pa.Table:
             if not times:
                 break
     assert wrong is not None
-    raise wrong
+    if (column := _unread(body, kinds)) is None:
+        raise wrong
+    reason = str(wrong).splitlines()[0].removeprefix("JSON parse error: ")
+    raise SchemaError(f"column '{column}' cannot be read as {type_name(kinds[column])}: {reason}")
+
+
+def _unread(body: bytes, kinds: dict[str, pa.DataType]) -> str | None:
+    """The first column that cannot be read when it is read alone; None if the body is no JSON at all."""
+    for name, kind in kinds.items() if _can_read(body, {}) else ():
+        guesses = (kind, pa.int64()) if pa.types.is_timestamp(kind) else (kind,)
+        if not any(_can_read(body, {name: guess}) for guess in guesses):
+            return name
+    return None
+
+
+def _can_read(body: bytes, kinds: dict[str, pa.DataType]) -> bool:
+    try:
+        _read_lines(body, kinds)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_number(name: str, body: bytes) -> bool:
