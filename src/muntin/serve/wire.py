@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from muntin.arrow_bytes import UnsoundBytes, read_batches
-from muntin.errors import SchemaError
+from muntin.errors import SchemaError, nearest
 from muntin.fixed_point import is_decimal
 from muntin.instant import to_microseconds
 from muntin.key_value import key_column
@@ -143,7 +143,14 @@ def _csv(declared: Stream | Table, body: bytes) -> pa.Table:
         for field in declared.schema
     }
     options = pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds))
-    return pyarrow.csv.read_csv(io.BytesIO(body), convert_options=options)
+    try:
+        return pyarrow.csv.read_csv(io.BytesIO(body), convert_options=options)
+    except KeyError:
+        given = pyarrow.csv.read_csv(io.BytesIO(body)).column_names
+        missing = next(name for name in kinds if name not in given)
+        raise SchemaError(
+            f"the header of the CSV has no column '{missing}' of {declared.label}{nearest(missing, given)}"
+        ) from None
 
 
 def key_of(given: Any, kinds: list[tuple[str, pa.DataType]]) -> Any:
