@@ -178,11 +178,12 @@ VIEWS = (  # each by `muntin.spark.keep_view` there
 
 
 def table_of(entries: tuple[Entry, ...], runtimes: tuple[str, ...]) -> str:
-    """A line for each entry."""
-    heads = {"embedded": "embedded", "table": "Spark, a table", "stream": "Spark, a stream"}
-    lines = ["| | " + " | ".join(heads[each] for each in runtimes) + " | instead |"]
-    lines.append("|" + "---|" * (len(runtimes) + 2))
+    """A line for each entry; what to write instead has a column if something is refused."""
+    names = {"embedded": "embedded", "table": "Spark, a table", "stream": "Spark, a stream"}
+    instead = any(entry.why for entry in entries)
+    heads = ["", *(names[each] for each in runtimes), *(["instead"] if instead else [])]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for entry in entries:
         cells = ["yes" if getattr(entry, each) == RUNS else "no" for each in runtimes]
-        lines.append("| " + " | ".join([entry.what, *cells, entry.why]) + " |")
+        lines.append("| " + " | ".join([entry.what, *cells, *([entry.why] if instead else [])]) + " |")
     return "\n".join(lines)

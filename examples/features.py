@@ -67,4 +67,5 @@ def main() -> pa.Table:
 
 
 if __name__ == "__main__":
-    print(main().slice(0, 5).to_pandas().T)
+    for row in main().slice(0, 3).to_pylist():
+        print(*(f"{name}: {value}" for name, value in row.items()), sep="\n", end="\n\n")

@@ -72,7 +72,7 @@ Functions = Annotated[
     ),
 ]
 Threads = Annotated[
-    int, typer.Option(min=1, max=1_024, help="That share the work of large batches and answers.")
+    int, typer.Option(min=1, max=1_024, help="How many threads share the work of large batches.")
 ]
 
 
@@ -244,29 +244,36 @@ def serve(
     data: Annotated[
         Path | None, typer.Option(help="The folder that keeps log, checkpoints and answers.")
     ] = None,
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "127.0.0.1:8088",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen at.")
+    ] = "127.0.0.1:8088",
     tokens: Annotated[
         Path | None, typer.Option(help="A file of lines 'role token': read, write or admin.")
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="For TLS, with --key.")] = None,
-    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(min=0.1, help="Between two checkpoints.")] = 60.0,
+    certificate: Annotated[Path | None, typer.Option(help="A certificate, for TLS.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The private key of the certificate.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0.1, help="Time between checkpoints.")] = 60.0,
     answers_seconds: Annotated[
         float, typer.Option(min=0, help="For how long answers are kept to be read again.")
     ] = 3_600.0,
     folder: Annotated[
         list[Path] | None,
-        typer.Option("--folder", help="That files of BACKFILL, sources and sinks may lie in."),
+        typer.Option(
+            "--folder",
+            help="A folder in which files of BACKFILL, sources and sinks may lie; may be repeated.",
+        ),
     ] = None,
     skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on without messages that a source has no more.")
+        bool,
+        typer.Option("--skip-lost", help="Start although a source no longer has messages that are needed."),
     ] = False,
     limit: Annotated[
-        list[str] | None, typer.Option("--limit", metavar="NAME=NUMBER", help="Such as body_bytes=1000000.")
+        list[str] | None,
+        typer.Option("--limit", metavar="NAME=NUMBER", help="A limit, such as body_bytes=1000000."),
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option("--cors", metavar="ORIGIN", help="Whose pages may call from a browser."),
+        typer.Option("--cors", metavar="ORIGIN", help="A site whose pages may call from a browser."),
     ] = None,
     log_format: Annotated[str, typer.Option(help="text or json, on stderr.")] = "text",
     threads: Threads = 1,
@@ -316,7 +323,10 @@ app.add_typer(spark_app, name="spark")
 
 @spark_app.command()
 def state(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Of a query that is not running.")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(metavar="CHECKPOINT", help="The checkpoint folder of a query that is not running."),
+    ],
 ) -> None:
     """Print the shards in a checkpoint: entries, bytes, late events, how far time has come."""
     with _errors_reported():
@@ -345,7 +355,9 @@ def warm_up() -> None:
 @app.command()
 def bench(
     name: Annotated[str | None, typer.Argument(help="One benchmark; without it all of them.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small and rough: does it run at all?")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure little, only to see whether it runs.")
+    ] = False,
     list_them: Annotated[bool, typer.Option("--list", help="Name the benchmarks and stop.")] = False,
 ) -> None:
     """Run the benchmarks of a source checkout."""

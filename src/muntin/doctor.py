@@ -10,7 +10,8 @@ from importlib.util import find_spec
 
 _NEEDED = ("muntin", "numba", "numpy", "pyarrow", "sqlglot")
 _FOR_SPARK = ("pyspark", "pandas", "protobuf")
-_INSTALL = "pip install 'muntin[spark]'"
+_FOR_SERVING = ("fastapi", "uvicorn", "httptools", "uvloop", "confluent-kafka")
+_FOR_DELTA = ("deltalake",)
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Everything muntin uses, found or not. Spark is optional, so nothing of it is asked to be there."""
-    return [*_python(), *_spark()]
+    """Everything muntin uses, found or not. Of what is optional, nothing is asked to be there."""
+    return [*_python(), *_serving(), *_spark()]
 
 
 def _python() -> Iterator[Finding]:
@@ -41,9 +42,16 @@ def _python() -> Iterator[Finding]:
     )
 
 
+def _serving() -> Iterator[Finding]:
+    for name in _FOR_SERVING:
+        yield _package(name, "needed for muntin serve only: pip install 'muntin[serve]'")
+
+
 def _spark() -> Iterator[Finding]:
     for name in _FOR_SPARK:
-        yield _package(name, f"needed for Spark only: {_INSTALL}")
+        yield _package(name, "needed for Spark only: pip install 'muntin[spark]'")
+    for name in _FOR_DELTA:
+        yield _package(name, "needed for Delta tables on Spark only: pip install 'muntin[delta]'")
     if find_spec("pyspark") is None:
         return
     from muntin.errors import MuntinError

@@ -12,11 +12,13 @@ from muntin.cli import app
 def test_it_names_what_is_there() -> None:
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0
-    for name in ("Python", "numba", "pyarrow", "kernel cache", "pyspark"):
+    for name in ("Python", "numba", "pyarrow", "kernel cache", "fastapi", "pyspark", "deltalake"):
         assert name in result.output
 
 
-def test_it_says_how_to_get_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_FOR_SPARK", ("no-such-package",))
-    missing = [finding for finding in doctor.examine() if finding.is_missing]
-    assert any("pip install 'muntin[spark]'" in str(finding) for finding in missing)
+@pytest.mark.parametrize("extra", ["serve", "spark", "delta"])
+def test_it_says_how_to_get_what_is_missing(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
+    looked_for = {"serve": "_FOR_SERVING", "spark": "_FOR_SPARK", "delta": "_FOR_DELTA"}
+    monkeypatch.setattr(doctor, looked_for[extra], ("no-such-package",))
+    missing = [str(finding) for finding in doctor.examine() if finding.is_missing]
+    assert any("no-such-package" in each and f"pip install 'muntin[{extra}]'" in each for each in missing)

@@ -174,7 +174,11 @@ def test_refused_and_nothing_changed(engine: Engine, sql: str) -> None:
         ({"account": [1], "daily": [1]}, "the batch has no column 'tier' of table 'limits'"),
         (
             {"account": ["x"], "daily": [1], "tier": ["a"]},
-            "column 'account' of the batch does not fit table 'limits'",
+            "column 'account' of the batch does not fit table 'limits', where it is BIGINT: it has text",
+        ),
+        (
+            {"account": [1], "daily": [1], "tier": [2.5]},
+            "column 'tier' of the batch does not fit table 'limits', where it is VARCHAR: it has DOUBLE",
         ),
         (5, "a batch cannot be a int"),
         ("nowhere.csv", "there is no input file 'nowhere.csv'"),

@@ -10,7 +10,7 @@ import pytest
 
 from muntin import Engine, SchemaError
 from muntin.serve.json_text import json_text
-from muntin.serve.wire import ARROW, JSON, LINES, read_rows
+from muntin.serve.wire import ARROW, CSV, JSON, LINES, read_rows
 from muntin.shard.record_batch import to_record_batch
 
 ENGINE = Engine()
@@ -64,6 +64,29 @@ def test_what_is_no_row_is_refused(line: bytes) -> None:
     """As a whole: no line of it is taken."""
     with pytest.raises(SchemaError, match="cannot be read"):
         read(b'{"ts": 1}\n' + line)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"ts": "noon"}', "column 'ts' cannot be read as TIMESTAMP: Failed to convert JSON to timestamp"),
+        (b'{"ts": 5, "x": "much"}', "column 'x' cannot be read as DOUBLE: Column(/x) changed from number to string"),
+        (b'{"ts": 5, "k": 1}', "column 'k' cannot be read as VARCHAR: "),
+        (b'{"ts": 5}\nx', "the rows cannot be read: "),
+    ],
+)  # fmt: skip
+def test_the_column_is_named(line: bytes, said: str) -> None:
+    """Arrow names no column of a time that it cannot parse, and no type that SQL has."""
+    with pytest.raises(SchemaError) as caught:
+        read(line)
+    assert str(caught.value).startswith(said)
+
+
+def test_csv_has_all_columns() -> None:
+    """Others are passed over; a misspelt one is named, with the nearest."""
+    assert read(b"x,other,n,k,till,ts\n0.5,?,1,a,,1970-01-01\n", CSV)[0]["x"] == 0.5
+    with pytest.raises(SchemaError, match="CSV has no column 'till' of stream 's'; did you mean 'tll'"):
+        read(b"ts,tll,k,n,x\n5,,a,1,0.5\n", CSV)
 
 
 def test_other_columns_may_hold_anything() -> None:

@@ -383,7 +383,7 @@ class Service:
             _log.warning(
                 "%d bytes at the end of the log were never acknowledged and are cut off", self._log.cut_off
             )
-        _log.info("opened %s: %d records done again in %.1f s", folder, records, time.monotonic() - began)
+        _log.info("opened %s; records done again: %d, in %.1f s", folder, records, time.monotonic() - began)
 
     def _restored(self) -> tuple[Engine, Roster, int]:
         options: dict[str, Any] = {

@@ -15,11 +15,12 @@ import pyarrow.csv
 import pyarrow.json
 
 from muntin.arrow_bytes import UnsoundBytes, read_batches
-from muntin.errors import SchemaError
+from muntin.errors import SchemaError, nearest
 from muntin.fixed_point import is_decimal
 from muntin.instant import to_microseconds
 from muntin.key_value import key_column
 from muntin.shard.record_batch import to_table
+from muntin.sql.type_name import type_name
 from muntin.stream import Stream
 from muntin.table import Table
 
@@ -98,7 +99,27 @@ def _lines(declared: Stream | Table, body: bytes) -> pa.Table:
             if not times:
                 break
     assert wrong is not None
-    raise wrong
+    if (column := _unread(body, kinds)) is None:
+        raise wrong
+    reason = str(wrong).splitlines()[0].removeprefix("JSON parse error: ")
+    raise SchemaError(f"column '{column}' cannot be read as {type_name(kinds[column])}: {reason}")
+
+
+def _unread(body: bytes, kinds: dict[str, pa.DataType]) -> str | None:
+    """The first column that cannot be read when it is read alone; None if the body is no JSON at all."""
+    for name, kind in kinds.items() if _can_read(body, {}) else ():
+        guesses = (kind, pa.int64()) if pa.types.is_timestamp(kind) else (kind,)
+        if not any(_can_read(body, {name: guess}) for guess in guesses):
+            return name
+    return None
+
+
+def _can_read(body: bytes, kinds: dict[str, pa.DataType]) -> bool:
+    try:
+        _read_lines(body, kinds)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_number(name: str, body: bytes) -> bool:
@@ -122,7 +143,14 @@ def _csv(declared: Stream | Table, body: bytes) -> pa.Table:
         for field in declared.schema
     }
     options = pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds))
-    return pyarrow.csv.read_csv(io.BytesIO(body), convert_options=options)
+    try:
+        return pyarrow.csv.read_csv(io.BytesIO(body), convert_options=options)
+    except KeyError:
+        given = pyarrow.csv.read_csv(io.BytesIO(body)).column_names
+        missing = next(name for name in kinds if name not in given)
+        raise SchemaError(
+            f"the header of the CSV has no column '{missing}' of {declared.label}{nearest(missing, given)}"
+        ) from None
 
 
 def key_of(given: Any, kinds: list[tuple[str, pa.DataType]]) -> Any:

@@ -143,13 +143,14 @@ def _cast(array: pa.Array | pa.ChunkedArray, field: pa.Field, stream: Stream | T
         if _is_text(array.type) and pa.types.is_duration(field.type):
             return _spans(array)
         if _is_text(array.type) and not _is_text(field.type):
-            raise pa.ArrowInvalid(f"text where {field.type} is declared")
+            raise pa.ArrowInvalid("it has text")
         if not _is_text(array.type) and _is_text(field.type) and not pa.types.is_null(array.type):
-            raise pa.ArrowInvalid(f"{array.type} where {field.type} is declared")
+            raise pa.ArrowInvalid(f"it has {type_name(array.type)}")
         return _decimals(array, field.type) if is_decimal(field.type) else array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(
-            f"column '{field.name}' of the batch does not fit {stream.label}: {_first_line(error)}"
+            f"column '{field.name}' of the batch does not fit {stream.label}, where it is "
+            f"{type_name(field.type)}: {_first_line(error)}"
         ) from None
 
 

@@ -232,8 +232,10 @@ def _arguments(function: exp.Anonymous) -> tuple[str, list[exp.Expr], tuple[floa
         raise misfit(function, f"{written} takes {_count(many + len(wanted))}: write {form}")
     wanted = (*wanted, *aggregate.optional)[: len(given) - many]
     if isinstance(given[0], exp.Distinct):
-        if name != "count" or len(given[0].expressions) != 1:
+        if name != "count":
             raise misfit(function, "DISTINCT stands only in COUNT(DISTINCT x)")
+        if len(given[0].expressions) != 1:
+            raise misfit(function, "COUNT(DISTINCT x) takes one value; of several write CONCAT(x, '/', y)")
         return "count_distinct", given[0].expressions, ()
     return name, given[:many], implied + _parameters(aggregate, wanted, given[many:])
 

@@ -207,7 +207,7 @@ class ExpressionParser(WindowParser):
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.VALUES):
             self.fault(
-                "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream"
+                "subqueries are not supported; filter with WHERE or FILTER, or write CREATE STREAM name AS SELECT …"
             )
         return None
 
@@ -241,7 +241,7 @@ class SourceParser(ExpressionParser):
         """`trades [RANGE 5 MINUTES] AS t`."""
         if self._curr.token_type == TokenType.L_PAREN:
             self.fault(
-                "subqueries are not supported; filter with WHERE or FILTER, or push its answers as a stream"
+                "subqueries are not supported; filter with WHERE or FILTER, or write CREATE STREAM name AS SELECT …"
             )
         stream = self.name("a stream name")
         window, span = self.windowed() if self._curr.token_type == TokenType.L_BRACKET else (None, None)
