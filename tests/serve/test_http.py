@@ -247,11 +247,11 @@ def concurrent_hold(service: Service) -> Iterator[None]:
     def hold() -> None:
         with service.engine.alone():
             begun.set()
-            done.wait(30)
+            done.wait(120)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    begun.wait(30)
+    assert begun.wait(120)
     try:
         yield
     finally:

@@ -89,7 +89,7 @@ def test_through_crashes(tmp_path: Path, broker: MockBroker, seed: int) -> None:
         if chance.random() < 0.5:
             wait_for(service, total)
         if chance.random() < 0.3:
-            service.checkpoint().result(30)
+            service.checkpoint().result(120)
         if chance.random() < 0.5:
             copy = tmp_path / str(number + 1)
             shutil.copytree(folder, copy)
@@ -103,7 +103,7 @@ def test_through_crashes(tmp_path: Path, broker: MockBroker, seed: int) -> None:
     found = given_out(service)
     service.stop()
     whole = Service(tmp_path / "whole", script("source = 'http'"), settings(tmp_path))
-    whole.push("s", pa.Table.from_pylist(rows(0, total), STREAM.schema)).result(30)
+    whole.push("s", pa.Table.from_pylist(rows(0, total), STREAM.schema)).result(120)
     assert sorted(found) == sorted(given_out(whole))
     whole.stop()
 

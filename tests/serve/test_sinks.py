@@ -35,7 +35,7 @@ REGISTER QUERY other AS SELECT COUNT(*) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SEC
 def push(service: Service, first: int, many: int = 3) -> None:
     at = range(first, first + many)
     events = {"ts": [each * 1_000_000 for each in at], "k": ["ab"[each % 2] for each in at], "n": list(at)}
-    service.push("s", pa.table(events)).result(30)
+    service.push("s", pa.table(events)).result(120)
 
 
 def wanted(service: Service, query: str = "sums") -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def test_what_is_not_delivered_is_kept(tmp_path: Path, hook: Hook) -> None:
     service.answers._log._segment_bytes = 1
     for first in range(0, 15, 3):
         push(service, first)
-        service.checkpoint().result(30)
+        service.checkpoint().result(120)
     expected = wanted(service)
     assert expected[0]["id"] == "1-1"
     service.stop(is_kept=False)
@@ -155,7 +155,7 @@ def test_what_is_not_delivered_is_kept(tmp_path: Path, hook: Hook) -> None:
     until(lambda: service.connections.sinks["pager"].waiting == 0)
     push(service, 20)
     until(lambda: service.connections.sinks["pager"].waiting == 0)
-    service.checkpoint().result(30)
+    service.checkpoint().result(120)
     assert service.answers._log.first > 1
     service.stop()
 
@@ -172,7 +172,7 @@ def test_on_from_where_it_was(tmp_path: Path, hook: Hook) -> None:
     until(lambda: len(hook.answers) >= len(wanted(service)))
     assert hook.answers == wanted(service)
     until(lambda: service.connections.told()["sinks"]["pager"]["waiting"] == 0)  # it knows, too
-    service.checkpoint().result(30)
+    service.checkpoint().result(120)
     place = len(hook.answers)
     push(service, 6)
     until(lambda: hook.answers == wanted(service))
@@ -243,22 +243,22 @@ def test_statements(tmp_path: Path, hook: Hook) -> None:
     with pytest.raises(SqlError, match="needs the option 'url'"):
         service.execute("CREATE SINK pager FROM sums WITH (sink = 'http')")
     with pytest.raises(NotFound, match="there is no query 'sum'; did you mean 'sums'"):
-        service.execute(create.replace("sums", "sum")).result(30)
+        service.execute(create.replace("sums", "sum")).result(120)
     with pytest.raises(NotFound, match="there is no sink 'pager'"):
-        service.execute("DROP SINK pager").result(30)
+        service.execute("DROP SINK pager").result(120)
     push(service, 0)
     old = len(wanted(service))
-    service.execute(create).result(30)
+    service.execute(create).result(120)
     with pytest.raises(NameTaken, match="already a sink 'pager'"):
-        service.execute(create).result(30)
+        service.execute(create).result(120)
     with pytest.raises(MuntinError, match="query 'sums' is read by sink 'pager'"):
-        service.execute("DROP QUERY sums").result(30)
+        service.execute("DROP QUERY sums").result(120)
     with pytest.raises(SqlError):  # nothing of it is done
-        service.execute("DROP SINK pager; REGISTER QUERY x AS SELECT oops FROM s [RANGE 1 HOUR]").result(30)
+        service.execute("DROP SINK pager; REGISTER QUERY x AS SELECT oops FROM s [RANGE 1 HOUR]").result(120)
     push(service, 3)
     until(lambda: hook.answers == wanted(service)[old:])
     delivery = service.connections.sinks["pager"]
-    service.execute("DROP SINK pager; DROP QUERY sums").result(30)
+    service.execute("DROP SINK pager; DROP QUERY sums").result(120)
     delivery.join()
     assert not service.connections.sinks
     service.stop(is_kept=False)
