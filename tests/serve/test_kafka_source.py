@@ -21,7 +21,7 @@ from muntin.serve.wire import ARROW, CSV, JSON
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from tests.serve.kafka_mock import MockBroker
-from tests.serve.test_sources import given_out, rows, script, settings, until, wait_for
+from tests.serve.test_sources import given_out, rows, script, settings, settle, until, wait_for
 
 STREAM = Stream("s", pa.schema([("ts", pa.int64()), ("k", pa.string()), ("n", pa.int64())]), "ts")
 
@@ -96,6 +96,7 @@ def test_through_crashes(tmp_path: Path, broker: MockBroker, seed: int) -> None:
             service.stop(is_kept=False)
             service, folder = Service(copy, told, settings(tmp_path)), copy
     wait_for(service, total)
+    settle(service)
     assert service.engine.lookup("total")["sum"][0].as_py() == sum(range(total))
     position = service.connections.told()["sources"]["s"]["position"]
     assert sum(position.values()) == total

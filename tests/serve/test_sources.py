@@ -16,6 +16,7 @@ import pytest
 
 from muntin import MuntinError
 from muntin.serve.feed import Feed
+from muntin.serve.record import Record
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
 from muntin.serve.taken import Lost, Range
@@ -43,6 +44,12 @@ def count(service: Service) -> int:
 
 def wait_for(service: Service, events: int) -> None:
     until(lambda: count(service) == events)
+
+
+def settle(service: Service) -> None:
+    """Wait for the writer: events are in the engine, and their ranges taken, before answers that they close are given
+    out."""
+    service.change(Record("connect")).result(120)
 
 
 def settings(folder: Path, **others: Any) -> Settings:
@@ -114,6 +121,7 @@ def test_a_folder_through_crashes(tmp_path: Path, seed: int) -> None:
     until(
         lambda: service.connections.sources["s"].told()["position"] == {sorted(inbox.iterdir())[-1].name: -1}
     )
+    settle(service)
     found = given_out(service)
     service.stop()
     whole = Service(tmp_path / "whole", script("source = 'http'"), settings(tmp_path))
