@@ -212,7 +212,9 @@ def test_limits(service: Service) -> None:
     assert client.get("/queries/sums/answer", params={"at": "1970-01-01T00:00:01"}).status_code == 413
     slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=1)))
     assert slow.get("/queries").status_code == 200
-    assert any(slow.get("/queries").status_code == 429 for _ in range(100))  # two within a second, at some time
+    assert any(
+        slow.get("/queries").status_code == 429 for _ in range(100)
+    )  # two within a second, at some time
 
 
 def test_rows_that_take_no_bytes(service: Service) -> None:

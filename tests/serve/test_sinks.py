@@ -202,7 +202,9 @@ def test_files(tmp_path: Path, format: str) -> None:
         held = wanted(service, "other")
         push(service, first)
         until(lambda: service.connections.sinks["alerts"].waiting == 0)
-        until(lambda: not slow._woken.is_set())  # it has begun to read these, so it holds what was there before them
+        until(
+            lambda: not slow._woken.is_set()
+        )  # it has begun to read these, so it holds what was there before them
     assert held
     assert not list((tmp_path / "slow").iterdir())
     expected, others = wanted(service), wanted(service, "other")
