@@ -18,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from effort import THOROUGH, some_of
-from muntin.archive import disk
 from muntin.sketch import geometry
 
 _DAEMON = Path(__file__).parent / "spark" / "daemon"
@@ -59,11 +58,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in with_session)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session", autouse=True)
 def no_flushing() -> Iterator[None]:
-    """Archives in tests need not survive a loss of power: flushing is what would take the time."""
+    """What tests write need not survive a loss of power, which none of them can bring about: a checkpoint, an archive
+    or a log waits for the disk several times, and tests write thousands of them. A process that is killed loses nothing
+    by that. Tests of the flushing itself put their own functions here, and child processes do flush."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk.os, "fsync", lambda descriptor: None)
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

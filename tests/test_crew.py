@@ -25,7 +25,7 @@ def test_results_are_in_the_order_of_pieces() -> None:
 
 def test_pieces_run_side_by_side() -> None:
     """Each waits for the other."""
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=120)
     assert sorted(Crew(3).share([barrier.wait] * 3)) == [0, 1, 2]
 
 
@@ -60,7 +60,7 @@ def test_threads_go_with_their_crew() -> None:
     del together
     gc.collect()
     for thread in started:
-        thread.join(timeout=20)
+        thread.join(timeout=120)
         assert not thread.is_alive()
 
 

@@ -23,9 +23,6 @@ from benchmarks.figures.golab.series import NAMES, label_of
 NAMED = [name for name in FIGURES if name.startswith("gp")]
 
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
-
 @pytest.fixture
 def only_new_garbage() -> Iterator[None]:
     """Cold drives collect garbage before each probe: not among all objects that tests before have left, 0.4 seconds

@@ -42,7 +42,7 @@ def piped() -> str:
         [*COMMAND, "--queries", "60", "--seconds", "2"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def test_interrupt_ends_with_the_summary():
         assert line, before
         before += line
     os.kill(process.pid, signal.SIGINT)
-    after, _ = process.communicate(timeout=30)
+    after, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     assert "summary (interrupted)" in after
 

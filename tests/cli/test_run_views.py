@@ -28,9 +28,6 @@ SELECT k, x, y FROM pairs [RANGE 4 SECONDS] WHERE k = 'q';
 """
 
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
-
 @pytest.fixture
 def inputs(tmp_path):
     random, paths = np.random.default_rng(1), {}

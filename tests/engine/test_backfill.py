@@ -475,11 +475,11 @@ def test_what_is_pushed_meanwhile() -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.table(events(1, 2, 3, v=10), schema=schema).to_batches()[0]
         reading.set()
-        assert pushed.wait(10)
+        assert pushed.wait(120)
         yield pa.table(events(0, 4, v=10), schema=schema).to_batches()[0]
 
     def push() -> None:
-        reading.wait(10)
+        assert reading.wait(120)
         with suppress(NotFound):
             engine.lookup("q")
             raise AssertionError("the query is not there yet")

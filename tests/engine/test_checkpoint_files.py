@@ -81,7 +81,7 @@ def test_events_that_come_while_it_is_packed(tmp_path: Path, monkeypatch: pytest
             target=engine.push, args=("s", {"ts": [12, 13], "k": ["b", "c"], "n": [9, 9]})
         )
         other.start()
-        other.join(10)
+        other.join(120)
         at_work.append(other.is_alive())
         return pack_rows(*saved)
 

@@ -13,13 +13,13 @@ class MockBroker:
 
     def __init__(self) -> None:
         self._host = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
-        found = self._host.list_topics(timeout=10).brokers.values()
+        found = self._host.list_topics(timeout=60).brokers.values()
         self.address = ",".join(f"{each.host}:{each.port}" for each in found)
         self._producer = Producer({"bootstrap.servers": self.address, "log_level": 0})
 
     def make(self, topic: str) -> list[int]:
         """A topic with the mock's number of partitions, which are given."""
-        return sorted(self._producer.list_topics(topic, timeout=10).topics[topic].partitions)
+        return sorted(self._producer.list_topics(topic, timeout=60).topics[topic].partitions)
 
     def send(self, topic: str, values: list[Any], partition: int | None = None) -> None:
         """Messages; what is no bytes goes as JSON."""
@@ -28,14 +28,14 @@ class MockBroker:
             data = value if isinstance(value, bytes) else json.dumps(value).encode()
             where = number % many if partition is None else partition
             self._producer.produce(topic, data, partition=where)
-        assert self._producer.flush(10) == 0
+        assert self._producer.flush(60) == 0
 
     def messages(self, topic: str, many: int) -> list[Any]:
         """The first messages of a topic, from all partitions."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "test", "log_level": 0})
         consumer.assign([TopicPartition(topic, each, 0) for each in self.make(topic)])
         found: list[Any] = []
-        for _ in range(200):
+        for _ in range(1_200):
             found += [each for each in consumer.consume(many, timeout=0.1) if each.error() is None]
             if len(found) >= many:
                 break

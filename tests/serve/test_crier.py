@@ -47,7 +47,7 @@ def given(service: Service, queries: frozenset[str] | None = None) -> tuple[sock
     _, follower = service.answers.follow(None, lambda: None)
     with there:
         assert service.answers.hand_over(follower, there, queries)
-    here.settimeout(30)
+    here.settimeout(120)
     return here, service.answers.follow(None, lambda: None)[1]
 
 
@@ -68,7 +68,7 @@ def read(connection: socket.socket, many: int) -> bytes:
 
 
 def until(service: Service, followers: int) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while service.answers.followers != followers and time.monotonic() < end:
         time.sleep(0.01)
     assert service.answers.followers == followers

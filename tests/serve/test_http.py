@@ -210,8 +210,11 @@ def test_limits(service: Service) -> None:
     for k in "ab":
         client.post("/streams/s", json=[{"ts": 0, "k": k, "n": 1, "x": 1}])
     assert client.get("/queries/sums/answer", params={"at": "1970-01-01T00:00:01"}).status_code == 413
-    slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=2)))
-    assert 429 in [slow.get("/queries").status_code for _ in range(6)]
+    slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=1)))
+    assert slow.get("/queries").status_code == 200
+    assert any(
+        slow.get("/queries").status_code == 429 for _ in range(100)
+    )  # two within a second, at some time
 
 
 def test_rows_that_take_no_bytes(service: Service) -> None:
@@ -247,11 +250,11 @@ def concurrent_hold(service: Service) -> Iterator[None]:
     def hold() -> None:
         with service.engine.alone():
             begun.set()
-            done.wait(30)
+            done.wait(120)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    begun.wait(30)
+    assert begun.wait(120)
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from muntin.serve.wire import ARROW, CSV, JSON
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from tests.serve.kafka_mock import MockBroker
-from tests.serve.test_sources import given_out, rows, script, settings, until, wait_for
+from tests.serve.test_sources import STEP, rows, script, settings, settle, sums, until, wait_for
 
 STREAM = Stream("s", pa.schema([("ts", pa.int64()), ("k", pa.string()), ("n", pa.int64())]), "ts")
 
@@ -84,27 +84,29 @@ def test_through_crashes(tmp_path: Path, broker: MockBroker, seed: int) -> None:
     service, folder, total = Service(tmp_path / "0", told, settings(tmp_path)), tmp_path / "0", 0
     for number in range(10):
         many = chance.randrange(1, 60)
-        broker.send(topic, rows(total, many))
+        broker.send(topic, rows(total, many, STEP))
         total += many
         if chance.random() < 0.5:
             wait_for(service, total)
         if chance.random() < 0.3:
-            service.checkpoint().result(30)
+            service.checkpoint().result(120)
         if chance.random() < 0.5:
             copy = tmp_path / str(number + 1)
             shutil.copytree(folder, copy)
             service.stop(is_kept=False)
             service, folder = Service(copy, told, settings(tmp_path)), copy
     wait_for(service, total)
+    settle(service)
     assert service.engine.lookup("total")["sum"][0].as_py() == sum(range(total))
     position = service.connections.told()["sources"]["s"]["position"]
     assert sum(position.values()) == total
     until(lambda: service.connections.sources["s"].lag == 0)
-    found = given_out(service)
+    found = sums(service)
+    assert len(found) > 50
     service.stop()
     whole = Service(tmp_path / "whole", script("source = 'http'"), settings(tmp_path))
-    whole.push("s", pa.Table.from_pylist(rows(0, total), STREAM.schema)).result(30)
-    assert sorted(found) == sorted(given_out(whole))
+    whole.push("s", pa.Table.from_pylist(rows(0, total, STEP), STREAM.schema)).result(120)
+    assert found == sums(whole)
     whole.stop()
 
 

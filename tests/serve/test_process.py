@@ -9,7 +9,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,9 @@ from typer.testing import CliRunner, Result
 from muntin.arrow_bytes import stream_bytes
 from muntin.cli import app
 from muntin.serve.wire import ARROW
+from tests.serve.test_sources import until
 
+LIMIT = 300  # seconds for an answer or an end; httpx by itself would give up after five
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts;
 REGISTER QUERY total AS SELECT SUM(n) AS n FROM s [RANGE 1 HOUR]
@@ -59,11 +60,11 @@ def start(
 
 
 def push(address: str, n: int) -> None:
-    assert httpx.post(f"{address}/streams/s", json=[{"ts": n, "n": n}]).json() == {"events": 1}
+    assert httpx.post(f"{address}/streams/s", json=[{"ts": n, "n": n}], timeout=LIMIT).json() == {"events": 1}
 
 
 def total(address: str) -> int:
-    return int(httpx.get(f"{address}/queries/total/answer").json()[0]["n"])
+    return int(httpx.get(f"{address}/queries/total/answer", timeout=LIMIT).json()[0]["n"])
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_killed_and_stopped(tmp_path: Path) -> None:
     assert total(address) == 15
     push(address, 6)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(LIMIT) == 0
     kept = sorted((tmp_path / "data" / "checkpoints").iterdir())
     assert int(kept[-1].stem) == 7  # the script and six pushes
 
@@ -95,7 +96,7 @@ def test_the_shorter_ways(tmp_path: Path) -> None:
     on after the process that sends to it has ended, and ends with the server."""
     process, address = start(tmp_path, script=BY_KEY)
     plain = {"Accept": "*/*"}
-    with httpx.Client(base_url=address, timeout=30) as client, client.stream("GET", "/answers") as answers:
+    with httpx.Client(base_url=address, timeout=LIMIT) as client, client.stream("GET", "/answers") as answers:
         lines = answers.iter_lines()
         for second in range(3):
             rows = pa.table({"ts": [second * 1_000_000] * 2, "k": ["a", "b"], "n": [second, 1]})
@@ -115,18 +116,15 @@ def test_the_shorter_ways(tmp_path: Path) -> None:
         crier.kill()
         with pytest.raises(httpx.RemoteProtocolError):
             list(lines)
-        for _ in range(100):  # the connection ends before the server has heard that the process has
-            if _metric(client, "muntin_followers") == 0:
-                break
-            time.sleep(0.1)
-        assert _metric(client, "muntin_followers") == 0
+        # the connection ends before the server has heard that the process has
+        until(lambda: _metric(client, "muntin_followers") == 0)
     again = {"Last-Event-ID": seen[0].removeprefix("id: ")}
-    with httpx.stream("GET", f"{address}/answers", headers=again, timeout=30) as answers:
+    with httpx.stream("GET", f"{address}/answers", headers=again, timeout=LIMIT) as answers:
         lines = answers.iter_lines()
         assert next(line for line in lines if line.startswith("id:")) == seen[1]
         process.send_signal(signal.SIGTERM)
         list(lines)
-    assert process.wait(30) == 0
+    assert process.wait(LIMIT) == 0
 
 
 def _metric(client: httpx.Client, name: str) -> float:
@@ -146,18 +144,20 @@ def test_a_full_disk(tmp_path: Path) -> None:
         sequence += 1
         rows = [{"ts": 1, "n": 1}] * 100
         headers = {"Muntin-Producer": "me", "Muntin-Sequence": str(sequence)}
-        told = httpx.post(f"{address}/streams/s", json=rows, headers=headers)
+        told = httpx.post(f"{address}/streams/s", json=rows, headers=headers, timeout=LIMIT)
         status = told.status_code
         pushed += 100 * (status == 200)
     assert (status, "cannot be written" in told.json()["error"]["message"]) == (507, True)
     assert total(address) == pushed
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
-    assert httpx.post(f"{address}/streams/s", json=rows, headers=headers).json() == {"events": 100}
+    assert httpx.post(f"{address}/streams/s", json=rows, headers=headers, timeout=LIMIT).json() == {
+        "events": 100
+    }
     process.send_signal(signal.SIGKILL)
     process.wait()
     process, address = start(tmp_path)
     assert total(address) == pushed + 100
-    assert httpx.post(f"{address}/streams/s", json=rows, headers=headers).json()["repeated"]
+    assert httpx.post(f"{address}/streams/s", json=rows, headers=headers, timeout=LIMIT).json()["repeated"]
     process.kill()
     process.wait()
 
@@ -172,9 +172,9 @@ def test_tokens_are_in_no_log(tmp_path: Path) -> None:
         process, address = start(tmp_path, "--tokens", str(tokens), "--log-format", "json", errors=errors)
         for token in ("secret-of-the-administrator", "secret-of-somebody-else"):
             for path in ("/queries", "/queries/total/answer", "/nowhere", "/queries/%ff/answer?key=%"):
-                httpx.get(address + path, headers={"Authorization": f"Bearer {token}"})
+                httpx.get(address + path, headers={"Authorization": f"Bearer {token}"}, timeout=LIMIT)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT) == 0
     lines = log.read_text().splitlines()
     assert "secret" not in log.read_text()
     assert {json.loads(line)["level"] for line in lines} == {"info"}

@@ -83,7 +83,7 @@ def do(service: Service, kind: str, what: Any) -> None:
         "advance": lambda: service.advance(what),
     }[kind]
     try:
-        made().result(30)
+        made().result(120)
     except MuntinError:
         assert kind == "execute", (kind, what)
 
@@ -107,7 +107,7 @@ def test_killed_at_any_point(tmp_path: Path, seed: int) -> None:
     for number, each in enumerate(todo, 1):
         do(service, *each)
         if chance.random() < 0.2:
-            service.checkpoint().result(30)
+            service.checkpoint().result(120)
             synced = service.answers.nbytes
         if chance.random() < 0.25:
             copy = tmp_path / str(number)
@@ -287,7 +287,7 @@ def test_more_than_can_wait(tmp_path: Path) -> None:
             except Busy:
                 refused += 1
     assert refused
-    assert sum(each.result(30) for each in waiting) == len(waiting)
+    assert sum(each.result(120) for each in waiting) == len(waiting)
     service.stop()
 
 
@@ -297,8 +297,8 @@ def test_whoever_waits_may_go(tmp_path: Path) -> None:
     with service.engine.alone():
         waiting = service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]}))
         assert not waiting.cancel()
-    assert waiting.result(30) == 1
-    assert service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]})).result(30) == 1
+    assert waiting.result(120) == 1
+    assert service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]})).result(120) == 1
     service.stop()
 
 
@@ -306,17 +306,17 @@ def test_producers_are_kept_with_their_changes(tmp_path: Path) -> None:
     """Whether a start finds them in a checkpoint or in the log: what was made is not made again."""
     service = Service(tmp_path, SCRIPT, QUIET)
     table = pa.table({"ts": [0], "k": ["a"], "n": [1]})
-    assert service.push("s", table, once=Once("me", 1)).result(30) == 1
-    service.checkpoint().result(30)
-    assert service.push("s", table, once=Once("me", 2)).result(30) == 1
-    assert service.push("s", table, once=Once("you", 5)).result(30) == 1
+    assert service.push("s", table, once=Once("me", 1)).result(120) == 1
+    service.checkpoint().result(120)
+    assert service.push("s", table, once=Once("me", 2)).result(120) == 1
+    assert service.push("s", table, once=Once("you", 5)).result(120) == 1
     for is_kept in (False, True):
         service.stop(is_kept)
         service = Service(tmp_path, SCRIPT, QUIET)
         for once in (Once("me", 1), Once("me", 2), Once("you", 5)):
-            assert service.push("s", table, once=once).result(30) is REPEATED
+            assert service.push("s", table, once=once).result(120) is REPEATED
         with pytest.raises(OutOfSequence, match="number 3, not 4"):
-            service.push("s", table, once=Once("me", 4)).result(30)
+            service.push("s", table, once=Once("me", 4)).result(120)
         assert service.engine.stats()["streams"]["s"]["events"] == 3
     service.stop()
 

@@ -78,4 +78,5 @@ def rank_error(window: np.ndarray, phi: float, found: float) -> int:
 
 
 def counts(window: np.ndarray) -> Counter[int]:
-    return Counter(window.tolist())
+    item, often = np.unique(window, return_counts=True)
+    return Counter(dict(zip(item.tolist(), often.tolist(), strict=True)))

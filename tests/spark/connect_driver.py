@@ -93,7 +93,7 @@ def a_stream_its_progress_and_its_state(session: SparkSession, folder: Path) -> 
     wanted = flow.expected(EVENTS, flow.FOLDED)
     many = sum(each.num_rows for each in wanted.values())
     assert deltalake.DeltaTable(out).to_pyarrow_table().num_rows == many
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not told and time.monotonic() < until:  # told by another thread
         time.sleep(0.05)
     assert (told[0].events, told[0].answers) == (EVENTS.num_rows, many)

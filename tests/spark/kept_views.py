@@ -79,9 +79,9 @@ class Kept:
     def stored(self) -> View:
         return View.open(self.owned.folder)
 
-    def held(self) -> Counter[tuple[int, ...]]:
-        """The numbers of the events of each row."""
-        table = self.stored.read_all()
+    def held(self, stored: View | None = None) -> Counter[tuple[int, ...]]:
+        """The numbers of the events of each row, of a view that has been opened or as it is now."""
+        table = (stored or self.stored).read_all()
         names = [name for name in ("n", "m", "o") if name in table.column_names]
         return Counter(zip(*(table[name].to_pylist() for name in names), strict=True))
 

@@ -69,8 +69,8 @@ def test_a_checkpoint_from_before_there_were_lanes(
     keys: str, base: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every filter has a store there, and cells in the log of its own; more filters come later."""
-    conditions = [f"k = 'k{i % 7}' AND n > {i}" for i in range(80)]
-    queries = subscriptions(keys, ["k IN ('k1', 'k2')", *conditions[:40]])
+    conditions = [f"k = 'k{i % 7}' AND n > {i}" for i in range(32)]
+    queries = subscriptions(keys, ["k IN ('k1', 'k2')", *conditions[:16]])
     with monkeypatch.context() as before:
         before.setattr("muntin.spark.plan_job.lanes_of", lambda query, is_by_demand: LanesOf(None, ()))
         before.setattr("muntin.shard.shard.Shard.has_lanes", property(lambda shard: False, _without_lanes))
@@ -90,8 +90,8 @@ def test_a_checkpoint_from_before_there_were_lanes(
     for at in range(40, 60, 10):
         assert send_both(shards, reference, at)
     for shard in shards.of_route(keys):
-        assert len(shard._shard.state.stores) == (42 if keys else 2)
-        assert "  lanes    by the value of k" in shard._shard.explain("q80")
+        assert len(shard._shard.state.stores) == (18 if keys else 2)
+        assert "  lanes    by the value of k" in shard._shard.explain("q32")
         assert "  lanes " not in shard._shard.explain("q3")
         shard.check()
 

@@ -28,8 +28,6 @@ from muntin.spark.view_ledger import ViewLedger
 from tests.view.naive import DELAYS, SECOND
 from tests.view.test_failing_disk import FailingDisk
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 
 class Lost(Exception):
     """A worker, a driver, a disk: an attempt ends here."""
@@ -85,7 +83,7 @@ def test_holds_the_naive_answer(
         assert stored.now == (None if now is None else now * SECOND)
         if now is not None:
             wanted = source.answer(view, now)
-            assert kept.held() == wanted, (batch, now)
+            assert kept.held(stored) == wanted, (batch, now)
             most = max(most, sum(wanted.values()))
     assert most > 3
     with Archive.open(kept.owned.folder) as archive:

@@ -87,7 +87,7 @@ def test_a_source_that_is_empty_at_first(spark: SparkSession, tmp_path: Path) ->
             "checkpointLocation", str(tmp_path / "checkpoint")
         )
         running = write.start()
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while running.isActive and count() < before + 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         error = running.exception()

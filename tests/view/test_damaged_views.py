@@ -11,8 +11,6 @@ import pytest
 from muntin import Engine
 from muntin.errors import ArchiveError, MuntinError
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 SECOND = 1_000_000
 STREAMS = """CREATE STREAM a (ts BIGINT, k VARCHAR, x BIGINT) TIMESTAMP BY ts;
 CREATE STREAM b (ts BIGINT, k VARCHAR, y BIGINT) TIMESTAMP BY ts"""

@@ -11,8 +11,6 @@ import pytest
 
 from muntin import Engine
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 SECOND = 1_000_000
 
 

@@ -41,7 +41,7 @@ class FailingDisk:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_next_advance_brings_everything(tmp_path, view, no_flushing):
+def test_the_next_advance_brings_everything(tmp_path, view):
     """Each operation of an update fails once; then there is nothing new, and the view catches up all the same."""
     engine, twin, random, now = engine_with(tmp_path / "views", view), Twin(), np.random.default_rng(1), 0
     failures, number = 0, 0
@@ -71,7 +71,7 @@ def test_the_next_advance_brings_everything(tmp_path, view, no_flushing):
     assert is_complete(again, view)
 
 
-def test_a_disk_that_fails_for_a_while(tmp_path, no_flushing):
+def test_a_disk_that_fails_for_a_while(tmp_path):
     """All kinds of views at once; the disk fails from some operation on, through several updates."""
     engine, twin, random, now = engine_with(tmp_path / "views", *VIEWS), Twin(), np.random.default_rng(2), 0
     for turn in range(8):
@@ -105,7 +105,7 @@ def test_a_disk_that_fails_for_a_while(tmp_path, no_flushing):
 
 
 @pytest.mark.parametrize("view", ["join", "except"])
-def test_a_view_that_cannot_be_made_leaves_nothing(tmp_path, view, no_flushing):
+def test_a_view_that_cannot_be_made_leaves_nothing(tmp_path, view):
     """Whatever fails of making it: it can be made afterwards."""
     for number in range(20):
         engine = engine_with(tmp_path / str(number))

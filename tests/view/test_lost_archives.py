@@ -16,8 +16,6 @@ from muntin.archive import Archive
 from muntin.errors import ArchiveError
 from tests.view.naive import SECOND, VIEWS, Twin, engine_with, held, joined, told
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 
 class World:
     """A source of events, an engine that comes and goes, its archive, and copies of the archive.

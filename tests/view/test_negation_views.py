@@ -25,9 +25,6 @@ EXCEPT SELECT k FROM b [RANGE 6 SECONDS] WHERE y > 0 EVERY 2 SECONDS"""
 KEYS = ["p", "q", "r", None]
 
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
-
 class Twin:
     """All events ever; the answer is found by looking at each."""
 

@@ -22,8 +22,6 @@ from muntin.query import Query
 from muntin.view_select import StandingQuery
 from tests.view.naive_stream_views import EVERY, QUERIES, SECOND, STREAMS, VIEWS, Followed, Twin, statement
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 
 def engine_with(folder: Any, *views: str, **more: Any) -> Engine:
     engine = Engine(archive=folder, **more)

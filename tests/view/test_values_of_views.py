@@ -12,8 +12,6 @@ import pytest
 from muntin import Engine
 from muntin.errors import SqlError
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 SECOND = 1_000_000
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k VARCHAR, d DECIMAL(9, 2), n BIGINT) TIMESTAMP BY ts"
 GROUPS = "SELECT k, SUM(d) AS sum, APPROX_FREQUENT(n, 0.4, 0.1) AS most FROM s [RANGE 10 SECONDS] GROUP BY k"

@@ -15,8 +15,6 @@ from muntin import Engine
 from muntin.errors import ArchiveError, MuntinError, NotFound
 from muntin.view.folders import folder_name, folder_of, view_name
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
 STREAMS = """CREATE STREAM a (ts BIGINT, k VARCHAR, x BIGINT) TIMESTAMP BY ts;
 CREATE STREAM b (ts BIGINT, k VARCHAR, y BIGINT) TIMESTAMP BY ts"""
 EXCEPT = "SELECT k, x FROM a [RANGE 9 SECONDS] EXCEPT SELECT k FROM b [RANGE 3 SECONDS] EVERY 1 SECOND"

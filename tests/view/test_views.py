@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muntin import Engine
-from muntin.archive import Archive
+from muntin.archive import Archive, View
 from muntin.errors import ArchiveError, MuntinError, NameTaken
 from muntin.sql import parse_view
 from muntin.view.folders import folder_of
@@ -26,9 +26,6 @@ CREATE STREAM b (ts TIMESTAMP, k VARCHAR, y BIGINT) TIMESTAMP BY ts
 JOIN = "SELECT a.k, a.x, b.y FROM a [RANGE 20 SECONDS{slide}] JOIN b [RANGE 12 SECONDS] ON a.k = b.k"
 VIEW = f"CREATE MATERIALIZED VIEW v AS {JOIN.format(slide='')} EVERY 2 SECONDS"
 KEYS = ["p", "q", "r"]
-
-
-pytestmark = pytest.mark.usefixtures("no_flushing")
 
 
 def engine_in(folder, view=VIEW) -> Engine:
@@ -214,6 +211,25 @@ def test_a_view_is_read_without_its_streams(tmp_path):
     reader.close()
     with pytest.raises(MuntinError, match="made by another text"):
         Engine(archive=tmp_path).execute(f"{STREAMS}; {VIEW} INDEX 'rebuild 2x2'")
+
+
+def test_views_that_are_kept_are_known_without_their_files(tmp_path, monkeypatch):
+    """A statement opens those alone that this engine does not keep; all are listed, by their folders."""
+    engine_in(tmp_path).close()
+    engine, opened = Engine(archive=tmp_path), []
+    engine.execute(STREAMS)
+    for name in ("aa", "zz", "Mm"):
+        engine.execute(VIEW.replace(" v AS", f' "{name}" AS'))
+    open_view = View.open
+    monkeypatch.setattr(View, "open", lambda folder: opened.append(folder.name) or open_view(folder))
+    assert engine.execute("SHOW VIEWS")["name"].to_pylist() == ["Mm", "aa", "v", "zz"]
+    assert set(opened) == {"v"}
+    assert engine.execute("SELECT k FROM zz").num_rows == 0
+    assert set(opened) == {"v"}
+    engine.close()
+    opened.clear()
+    assert engine.execute("SHOW VIEWS")["name"].to_pylist() == ["Mm", "aa", "v", "zz"]
+    assert len(set(opened)) == 4
 
 
 def test_a_refused_view_can_be_written_at_once(tmp_path):

@@ -25,9 +25,6 @@ CREATE STREAM c (ts TIMESTAMP, k VARCHAR, z BIGINT) TIMESTAMP BY ts DELAY 1 SECO
 KEYS = ["p", "q", "r", None]
 
 
-pytestmark = pytest.mark.usefixtures("no_flushing")
-
-
 class Twin:
     """All events of all streams, in order of time and then of arrival."""
 

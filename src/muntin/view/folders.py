@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -95,7 +96,7 @@ def _escaped(character: str) -> str:
 
 
 class StoredView(NamedTuple):
-    """A view on disk; of one that is damaged, only that."""
+    """A view on disk; of one that is damaged, or was not opened, only what is known."""
 
     folder: Path
     view: View | None
@@ -123,14 +124,15 @@ class Shelf:
             if known.damage is not None:
                 raise damaged(name, known.damage)
 
-    def views(self) -> dict[str, StoredView]:
-        """All views by name. One that is damaged is there too, and harms no other."""
+    def views(self, kept: Mapping[Path, StoredView] = MappingProxyType({})) -> dict[str, StoredView]:
+        """All views by name. One that is damaged is there too, and harms no other. To open a view is to open all of
+        its files: those of the folders in `kept` are taken as they are given."""
         found: dict[str, StoredView] = {}
         if self.folder is None or not self.folder.is_dir():
             return found
         for path in sorted(self.folder.iterdir()):
             if (path / DIRECTORY).exists():
-                stored = self._open(path)
+                stored = kept[path] if path in kept else self._open(path)
                 if stored.known.name not in found or path == self.folder_of(stored.known.name):
                     found[stored.known.name] = stored
         return found

@@ -20,7 +20,7 @@ from muntin.sql import SelectView, parse_statements, parse_view
 from muntin.sql.sources import Sources
 from muntin.stream import Stream
 from muntin.view.answer import make_answer, read_results
-from muntin.view.folders import Folders, Shelf
+from muntin.view.folders import Folders, Shelf, StoredView
 from muntin.view.materialized_view import BECAUSE, FAILURES, TEXT, MaterializedView, Promise
 from muntin.view.negation import Negation
 from muntin.view.operator import ViewOperator
@@ -44,8 +44,10 @@ class Views:
 
     def known(self) -> dict[str, KnownView]:
         """All views by name; a SELECT from one that is damaged says so."""
-        found = {name: each.known for name, each in self._shelf.views().items()}
-        return found | {name: each.query.known for name, each in self.at_work.items()}
+        own = {name: each.query.known for name, each in self.at_work.items()}
+        folders = {name: self._shelf.folder_of(name) for name in own}
+        kept = {folders[name]: StoredView(folders[name], None, known) for name, known in own.items()}
+        return {name: each.known for name, each in self._shelf.views(kept).items()} | own
 
     def create(self, query: ViewQuery) -> MaterializedView:
         """Have an archive for a view, a new one or the one that the same text made before."""
