@@ -157,6 +157,34 @@ def test_who_lacks_a_value_takes_no_other_with_it(keys: str, one_by_one: OneByOn
     assert left_out >= len(queries) // 3
 
 
+def test_rows_that_look_elsewhere(one_by_one: OneByOne) -> None:
+    """Of one schema, with the third call in the first window or in the second; and windows that end before now."""
+    first, second = (
+        "[RANGE 8 SECONDS TO 2 SECONDS SLIDE 2 SECONDS]",
+        "[RANGE 6 SECONDS TO 4 SECONDS SLIDE 2 SECONDS]",
+    )
+    queries = {
+        f"{number}": f"SELECT SUM(n) OVER {first} AS a, SUM(n) OVER {second} AS b, COUNT(*) OVER {third} AS c FROM s"
+        for number, third in enumerate((first, second, second, first, first))
+    }
+    queries |= {
+        f"{first} {call}": f"SELECT {call} OVER {first} AS a FROM s" for call in ("SUM(n)", "COUNT(*)")
+    }
+    queries |= {
+        f"{second} {call}": f"SELECT {call} OVER {second} AS a FROM s" for call in ("SUM(n)", "COUNT(*)")
+    }
+    together, apart = engine_of(queries), engine_of(queries)
+    random = np.random.default_rng(5)
+    for at in range(0, 16, 2):
+        events = batch(random, at)
+        together.push("s", events)
+        given = together.advance((at + 2) * SECOND)
+        with one_by_one():
+            apart.push("s", events)
+            assert dict(given) == dict(apart.advance((at + 2) * SECOND))
+        assert {crowd.owing for crowd in together._shards["s"].state.crowds} == {4, 5}
+
+
 def test_which_are_together() -> None:
     """Of many keys in blocks, of none as a crowd for each schema, whatever they ask for; not who has HAVING."""
     calls = ("SUM(n)", "MIN(n)", "MAX(n)", "COUNT(*)")
