@@ -31,14 +31,14 @@ def run(answers: DataFrame, out: Path, sink: str = "files") -> None:
     finish(write.option("checkpointLocation", str(out / "checkpoint")))
 
 
-def finish(write: DataStreamWriter, attempts: int = 20) -> None:
+def finish(write: DataStreamWriter, attempts: int = 100) -> None:
     """Answer what is there."""
     patiently(lambda: write.trigger(availableNow=True).start().awaitTermination(), attempts)
 
 
-def patiently(call: Callable[[], Any], attempts: int = 20) -> Any:
-    """Spark gives a Python process ten seconds to start, which a busy machine may not
-    manage: then a query starts again, as it would in production."""
+def patiently(call: Callable[[], Any], attempts: int = 100) -> Any:
+    """Spark gives a Python process ten seconds to start, which a busy machine may not manage: then a query starts
+    again, as it would in production. On a machine that was twenty times as slow, twenty attempts were not enough."""
     for left in reversed(range(attempts)):
         try:
             return call()

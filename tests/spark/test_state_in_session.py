@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ pytest.importorskip("pyspark")
 
 from flow import CREATE, SCHEMA, events, write_files
 from pyspark.sql import DataFrame, SparkSession
-from runs import stream_of
+from pyspark.sql.streaming import DataStreamWriter
+from runs import finish, patiently, stream_of
 
 import muntin
 import muntin.spark
@@ -33,8 +35,20 @@ def collect(answers: DataFrame, out: Path) -> list[dict[str, Any]]:
         rows[number] = [row.asDict() for row in batch.collect()]
 
     write = answers.writeStream.foreachBatch(keep).option("checkpointLocation", str(out / "checkpoint"))
-    write.trigger(availableNow=True).start().awaitTermination()
+    finish(write)
     return [row for number in sorted(rows) for row in rows[number]]
+
+
+def run_until(write: DataStreamWriter, is_so: Callable[[], bool]) -> None:
+    """Let a query that never ends run until something is so; raise what ended it, if anything did."""
+    running, deadline = write.start(), time.monotonic() + 300
+    try:
+        while running.isActive and not is_so() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        if error := running.exception():
+            raise error
+    finally:
+        running.stop()
 
 
 def counted(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
@@ -86,13 +100,7 @@ def test_a_source_that_is_empty_at_first(spark: SparkSession, tmp_path: Path) ->
         write = answers.writeStream.foreachBatch(keep).option(
             "checkpointLocation", str(tmp_path / "checkpoint")
         )
-        running = write.start()
-        deadline = time.monotonic() + 300
-        while running.isActive and count() < before + 2 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        error = running.exception()
-        running.stop()
-        assert error is None
+        patiently(lambda write=write, most=before + 2: run_until(write, lambda: count() >= most))
         assert count() >= before + 2
     rows = [row for number in sorted(kept) for row in kept[number]]
     ends = [row["window_end"] for row in rows]
