@@ -201,20 +201,26 @@ def test_short_paths_are_taken() -> None:
 
 
 @pytest.mark.parametrize("window", ["[ROWS 7]", "[ROWS 7 TO 3]", "[ROWS 12 SLIDE 5]", "[ROWS 40 SLIDE 1]"])
-@pytest.mark.parametrize("is_late", [False, True])
-def test_rows_whose_events_are_forgotten(window: str, is_late: bool) -> None:
+@pytest.mark.parametrize("comes", ["first", "late", "with a history", "before any event"])
+def test_rows_whose_events_are_forgotten(window: str, comes: str) -> None:
     """At any instant, of a stream that has forgotten its oldest events, and of a query that came late."""
-    engine = muntin.Engine()
+    engine, sql = muntin.Engine(), f"SELECT SUM(i) AS a, COUNT(*) AS b FROM s {window}"
     engine.execute(STREAM)
-    if not is_late:
-        engine.register(f"SELECT SUM(i) AS a, COUNT(*) AS b FROM s {window}", name="q")
+    if comes == "first":
+        engine.register(sql, name="q")
     for step in range(30):
-        at = [4 * step + each for each in (0, 0, 1, 3)]
-        values = {"k": [1] * 4, "n": ["a"] * 4, "v": [0.5] * 4, "i": [step, 1, 2, 3]}
-        engine.push("s", {"ts": at, **values})
+        if step == 0 and comes == "before any event":
+            engine.register(sql, name="q", backfill=four_events(-3))
+        engine.push("s", four_events(step))
         engine.advance()
-        if is_late and step == 9:
-            engine.register(f"SELECT SUM(i) AS a, COUNT(*) AS b FROM s {window}", name="q")
+        if step == 9 and comes in ("late", "with a history"):
+            history = four_events(8) if comes == "with a history" else None
+            engine.register(sql, name="q", backfill=history)
         if "q" in engine.queries:
-            for instant in (None, *range(max(0, 4 * step - 90), 4 * step + 6)):
+            for instant in (None, *range(4 * step - 90, 4 * step + 6, 3)):
                 check(engine, "q", None, instant)
+
+
+def four_events(step: int) -> dict[str, list[Any]]:
+    at = [4 * step + each for each in (0, 0, 1, 3)]
+    return {"ts": at, "k": [1] * 4, "n": ["a"] * 4, "v": [0.5] * 4, "i": [step, 1, 2, 3]}

@@ -119,7 +119,9 @@ class RowsPlace(PointPlace):
         lo, hi = kept
         if lo == hi:
             return Located(lo, hi, 0, 0, True)
-        first, last = (store.edges(each, each + 1)[0].item() for each in (lo - store.dropped, hi - 1 - store.dropped))
+        first, last = (
+            store.edges(each, each + 1)[0].item() for each in (lo - store.dropped, hi - 1 - store.dropped)
+        )
         return Located(lo, hi, first, last + 1, True)
 
     def run(self, instant: int) -> tuple[int, int]:
