@@ -93,8 +93,8 @@ def is_worth_while(state: State, crowd: Crowd, instants: int) -> bool:
 
 
 def _pay_in_lanes(reading: Reading, members: int, instants: int) -> bool:
-    """A crowd costs about as much at an instant, however few it has, as a member alone at all of them: ten rules that owe
-    sixty instants need a fifth of the time one by one. Of many pairs, only a crowd reads no more than may pass."""
+    """A crowd costs about as much at an instant, however few it has, as a member alone at all of them: ten rules that
+    owe sixty instants need a fifth of the time one by one. Of many pairs, only a crowd reads no more than may pass."""
     return members >= instants or reading.width > FEW_KEYS
 
 

@@ -46,7 +46,7 @@ def _at_once(state: State, question: Question, qualified: _Qualifying) -> Change
     """Changes at all instants in a table; None if a value may not exist, or a key that leaves has not been read.
 
     A key at an instant is one number, `instant * keys + key`. Who is in at an instant and moved on by one is who was in
-    before the next. So the numbers that are in one of both, and not in the other, are the changes, in the order of rows.
+    before the next. So the numbers that are in one of both, and not in the other, are the changes, in order of rows.
     """
     reading, rows, inside = reading_of(state, question.name), qualified.rows, question.inside
     assert inside is not None
@@ -74,7 +74,7 @@ def _at_once(state: State, question: Question, qualified: _Qualifying) -> Change
 
 
 def _places(rows: Rows, keys: int) -> Ints:
-    """The place of each key among the slots of an instant, which are the same keys at all of them; -1 if it has none."""
+    """The place of each key among the slots of an instant, which are the same at all of them; -1 if it has none."""
     assert rows.key is not None
     places = np.full(keys, -1)
     places[rows.key[: rows.width]] = np.arange(rows.width)
