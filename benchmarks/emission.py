@@ -19,6 +19,7 @@ SHORT, LONG = 10, 60  # seconds
 WINDOWS = 10_000
 OVER = 200
 PUSHES = 100
+FEW, SPARSE_KEYS, SPARSE_RATE, SLIDES = 10, 200, 500, 60  # rate: events an hour; slides: minutes
 COLUMNS = [
     Column("what", "what"), Column("queries", "queries", ",d"), Column("rows", "rows an instant", ",.0f"),
     Column("dict_us", "dict of tables, us per query", ".2f"),
@@ -32,7 +33,9 @@ Rules: {RULES:,} queries over {KEYS:,} keys that differ in constants, each secon
 second; medians of `advance` in CPU time. By hand: sums and counts of the windows from an array of slices once for all
 rules, then rule by rule the condition for all keys, the keys that pass and their values. The answers are equal.
 Un-keyed: {WINDOWS:,} different windows SLIDE 1 SECOND, by hand from prefix sums. OVER: one query with {OVER} windows
-per key. Pushes: medians, of events that close no window; {PUSHES} pushes and one look-up after them, per push."""
+per key. Sparse: {FEW} rules EMIT CHANGES over {SPARSE_KEYS} keys, {SPARSE_RATE} events an hour, pushed and
+answered hour by hour, `RANGE 10 MINUTES SLIDE 1 MINUTE`; per rule and slide; by hand a loop over rules. Pushes:
+medians, of events that close no window; {PUSHES} pushes and one look-up after them, per push."""
 
 
 class Values(NamedTuple):
@@ -80,6 +83,8 @@ def run(quick: bool) -> Result:
     rows = [measure_rules(shape, rules, seconds) for shape in SHAPES]
     rows.append(measure_unkeyed(windows, seconds))
     rows.append(measure_over(over, seconds))
+    hours = 6 if quick else 24
+    rows += [measure_sparse(name, where, hours) for name, where in SPARSE.items()]
     rows += [measure_push(count, is_alike, quick) for is_alike in (True, False) for count in (1, 100, 10_000)
              if not quick or count < 1_000]  # fmt: skip
     return Result("emission", "Queries that differ in constants, beside NumPy by hand", " ".join(NOTES.split()),
@@ -213,6 +218,61 @@ def measure_over(windows: int, seconds: int) -> dict[str, Any]:
                 table[f"v{i}"].fill_null(0).to_numpy(), whole[min(i, len(whole) - 1)][at]
             ), "OVER differs"
     return row("OVER windows in one query, a row", 1, many, spent)
+
+
+SPARSE = {"v > c": lambda n, c: n > 10 * c, "v % 100 <> c": lambda n, c: n % 100 != c}
+
+
+def measure_sparse(where: str, passes: Callable[[Any, int], Any], hours: int) -> dict[str, Any]:
+    """Few rules that differ in a constant of WHERE, and few events, of which many slides are answered at once."""
+    engine, minute, size = started(), 60_000_000, 10
+    for number in range(FEW):
+        condition = where.replace("v", "n").replace("c", str(10 * number if ">" in where[:3] else number))
+        engine.register(
+            f"SELECT k, COUNT(*) AS v FROM s [RANGE {size} MINUTES SLIDE 1 MINUTE] WHERE {condition} GROUP BY k "
+            f"HAVING COUNT(*) > {number % 3} EMIT CHANGES",
+            f"q{number}",
+        )
+    counts = np.zeros((FEW, size + SLIDES, SPARSE_KEYS), np.int64)  # of the last minutes
+    inside = np.zeros((FEW, SPARSE_KEYS), np.bool_)
+    spent: dict[str, list[float]] = {"dict": [], "numpy": []}
+    many = 0
+    for hour in range(hours):
+        random = np.random.default_rng(hour)
+        at = np.sort(random.integers(0, SLIDES * minute, SPARSE_RATE))
+        key, n = random.integers(0, SPARSE_KEYS, SPARSE_RATE), random.integers(0, 1_000, SPARSE_RATE)
+        engine.push("s", {"ts": hour * SLIDES * minute + at, "k": key, "n": n})
+        counts[:, :size] = counts[:, SLIDES:]
+        for number in range(FEW):
+            kept = passes(n, number)
+            cell = at[kept] // minute * SPARSE_KEYS + key[kept]
+            counts[number, size:] = np.bincount(cell, minlength=SLIDES * SPARSE_KEYS).reshape(SLIDES, -1)
+        used, answers = cpu(lambda: advance(engine, (hour + 1) * SLIDES * minute, False))  # noqa: B023
+        by_hand, expected = cpu(lambda: sparse_changes(counts, size, inside))
+        if hour > 1:
+            spent["dict"].append(used / SLIDES)
+            spent["numpy"].append(by_hand / SLIDES)
+        many = 0
+        for number, (instant, changed) in enumerate(expected):
+            table = answers.get(f"q{number}")
+            got = [] if table is None else zip(table["window_end"].cast("int64").to_pylist(), table["k"].to_pylist(),
+                                               strict=True)  # fmt: skip
+            ends = (hour * SLIDES + instant + 1) * minute
+            assert sorted(got) == sorted(zip(ends.tolist(), changed.tolist(), strict=True)), "changes differ"
+            many += len(changed)
+    return row(f"few rules EMIT CHANGES, sparse, WHERE {where}", FEW, many // SLIDES, spent)
+
+
+def sparse_changes(counts: Any, size: int, inside: Any) -> list[tuple[Any, Any]]:
+    """By hand: at which instants which keys enter or leave, rule by rule."""
+    found = []
+    for number, some in enumerate(counts):
+        total = np.cumsum(some, axis=0)
+        now = total[size:] - total[:-size] > number % 3
+        before = np.vstack([inside[number], now[:-1]])
+        inside[number] = now[-1]
+        found.append(np.nonzero(now ^ before))
+    return found
 
 
 def measure_push(queries: int, is_alike: bool, quick: bool) -> dict[str, Any]:

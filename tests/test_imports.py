@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+
+import pytest
+
+from muntin import loading
 
 OPTIONAL = {"pyspark", "fastapi", "uvicorn", "starlette", "duckdb", "polars", "matplotlib", "typer"}
 
@@ -31,3 +36,22 @@ def test_an_engine_is_light() -> None:
         "e.push('s', {'ts': [1, 2], 'v': [3, 4]}); assert e.lookup('q')['v'].to_pylist() == [7]"
     )
     assert not modules_after(code) & OPTIONAL
+
+
+@pytest.mark.parametrize(
+    ("is_watched", "seconds", "lines"), [(True, 0.3, 1), (True, 0.0, 0), (False, 0.3, 0)], ids=str
+)
+def test_slow_imports_are_told_to_who_waits(
+    is_watched: bool,
+    seconds: float,
+    lines: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One line to a person before a terminal, and only if it takes long."""
+    monkeypatch.setattr(loading, "PATIENCE", 0.1)
+    monkeypatch.setattr(loading, "_is_watched", lambda: is_watched)
+    with loading.told_if_slow():
+        time.sleep(seconds)
+    time.sleep(0.2)
+    assert [record.name for record in caplog.records] == ["muntin.loading"] * lines

@@ -149,9 +149,14 @@ def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         each.base is whole and each.flags.c_contiguous for each in arrays
     ):
         return np.concatenate(arrays)
-    begins = [each.ctypes.data for each in arrays]
+    begins = [_address(each) for each in arrays]
     is_one = all(at + each.nbytes == then for at, each, then in zip(begins, arrays, begins[1:], strict=False))
     if not is_one or whole.ndim > 1 or not whole.flags.c_contiguous:
         return np.concatenate(arrays)
-    first = begins[0] - whole.ctypes.data  # the memory may have been given out for another type
+    first = begins[0] - _address(whole)  # the memory may have been given out for another type
     return whole.view(np.uint8)[first : first + sum(each.nbytes for each in arrays)].view(arrays[0].dtype)
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]  # `ctypes.data` makes two objects for it
+    return address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 
 from muntin import Engine
 from muntin.errors import SqlError
+from muntin.plan import choices
+from muntin.shard.emit import gathering
+from muntin.shard.read import changes as read_changes
 from runtimes import checkpointed
 
 SECOND = 1_000_000
@@ -73,6 +77,60 @@ def test_changes_are_the_differences_of_full_answers(seed: int) -> None:
         ]
         assert sorted(actual, key=str) == sorted(expected, key=str), name
         assert [row[1] for row in actual] == sorted(row[1] for row in actual)  # in order of time
+
+
+MANY = (
+    "SELECT k, SUM(n) AS v FROM s {window} WHERE n {of} GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT k, SUM(n) AS v FROM s {window} WHERE n {of} GROUP BY k HAVING SUM(n) > 4",
+    "SELECT AVG(n) AS v FROM s {window} WHERE n {of} HAVING AVG(n) > 4",
+    "SELECT k, COUNT(*) AS v FROM s {window} WHERE n {of} GROUP BY k ORDER BY v DESC LIMIT 2",
+    "SELECT k, MAX(n) * 10 AS v FROM s {window} WHERE k = 'b' GROUP BY k HAVING COUNT(*) > 1",
+)
+
+
+@pytest.mark.parametrize("of", ["> 3", "% 2 = 1"])
+@pytest.mark.parametrize(
+    "window", ["[RANGE 4 SECONDS SLIDE 1 SECOND]", "[RANGE 3 SECONDS TO 1 SECOND SLIDE 2 SECONDS]"]
+)
+@pytest.mark.parametrize("most", [9, 2**62])
+@pytest.mark.parametrize("lanes", [1, 100])
+def test_many_instants_at_once_and_one_by_one(
+    of: str, window: str, most: int, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows in the same order, also if a sum does not exist, from lanes and without."""
+    monkeypatch.setattr(choices, "MANY_LANES", lanes)
+    monkeypatch.setattr(choices, "MANY_LANES_PER_KEY", lanes)
+    monkeypatch.setattr(gathering, "_pay_in_lanes", lambda *given: False)
+    at_once = read_changes._at_once
+    ways: dict[str, list[Any]] = {"at once": [], "one by one": []}
+    taken: list[bool] = []
+
+    def spy(*given: Any) -> Any:
+        found = at_once(*given)
+        taken.append(found is not None)
+        return found
+
+    for way, answers in ways.items():
+        monkeypatch.setattr(read_changes, "_at_once", spy if way == "at once" else lambda *given: None)
+        engine, rng = Engine(), np.random.default_rng(5)
+        engine.execute(STREAM)
+        for number, sql in enumerate(MANY):
+            engine.register(f"{sql.format(window=window, of=of)} EMIT CHANGES", f"q{number}")
+        for step in range(12):
+            at = np.sort(rng.integers(step * 20 * SECOND, (step * 20 + 14) * SECOND, 30))
+            n = rng.choice([0, 1, 3, 5, 8, most], 30)
+            engine.push("s", {"ts": at, "k": np.array(list("abcd"))[rng.integers(0, 4, 30)], "n": n})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                told = engine.advance()
+            answers.append({name: table.to_pylist() for name, table in told.items()})
+            if step == 6:
+                engine = checkpointed(engine)
+        answers.append({name: each["overflows"] for name, each in engine.stats()["queries"].items()})
+    assert ways["at once"] == ways["one by one"]
+    assert sum(map(len, ways["at once"])) > 40
+    assert any(taken)
+    assert all(taken) == (most == 9)
 
 
 def test_a_row_has_the_values_of_its_instant() -> None:

@@ -15,7 +15,7 @@ import pytest
 import muntin
 from effort import some_of
 from muntin.plan import choices
-from muntin.shard.emit import crowd_emission
+from muntin.shard.emit import crowd_emission, gathering
 from muntin.shard.read import prepared
 from queries import Question, often_landmark
 from replay import assert_agreement
@@ -32,14 +32,17 @@ LANES = (
     ("w = 'ask' AND n > 0", "w = 'bid' AND n > 1", "w = 'ask' AND n >= 3", "w = 'never' AND n > 2"),
     ("j = 1 AND y <= 0.25", "j = 2 AND y < 2.0", "j = 1 AND y < 0"),
 )  # fmt: skip
+PAY_IN_LANES = gathering._pay_in_lanes
 HAVINGS = ("SUM(n) >= {}", "COUNT(*) > {}", "COUNT(*) < {}", "MAX(n) <= {}", "MIN(y) > {} - 1.5")
 
 
 @pytest.fixture(autouse=True)
 def _from_one_constant_on() -> Iterator[None]:
+    """And crowds of few, whatever they owe: the cases here have few queries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choices, "MANY_LANES", 1)
         patch.setattr(choices, "MANY_LANES_PER_KEY", 1)
+        patch.setattr(gathering, "_pay_in_lanes", lambda *given: True)
         yield
 
 
@@ -191,6 +194,25 @@ def test_a_long_life(is_banded: bool, keys: str, rest: str, tmp_path: Any, rows_
             rows += twins.assert_same(minute * MINUTE if dice.chance(20) else None)
     assert rows > 300
     assert sum(rows_of_crowds) > 100
+
+
+@pytest.mark.parametrize("rest", ["", " EMIT CHANGES"])
+def test_few_that_owe_many_instants_are_emitted_one_by_one(rest: str, rows_of_crowds: list[int]) -> None:
+    """A crowd of six pays at an instant or six; at thirty its members are read sooner alone. The rows are the same."""
+    twins, dice = Twins({f"q{each}": rule(each, "k", each, rest=rest) for each in range(6)}), SeededDice(3)
+    twins.push(events(0, dice))
+    twins.assert_same(until=MINUTE)
+    now, rows = 1, 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathering, "_pay_in_lanes", PAY_IN_LANES)
+        for minutes, is_read in ((1, True), (30, False), (1, True), (6, True), (7, False), (2, True)):
+            rows_of_crowds.clear()
+            for minute in range(now, now + minutes):
+                twins.push(events(minute, dice))
+            now += minutes
+            rows += twins.assert_same(until=now * MINUTE)
+            assert bool(rows_of_crowds) == is_read, minutes
+    assert rows > 100
 
 
 @pytest.mark.parametrize("rest", ["", " EMIT CHANGES"])

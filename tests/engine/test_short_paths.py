@@ -40,7 +40,10 @@ WINDOWS = (
     "[RANGE 20 MICROSECONDS TO 4 MICROSECONDS SLIDE 2 MICROSECONDS]",
     "[RANGE 4 MICROSECONDS SLIDE 1 MICROSECOND]",
     "[ROWS 3]",
+    "[ROWS 6 TO 2]",
+    "[ROWS 8 SLIDE 3]",
 )
+TIME_WINDOWS = tuple(each for each in WINDOWS if "RANGE" in each)
 KEYS = ("", "k", "n", "k, n")
 KEYS_ASKED: dict[str, list[Any]] = {"": [], "k": [1, 9], "n": ["a", "z"], "k, n": [(1, "a"), (9, "b")]}
 HAVING = ("", "HAVING COUNT(*) > 1", "HAVING SUM(i) > 2")
@@ -145,7 +148,7 @@ def check(engine: muntin.Engine, name: str, key: Any, at: int | None) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(rows=events, windows=st.lists(st.sampled_from(WINDOWS[:-1]), min_size=1, max_size=4), at=asked_at)
+@given(rows=events, windows=st.lists(st.sampled_from(TIME_WINDOWS), min_size=1, max_size=4), at=asked_at)
 def test_many_queries_at_once_and_one_by_one(
     rows: list[tuple[Any, ...]], windows: list[str], at: int | None
 ) -> None:
@@ -193,3 +196,31 @@ def test_short_paths_are_taken() -> None:
     assert short.lane_reader_of(state, "lane") is not None
     assert short.key_reader_of(state, "run") is not None
     assert short.key_reader_of(state, "rows") is not None
+    engine.register("SELECT SUM(i) AS a FROM s [ROWS 7]", name="all rows")
+    assert short.reader_of(state, "all rows") is not None
+
+
+@pytest.mark.parametrize("window", ["[ROWS 7]", "[ROWS 7 TO 3]", "[ROWS 12 SLIDE 5]", "[ROWS 40 SLIDE 1]"])
+@pytest.mark.parametrize("comes", ["first", "late", "with a history", "before any event"])
+def test_rows_whose_events_are_forgotten(window: str, comes: str) -> None:
+    """At any instant, of a stream that has forgotten its oldest events, and of a query that came late."""
+    engine, sql = muntin.Engine(), f"SELECT SUM(i) AS a, COUNT(*) AS b FROM s {window}"
+    engine.execute(STREAM)
+    if comes == "first":
+        engine.register(sql, name="q")
+    for step in range(30):
+        if step == 0 and comes == "before any event":
+            engine.register(sql, name="q", backfill=four_events(-3))
+        engine.push("s", four_events(step))
+        engine.advance()
+        if step == 9 and comes in ("late", "with a history"):
+            history = four_events(8) if comes == "with a history" else None
+            engine.register(sql, name="q", backfill=history)
+        if "q" in engine.queries:
+            for instant in (None, *range(4 * step - 90, 4 * step + 6, 3)):
+                check(engine, "q", None, instant)
+
+
+def four_events(step: int) -> dict[str, list[Any]]:
+    at = [4 * step + each for each in (0, 0, 1, 3)]
+    return {"ts": at, "k": [1] * 4, "n": ["a"] * 4, "v": [0.5] * 4, "i": [step, 1, 2, 3]}

@@ -126,7 +126,7 @@ class RunSynopsis(Synopsis[Elements]):
         if window.is_time:
             located = self.locate(window.start(instants), instants - window.to, instants)
         else:
-            located = self._rows(window, window.settle_count(self._counts(instants)), instants)
+            located = self.locate_counts(window, window.settle_count(self._counts(instants)), instants)
         return self._found(window, located, wanted)
 
     def lookup_all(self, asked: Mapping[Window, Asked], width: int) -> dict[Window, Found]:
@@ -172,7 +172,7 @@ class RunSynopsis(Synopsis[Elements]):
     def lookup_counts(self, window: Window, moves: Moves, wanted: Sequence[Need], width: int) -> Found:
         """Partials of a ROWS window when the stream had given numbers of events."""
         count = window.settle_count(moves.seen)
-        return self._found(window, self._rows(window, count, np.full(len(count), 2**63 - 1)), wanted)
+        return self._found(window, self.locate_counts(window, count, np.full(len(count), 2**63 - 1)), wanted)
 
     def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
         """Where the number of events passed a multiple of the slide by events in [after, until)."""
@@ -203,6 +203,16 @@ class RunSynopsis(Synopsis[Elements]):
         self._tracks = {}
         self.fit(self.needs)
 
+    def locate_counts(self, window: Window, count: Ints, asked_at: Ints) -> Located:
+        """Where a ROWS window lies after so many events, which is asked at some instants; refused as in `locate`."""
+        ring = self._ring
+        at, oldest = ring.at, np.full(len(count), ring.dropped)
+        lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(at), asked_at)
+        held = hi > lo
+        start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
+        start[held], end[held] = at[(lo - oldest)[held]], at[(hi - oldest)[held] - 1] + 1
+        return Located(lo, hi, start, end, is_whole)
+
     def partials_of(self, located: Located, wanted: Sequence[Need]) -> dict[Need, Partial]:
         """What runs hold, of one window or of many."""
         partials: dict[Need, Partial] = {}
@@ -232,12 +242,3 @@ class RunSynopsis(Synopsis[Elements]):
         """How many events there were before each instant."""
         ring = self._ring
         return ring.dropped + ring.at.searchsorted(instants)
-
-    def _rows(self, window: Window, count: Ints, asked_at: Ints) -> Located:
-        ring = self._ring
-        at, oldest = ring.at, np.full(len(count), ring.dropped)
-        lo, hi, is_whole = self.locate_rows(window, count, oldest, oldest + len(at), asked_at)
-        held = hi > lo
-        start, end = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
-        start[held], end[held] = at[(lo - oldest)[held]], at[(hi - oldest)[held] - 1] + 1
-        return Located(lo, hi, start, end, is_whole)

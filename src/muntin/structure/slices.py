@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 from math import inf
 
 import numpy as np
@@ -132,7 +133,13 @@ class Slices(Synopsis[SliceStore]):
         partials: list[dict[Need, Partial]] = [{} for _ in windows]
         needs = list(dict.fromkeys(need for each in asked.values() for need in each.needs))
         needs.sort(key=lambda need: -len(self._rows[need].start(0)))  # sums, which take longest, first
-        wanted = [np.array([need in asked[window].needs for window in windows]) for need in needs]
+        # most windows want the same, and needs take long to compare
+        sets = {id(each.needs): frozenset(each.needs) for each in asked.values()}
+        which_set = [id(each.needs) for each in asked.values()]
+        wanted = [
+            np.array([in_set[each] for each in which_set])
+            for in_set in ({each: need in some for each, some in sets.items()} for need in needs)
+        ]
         places = [np.flatnonzero(wants[which]) for wants in wanted]
         # each component has rows of its own
         reading = [
@@ -143,17 +150,16 @@ class Slices(Synopsis[SliceStore]):
         for need, wants, read in zip(
             needs, wanted, self.store.crew.fit_for(slots).share(reading), strict=True
         ):
-            edges = np.cumsum(
-                [0, *(count * width for count, is_in in zip(counts, wants, strict=True) if is_in)]
-            )
-            for place, begin, end in zip(np.flatnonzero(wants), edges[:-1], edges[1:], strict=True):
-                partials[place][need] = tuple(array[begin:end] for array in read)
-        ends = np.cumsum(counts).tolist()
+            some = np.flatnonzero(wants).tolist()
+            spans = _spans([counts[place] * width for place in some])
+            parts = zip(*([array[span] for span in spans] for array in read), strict=True)
+            for place, part in zip(some, parts, strict=True):
+                partials[place][need] = part
+        spans = _spans(counts)
+        runs = map(Located, *([side[span] for span in spans] for side in located))
         return {
-            window: self.found(
-                window, Located(*(side[end - count : end] for side in located)), partial, width
-            )
-            for window, partial, count, end in zip(windows, partials, counts, ends, strict=True)
+            window: self.found(window, run, part, width)
+            for window, run, part in zip(windows, runs, partials, strict=True)
         }
 
     def renumber_keys(self, new_id: Ints) -> None:
@@ -191,3 +197,9 @@ class Slices(Synopsis[SliceStore]):
             visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
         rows.consider(visited, width)
         return out
+
+
+def _spans(sizes: Sequence[int]) -> list[slice]:
+    """Where things of some sizes lie that stand one after the other."""
+    ends = list(accumulate(sizes, initial=0))
+    return [slice(lo, hi) for lo, hi in pairwise(ends)]

@@ -181,7 +181,7 @@ class Bundle:
 
 def _reader(state: State, name: str) -> PointReader:
     reader = reader_of(state, name)
-    if reader is None or reader.first is None:
+    if reader is None or reader.first is None or not reader.is_by_time:
         raise MuntinError(f"lookup_many cannot answer '{name}': {_why_not(state, name)}; use lookup")
     return reader
 

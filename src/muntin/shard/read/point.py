@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from muntin.aggregates import AGGREGATES, Aggregate
 from muntin.answer import is_plain
+from muntin.arrays import LONG_AGO
 from muntin.plan.placement import Placed
 from muntin.query import Query
 from muntin.shard.read.reading import answer_type, call_of
@@ -106,6 +108,45 @@ class PointPlace:
         return self.store.run(start, instant - self._to)
 
 
+class RowsPlace(PointPlace):
+    """A ROWS window, which ends at the last event before the instant."""
+
+    def locate(self, instant: int) -> Located:
+        """Where the window lies that is looked up at an instant, with the times of its first and last event."""
+        kept, store = self._kept(instant), self.store
+        if kept is None:
+            return self._asked(instant)
+        lo, hi = kept
+        if lo == hi:
+            return Located(lo, hi, 0, 0, True)
+        first, last = (
+            store.edges(each, each + 1)[0].item() for each in (lo - store.dropped, hi - 1 - store.dropped)
+        )
+        return Located(lo, hi, first, last + 1, True)
+
+    def run(self, instant: int) -> tuple[int, int]:
+        return self._kept(instant) or self._asked(instant)[:2]
+
+    def _kept(self, instant: int) -> tuple[int, int] | None:
+        """The run that the window is; None if not all of it is kept for certain."""
+        store, window = self.store, self.window
+        count = self._count(instant)
+        lo, hi = count - window.size, count - window.to
+        if store.began_at == LONG_AGO and not store.dropped:  # the stream may be younger than the window
+            return max(0, lo), max(0, hi)
+        knows_count = store.knows_count or not window.slide
+        return (lo, hi) if lo >= store.dropped and knows_count else None
+
+    def _asked(self, instant: int) -> Located:
+        """What the synopsis says, which knows what was lost, and may refuse."""
+        count = np.array([self._count(instant)])
+        found = self.synopses[0].locate_counts(self.window, count, np.array([instant]))
+        return Located(*(each.item() for each in found))
+
+    def _count(self, instant: int) -> int:
+        return int(self.window.settle_count(self.store.run(LONG_AGO, instant)[1]))
+
+
 class PointPart(NamedTuple):
     """One component of a call."""
 
@@ -149,17 +190,18 @@ class PointReader:
         is_call = [each if isinstance(each, int) else None for each in found]
         # the first output, if it is nothing but the answer of a call
         self.first = self._readings[is_call[0]] if is_call and is_call[0] is not None else None
+        self.is_by_time = all(window.is_time for _, window in self._places)
         self._row = SingleRow(query, is_call)
 
     @staticmethod
     def serves(state: State, name: str) -> bool:
-        """Whether a query can be read this way: time windows, no keys, no HAVING, numbers only."""
+        """Whether a query can be read this way: no sessions, no keys, no HAVING, numbers only."""
         query, placement = state.registrations[name].query, state.manager.placements[name]
         return (
             not query.keys
             and query.having is None
             and query.window is not None
-            and all(demand.window.is_time for _, demand in placement.all())
+            and not any(demand.window.is_session for _, demand in placement.all())
             and all(isinstance(state.synopses[number], RunSynopsis) for number, _ in placement.all())
             and all(_are_together(state, parts) for parts in placement.calls)
             and all(is_plain(output.expression.type) for output in query.outputs)
@@ -183,7 +225,8 @@ class PointReader:
             for reading in (self._presence, *self._readings)
         )
         window = found[self._presence.place]
-        start, end = (None, None) if instant is None else (window.start, window.end)
+        is_known = instant is not None and (self._presence.place.window.is_time or window.end > window.start)
+        start, end = (window.start, window.end) if is_known else (None, None)
         return self._row.table(values, start, end, complete)
 
     def _instant(self, at: int | None) -> int | None:
@@ -197,7 +240,10 @@ class PointReader:
     def _reading(self, state: State, aggregate: Aggregate, placed: Sequence[Placed]) -> PointCall:
         parts = [_part(state, each) for each in placed]
         store, window = parts[0].synopsis.store, placed[0][1].window
-        place = self._places.setdefault((id(store), window), PointPlace(store, window))
+        place = self._places.get((id(store), window))
+        if place is None:
+            place = (PointPlace if window.is_time else RowsPlace)(store, window)
+            self._places[id(store), window] = place
         place.synopses += [part.synopsis for part in parts if part.synopsis not in place.synopses]
         return PointCall(aggregate, place, parts)
 
