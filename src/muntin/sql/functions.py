@@ -276,7 +276,9 @@ def _fits_decimal(value: Datum, kind: pa.DataType) -> Datum:
         value = _cast(value, pa.decimal256(76, WIDEST))
     if pa.types.is_floating(value.type):
         bound = 10.0 ** (kind.precision - kind.scale)
-        return pc.and_(pc.is_finite(value), pc.less(pc.abs(pc.round(value, ndigits=kind.scale)), bound))
+        near = pc.less(pc.abs(value), 2 * bound)  # what is greater would overflow in rounding
+        value = pc.if_else(near, value, pa.scalar(0.0, value.type))
+        return pc.and_(near, pc.less(pc.abs(pc.round(value, ndigits=kind.scale)), bound))
     if pa.types.is_integer(value.type):
         value = pc.cast(value, type_of(digits_of(value.type)))
     wide = narrowed(value, pa.decimal256(76, kind.scale))
