@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -46,3 +50,53 @@ def test_floats_at_the_ends(name: str) -> None:
 def test_a_double_that_no_bigint_holds() -> None:
     column = pa.array([2.0**63, -(2.0**63), 2.0**63 - 1024, -(2.0**63) - 2048])
     assert tried("TRY_CAST(x AS BIGINT)", column) == [None, -(2**63), 2**63 - 1024, None]
+
+
+WRITTEN = {
+    "BIGINT": {
+        " 12 ": 12,
+        "\u00a07": 7,
+        "+5": 5,
+        "+-5": None,
+        "0x1F": 31,
+        "0" * 40 + "1": 1,
+        "12a": None,
+        "": None,
+    },
+    "UBIGINT": {"-0": 0, "-1": None, "18446744073709551615": 2**64 - 1},
+    "DOUBLE": {" 1e3": 1000.0, "nan(x)": math.nan, "+-5": None, "-.5": -0.5, "1e": None},
+    "DECIMAL(6, 2)": {"1e3": Decimal("1000.00"), " 9.995": Decimal("10.00"), "1e9": None},
+    "DATE": {
+        " 2020-02-29 ": date(2020, 2, 29),
+        "2020-01-31T12:00:00.5Z": date(2020, 1, 31),
+        "2020-02-30": None,
+    },
+    "TIMESTAMP": {
+        "2020-01-31T12:00:00Z": datetime(2020, 1, 31, 12),
+        "2020-01-31 12": datetime(2020, 1, 31, 12),
+        "2020-01-31T12:00:00+02:00": None,
+        "1969-12-31 23:59:59.999999": datetime(1969, 12, 31, 23, 59, 59, 999999),
+        "2020-01-31 12:00:60": None,
+    },
+    "TIMESTAMP_S": {"2020-01-31 12:00:00.25": datetime(2020, 1, 31, 12)},
+    "TIMESTAMP_NS": {"9999-12-31": None, "2020-01-31": datetime(2020, 1, 31)},
+    "TIMESTAMPTZ": {
+        "2020-01-31": datetime(2020, 1, 31, tzinfo=UTC),
+        "2020-01-31 12:00:00": datetime(2020, 1, 31, 12, tzinfo=UTC),
+        "2020-01-31T12:00:00+02:00": datetime(2020, 1, 31, 10, tzinfo=UTC),
+    },
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_text_becomes_does_not_depend_on_the_others(name: str) -> None:
+    """In one batch with a text that is nothing, TRY_CAST goes another way than alone."""
+    for written, meant in WRITTEN[name].items():
+        for beside in ([], ["nothing"], ["12", "2020-01-31 10:00:00", "nothing"]):
+            got = tried(f"TRY_CAST(x AS {name})", pa.array([*beside, written]))[-1]
+            assert got == meant or (got != got and meant != meant), (written, beside)
+        try:
+            (cast,) = tried(f"CAST(x AS {name})", pa.array([written]))
+        except MuntinError:
+            cast = None
+        assert cast == meant or (cast != cast and meant != meant), written

@@ -66,6 +66,14 @@ FAULTS = [
     ("CREATE TABLE t (x INT PRIMARY KEY); INSERT INTO t VALUES »1", "expected '(' and the values of a row, found '1'"),
     ("CREATE TABLE t (x INT PRIMARY KEY); INSERT INTO t VALUES (1), »(2, 3)", "a row has 2 values, and there are 1"),
     ("CREATE TABLE t (x INT PRIMARY KEY); INSERT INTO t VALUES (»3000000000)", "no value of column 'x'"),
+    (
+        "CREATE TABLE t (x INT PRIMARY KEY, y DECIMAL(6, 2)); INSERT INTO t VALUES (1, »10000)",
+        "10000 has more digits than column 'y', a DECIMAL(6, 2)",
+    ),
+    (
+        "CREATE TABLE t (x INT PRIMARY KEY, y DECIMAL(6, 2)); INSERT INTO t VALUES (1, 9.99), (2, »9.999)",
+        "9.999 has more digits than column 'y', a DECIMAL(6, 2)",
+    ),
     ("DELETE »t", "expected FROM and a table after DELETE, found 't'"),
     ("CREATE TABLE t (x INT PRIMARY KEY); DELETE FROM t »USING u", "unexpected 'USING' after the end"),
     ("CREATE TABLE t (x INT PRIMARY KEY); SELECT »y FROM t", "table 't' has no column 'y'; there are: x"),

@@ -45,6 +45,7 @@ from muntin.sql.type_name import type_name
 
 _INSTANT, _SPAN = pa.timestamp("us"), pa.duration("us")
 _MOST_DIGITS = 18
+_WHOLE = 2.0**52  # floats from here on are whole numbers
 _LARGEST = 2**63 - 1
 _WIDEST_SHIFT = 62  # of Arrow's kernels, which leave a number as it is that is to be shifted further
 
@@ -246,7 +247,12 @@ def _log(node: Log, build: Build) -> Term:
 
 
 def _sign(value: Datum) -> Datum:
-    return pc.sign(value) if is_decimal(value.type) else pc.cast(pc.sign(value), value.type)
+    if is_decimal(value.type):
+        return pc.sign(value)
+    signs = pc.cast(pc.sign(value), value.type)
+    if not pa.types.is_floating(value.type):
+        return signs
+    return pc.if_else(pc.is_nan(value), pa.scalar(0.0, value.type), signs)
 
 
 def _floor(value: Datum) -> Datum:
@@ -266,7 +272,26 @@ def _rounded(value: Datum, digits: int) -> Datum:
         return rounded(value, digits)
     if pa.types.is_integer(value.type) and digits >= 0:
         return value
+    if pa.types.is_floating(value.type):
+        return _rounded_float(value, digits)
     return pc.round(value, ndigits=digits, round_mode="half_towards_infinity")
+
+
+def _rounded_float(value: Datum, digits: int) -> Datum:
+    """As DuckDB: what is scaled by a power of ten is rounded, and scaled back.
+
+    A number that has no such digits is left as it is, since Arrow would overflow; and Arrow, which adds a half, takes
+    the greatest number below a half for a half.
+    """
+    power = pa.scalar(10.0 ** abs(digits), value.type)
+    scale, scale_back = (pc.multiply, pc.divide) if digits >= 0 else (pc.divide, pc.multiply)
+    scaled = scale(value, power)
+    size, nothing = pc.abs(scaled), pa.scalar(0.0, value.type)
+    has_digits = pc.less(size, pa.scalar(_WHOLE, value.type))
+    is_below = pc.less(size, pa.scalar(0.5, value.type))
+    whole = pc.round(pc.if_else(has_digits, scaled, nothing), round_mode="half_towards_infinity")
+    made = scale_back(pc.if_else(is_below, nothing, whole), power)
+    return pc.if_else(has_digits, made, value)
 
 
 def _round(node: exp.Round, build: Build) -> Term:

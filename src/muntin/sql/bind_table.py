@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -110,12 +111,20 @@ def _value(node: exp.Expr, field: pa.Field) -> pa.Scalar:
         if given == "text" and wanted == "time":
             return pc.cast(pc.cast(found, pa.timestamp("us")), field.type)
         if is_decimal(field.type) and (exact := exact_value(term_of(node, _CONSTANTS))) is not None:
-            return pa.scalar(exact, field.type)
+            return _decimal(exact, field, node)
         if given == wanted:
             return pc.cast(found, field.type)
     except (pa.ArrowException, ValueError) as error:
         raise misfit(node, f"it is no value of column '{field.name}': {str(error).splitlines()[0]}") from None
     raise misfit(node, f"{type_name(found.type)} where column '{field.name}' is {type_name(field.type)}")
+
+
+def _decimal(exact: Decimal, field: pa.Field, node: exp.Expr) -> pa.Scalar:
+    try:
+        return pa.scalar(exact, field.type)
+    except pa.ArrowInvalid:
+        message = f"{exact:f} has more digits than column '{field.name}', a {type_name(field.type)}"
+        raise misfit(node, message) from None
 
 
 # Rows that are found.

@@ -159,11 +159,15 @@ _CONVERTS = {
     "span": {"span"},
     "null": {"number", "boolean", "text", "time"},
 }
-_INTEGER = r"^\s*[+-]?\d{1,37}\s*$"
-_REAL = r"(?i)^\s*[+-]?(\d+(\.\d*)?(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*$"
+_TZ = pa.timestamp("us", "UTC")
+_INTEGER = r"^[+-]?\d{1,37}$"
+_REAL = r"(?i)^[+-]?(\d+(\.\d*)?(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)$"
 _DECIMAL = r"^[+-]?(\d{1,37}(\.\d{0,37})?|\.\d{1,37})$"
 _TRUTH = r"(?i)^(true|false|0|1)$"
-_TIME = r"^\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?Z?)?$"
+_TIME = r"^\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,9})?)?Z?)?)?$"
+_ZONED = _TIME.replace("Z?", r"(Z|[+-]\d\d(:?\d\d)?)?")
+# Rare ways to write a number that Arrow reads, too: so few that each may be tried alone.
+_ODD = r"(?i)^[+-]?(0x[0-9a-f]+|0\d{37,}|nan\(.*|[\d.]+e[+-]?\d+)$"
 
 
 def _cast(value: Datum, kind: pa.DataType) -> Datum:
@@ -174,17 +178,31 @@ def _cast(value: Datum, kind: pa.DataType) -> Datum:
     if pa.types.is_date(kind) and pa.types.is_timestamp(value.type):
         value = pc.floor_temporal(value, unit="day")
     if kind_of(value.type) == "text" and kind_of(kind) in ("number", "time"):
-        value = pc.utf8_trim_whitespace(value)
-        if kind_of(kind) == "number":
-            value = pc.replace_substring_regex(value, r"^\+", "")
+        value = _plain(value, kind)
         if is_decimal(kind):
             return from_text(value, kind)
+        if kind_of(kind) == "time" and kind not in (pa.timestamp("us"), pa.timestamp("ns"), _TZ):
+            return _cast(pc.cast(value, pa.timestamp("us")), kind)
     if is_decimal(kind) and pa.types.is_boolean(value.type):
         value = pc.cast(value, pa.int8())
     if is_decimal(kind) and pa.types.is_integer(value.type):
         value = pc.cast(value, type_of(digits_of(value.type)))
     is_inexact = pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
     return pc.cast(value, kind, safe=not is_inexact)
+
+
+def _plain(value: Datum, kind: pa.DataType) -> Datum:
+    """Texts as Arrow reads them: without spaces around, the plus of a number, and the Z of a time in UTC."""
+    value = pc.utf8_trim_whitespace(value)
+    if kind == _TZ:
+        value = pc.replace_substring_regex(value, r"^(\d+-\d+-\d+)$", r"\1T00:00")
+        return pc.replace_substring_regex(value, r"^(\S+[ T][\d:.]+)$", r"\1Z")
+    if kind_of(kind) == "time":
+        return pc.replace_substring_regex(value, r"(:\d\d(\.\d+)?)Z$", r"\1")
+    value = pc.replace_substring_regex(value, r"^\+([^+-])", r"\1")
+    if pa.types.is_unsigned_integer(kind):
+        value = pc.replace_substring_regex(value, r"^-(0+)$", r"\1")
+    return value
 
 
 def _cast_decimal(value: Datum, kind: pa.DataType) -> Datum:
@@ -200,12 +218,36 @@ def _cast_decimal(value: Datum, kind: pa.DataType) -> Datum:
 
 
 def _try_cast(value: Datum, kind: pa.DataType) -> Datum:
-    """As `_cast`, with NULL for what it would fail at: fits are marked first, then converted."""
+    """As `_cast`, with NULL for what it would fail at, whatever else is in the batch.
+
+    What fits by its looks is converted in bulk, and so are most batches. `_fits` may be wrong about a value that is
+    written oddly, so what fails is looked for, and what looks odd is tried.
+    """
     try:
         return _cast(value, kind)
     except pa.ArrowInvalid:
-        fits = _fits(value, kind)
-    return _cast(pc.if_else(pc.coalesce(fits, pa.scalar(False)), value, pa.scalar(None, value.type)), kind)
+        if isinstance(value, pa.Scalar):
+            return pa.scalar(None, kind)
+    fits = pc.coalesce(_fits(value, kind), pa.scalar(False))
+    nothing = pa.scalar(None, value.type)
+    made = _convertible(pc.if_else(fits, value, nothing), kind)
+    if kind_of(value.type) != "text" or kind_of(kind) != "number":
+        return made
+    odd = pc.and_not(pc.match_substring_regex(pc.utf8_trim_whitespace(value), _ODD), fits)
+    if not pc.any(odd).as_py():
+        return made
+    return pc.coalesce(made, _convertible(pc.if_else(odd, value, nothing), kind))
+
+
+def _convertible(value: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As `_cast`, with NULL for what it fails at: that is found by halving."""
+    try:
+        return _cast(value, kind)
+    except pa.ArrowInvalid:
+        if len(value) == 1:
+            return pa.nulls(1, kind)
+    middle = len(value) // 2
+    return pa.concat_arrays([_convertible(value[:middle], kind), _convertible(value[middle:], kind)])
 
 
 def _fits(value: Datum, kind: pa.DataType) -> Datum:
@@ -215,6 +257,7 @@ def _fits(value: Datum, kind: pa.DataType) -> Datum:
         value = rounded(value, 0)
     if kind_of(value.type) == "number":
         return _in_bounds(value, kind)
+    value = _plain(value, kind) if kind_of(kind) == "time" else pc.utf8_trim_whitespace(value)
     if pa.types.is_integer(kind):
         digits = pc.if_else(pc.match_substring_regex(value, _INTEGER), value, pa.scalar(None, value.type))
         return _in_bounds(_cast(digits, pa.decimal128(38, 0)), kind)
@@ -222,7 +265,7 @@ def _fits(value: Datum, kind: pa.DataType) -> Datum:
         return pc.match_substring_regex(value, _TRUTH)
     if kind_of(kind) == "number":
         return pc.match_substring_regex(value, _REAL)
-    return _is_time(value)
+    return _is_time(value, _ZONED if kind == _TZ else _TIME)
 
 
 def _fits_decimal(value: Datum, kind: pa.DataType) -> Datum:
@@ -233,7 +276,9 @@ def _fits_decimal(value: Datum, kind: pa.DataType) -> Datum:
         value = _cast(value, pa.decimal256(76, WIDEST))
     if pa.types.is_floating(value.type):
         bound = 10.0 ** (kind.precision - kind.scale)
-        return pc.and_(pc.is_finite(value), pc.less(pc.abs(pc.round(value, ndigits=kind.scale)), bound))
+        near = pc.less(pc.abs(value), 2 * bound)  # what is greater would overflow in rounding
+        value = pc.if_else(near, value, pa.scalar(0.0, value.type))
+        return pc.and_(near, pc.less(pc.abs(pc.round(value, ndigits=kind.scale)), bound))
     if pa.types.is_integer(value.type):
         value = pc.cast(value, type_of(digits_of(value.type)))
     wide = narrowed(value, pa.decimal256(76, kind.scale))
@@ -252,8 +297,8 @@ def _in_bounds(value: Datum, kind: pa.DataType) -> Datum:
     return pc.and_(above, pc.less(wide, pa.scalar(high, pa.decimal128(38, 0))))
 
 
-def _is_time(value: Datum) -> Datum:
-    shaped = pc.if_else(pc.match_substring_regex(value, _TIME), value, pa.scalar(None, value.type))
+def _is_time(value: Datum, pattern: str) -> Datum:
+    shaped = pc.if_else(pc.match_substring_regex(value, pattern), value, pa.scalar(None, value.type))
     day = pc.utf8_slice_codeunits(shaped, 0, 10)
     # the 30th of February is read as the 1st of March: only a day that reads back as itself is one
     read = pc.strptime(day, format="%Y-%m-%d", unit="s", error_is_null=True)
