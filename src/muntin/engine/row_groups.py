@@ -1,8 +1,8 @@
 """Row groups: how the rows of a Parquet file come, whole groups where those are small.
 
-Arrow decodes a group that is asked for whole in three quarters of the time that it takes to hand out the same rows batch
-by batch. But it is all in memory then, so this is for groups whose values have a fixed width and take few bytes. Texts
-may be any length, and a group of a file may be the whole file.
+Arrow decodes a group that is asked for whole in three quarters of the time that it takes to hand out the same rows
+batch by batch. But all of it is in memory then, so this is for groups whose values have a fixed width and take few
+bytes: texts may be any length, and a group may be the whole file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ def read_groups(
     """All rows in order, as batches that end at multiples of `batch_rows` where that takes no copy; the columns in the
     order of the file."""
     seen = 0
-    for is_whole, groups in groupby(range(file.num_row_groups), lambda group: _is_small(file, columns, group)):
+    for is_whole, groups in groupby(
+        range(file.num_row_groups), lambda group: _is_small(file, columns, group)
+    ):
         if is_whole:
-            batches = (batch for group in groups for batch in file.read_row_group(group, columns).to_batches())
+            batches = (
+                batch for group in groups for batch in file.read_row_group(group, columns).to_batches()
+            )
         else:
             batches = file.iter_batches(batch_rows, row_groups=list(groups), columns=columns)
         for batch in batches:

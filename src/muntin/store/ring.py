@@ -168,11 +168,15 @@ class EventRing(Sequence):
             self._columns.extend(arrivals)
             return
         first_moved = int(np.searchsorted(at, batch.at[0], side="right"))
-        merged = {name: np.concatenate([self[name][first_moved:], new]) for name, new in arrivals.items()}
+        earlier = int(np.searchsorted(batch.at, at[-1]))  # than the latest so far: few events, as a rule
+        merged = {
+            name: np.concatenate([self[name][first_moved:], new[:earlier]]) for name, new in arrivals.items()
+        }
         order = np.argsort(merged["at"], kind="stable")  # ties keep the order of arrival
         self._columns.truncate(first_moved)
         self.changed_from = self.dropped + first_moved
         self._columns.extend({name: array[order] for name, array in merged.items()})
+        self._columns.extend({name: new[earlier:] for name, new in arrivals.items()})
 
     def by_key(
         self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int
