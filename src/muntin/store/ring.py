@@ -79,16 +79,19 @@ class EventRing(Sequence):
 
     def column(self, input: Input, where: Expression | None, part: slice | Ints) -> tuple[Array, Bools]:
         """Values of an input, and which of them are not NULL and pass both filters."""
-        if input.argument is None:
-            value: Array = self.at[part]
-            valid = np.ones(len(value), np.bool_)
+        value: Array = self["at" if input.argument is None else f"value {input.argument.sql}"][part]
+        return value, self.valid(input, where, part)
+
+    def valid(self, input: Input, where: Expression | None, part: slice | Ints) -> Bools:
+        """Which of these values are not NULL and pass both filters."""
+        if input.argument is not None:
+            valid: Bools = self[f"valid {input.argument.sql}"][part]
         else:
-            value = self[f"value {input.argument.sql}"][part]
-            valid = self[f"valid {input.argument.sql}"][part]
+            valid = np.ones(len(self.at[part] if isinstance(part, slice) else part), np.bool_)
         for predicate in (where, input.filter):
             if predicate is not None:
                 valid = valid & self[f"mask {predicate.sql}"][part]
-        return value, valid
+        return valid
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         value, valid = self.column(need.input, where, slice(lo, hi))
