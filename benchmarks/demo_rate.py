@@ -21,9 +21,8 @@ COLUMNS = [
 NOTES = f"""\
 What `muntin demo` does without its display: trades of 5,000 symbols are pushed to 1,000 queries and 100,000 rows of
 subscriptions, and `advance(together=True)` gives out every window that closed. CPU time of the process, after the first
-minute of event time; the demo's batches have {BATCH_ROWS:,} events, and its engine has two threads, as in the last column
-but one. Rows are fewer in larger batches, since windows
-without SLIDE are answered once for each."""
+minute of event time; the demo's batches have {BATCH_ROWS:,} events, and its engine has two threads where there are two
+cores. Rows are fewer in larger batches, since windows without SLIDE are answered once for each."""
 
 
 def run(quick: bool) -> Result:
