@@ -15,29 +15,34 @@ COLUMNS = [
     Column("batch", "events a batch", ",d"), Column("queries", "queries", ",d"),
     Column("draw", "drawing, us per event", ".2f"), Column("push", "push, us per event", ".2f"),
     Column("answer", "answers, us per event", ".2f"), Column("rate", "million events/s of CPU time", ".2f"),
-    Column("wall", "million events/s by the clock", ".2f"), Column("rows", "rows", ",d"),
+    Column("wall", "million events/s by the clock", ".2f"),
+    Column("two", "by the clock, 2 threads", ".2f"), Column("rows", "rows", ",d"),
 ]  # fmt: skip
 NOTES = f"""\
 What `muntin demo` does without its display: trades of 5,000 symbols are pushed to 1,000 queries and 100,000 rows of
 subscriptions, and `advance(together=True)` gives out every window that closed. CPU time of the process, after the first
-minute of event time; the demo's batches have {BATCH_ROWS:,} events. Rows are fewer in larger batches, since windows
-without SLIDE are answered once for each."""
+minute of event time; the demo's batches have {BATCH_ROWS:,} events, and its engine has two threads where there are two
+cores. Rows are fewer in larger batches, since windows without SLIDE are answered once for each."""
 
 
 def run(quick: bool) -> Result:
     """Replay the same events in batches of three sizes."""
     blocks, queries = (24, 60) if quick else (64, 1_000)
-    rows = [measure(size, blocks, queries) for size in (BLOCK, BATCH_ROWS, 2 * BATCH_ROWS)]
+    rows = []
+    for size in (BLOCK, BATCH_ROWS, 2 * BATCH_ROWS):
+        alone, together = (measure(size, blocks, queries, threads) for threads in (1, 2))
+        assert alone["rows"] == together["rows"]
+        rows.append(alone | {"two": together["wall"]})
     return Result(
         "demo_rate", "The demo's thousand queries", " ".join(NOTES.split()), COLUMNS, rows, {"blocks": blocks}
     )
 
 
-def measure(size: int, blocks: int, queries: int) -> dict[str, Any]:
-    """One size of batches."""
+def measure(size: int, blocks: int, queries: int, threads: int) -> dict[str, Any]:
+    """One size of batches, on so many threads."""
     source = trade_source(queries, 0, None)
     stream = TradeStream(seed=0, rate=20_000.0, late=2e-6)
-    engine = Engine()
+    engine = Engine(threads=threads)
     engine.execute(source.create_statement)
     for name, table in source.tables.items():
         engine.load(name, table)

@@ -37,6 +37,12 @@ COMPONENTS = [
 ]
 
 
+@pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["far", "near"])
+def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells are asked for ahead where they are far, and only there."""
+    monkeypatch.setattr("muntin.store.together._NEAR", request.param)
+
+
 def needs_of(argument: Expression, components: tuple[str, ...], counts_every: bool) -> dict[Need, bool]:
     some = [Need(Input(argument), component) for component in components]
     return dict.fromkeys([EVERY, *some] if counts_every or not some else some, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -44,12 +45,13 @@ def open_source(name: str, queries: int, seed: int, events: int | None = None) -
 
 
 AHEAD = 4  # batches drawn before they are asked for
+THREADS = min(2, os.cpu_count() or 1)  # that share the work of a batch; more would have too little to do
 
 
 def play(source: Source, display: Display, seconds: float, started: float) -> Progress:
     """Replay `source` for up to `seconds` after its first batch, whose time may go into compiling
     kernels; `started` is the `time.perf_counter()` of the command."""
-    engine = Engine()
+    engine = Engine(threads=THREADS)
     progress = Progress(queries=len(source.queries))
     watch = AlertWatch(tuple(name for name in source.watched if name in source.queries))
     display.say(f"muntin demo: stream '{source.stream}', {source.title}")

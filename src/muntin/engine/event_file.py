@@ -22,6 +22,7 @@ import pyarrow.parquet
 from muntin.derived import WindowStream
 from muntin.engine.catalog import Asked, Catalog
 from muntin.engine.read_ahead import read_ahead
+from muntin.engine.row_groups import read_groups
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
 from muntin.join_query import JoinQuery
 from muntin.plan.request import Request
@@ -81,11 +82,11 @@ class EventFile(Generic[S]):
         return min(1.0, self.bytes_read / self.bytes) if self.bytes else 1.0
 
     def _read_parquet(self, batch_rows: int) -> Iterator[_Read]:
-        with pa.parquet.ParquetFile(self.path) as file:
+        with pa.parquet.ParquetFile(self.path, pre_buffer=False) as file:  # a thread reads ahead in any case
             self._check_schema(file.schema_arrow)
             rows = max(file.metadata.num_rows, 1)
             seen = 0
-            for batch in file.iter_batches(batch_rows, columns=self.stream.schema.names):
+            for batch in read_groups(file, self.stream.schema.names, batch_rows):
                 seen += batch.num_rows
                 yield batch.select(self.stream.schema.names), self.bytes * seen // rows
 

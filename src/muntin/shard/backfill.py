@@ -65,16 +65,17 @@ class Backfill:
         for batch in history:
             events = to_record_batch(stream, batch)
             at = to_times(stream, events)
-            if self.seam is not None and len(at) and int(at.max()) >= self.seam:
+            in_order = bool(ascends(at))
+            if self.seam is not None and len(at) and _greatest(at, in_order) >= self.seam:
                 kept = at < self.seam
                 events, at = events.filter(pa.array(kept)), at[kept]
             if not len(at):
                 continue
-            start, end = int(at.min()), int(at.max()) + 1
+            start, end = int(at[0] if in_order else at.min()), _greatest(at, in_order) + 1
             self._refuse_disorder(start)
             old = self.history or History(start, end)
             self.history = History(min(start, old.start), max(end, old.end))
-            self._insert(events, at)
+            self._insert(events, at, in_order)
             self._forget()
 
     def take_held(self) -> list[pa.RecordBatch]:
@@ -85,7 +86,8 @@ class Backfill:
     def catch_up(self, live: Iterable[pa.RecordBatch]) -> None:
         """Take in batches that the stream has accepted since the seam."""
         for events in live:
-            self._insert(events, to_times(self.state.stream, events))
+            at = to_times(self.state.stream, events)
+            self._insert(events, at, bool(ascends(at)))
 
     def finish(self) -> None:
         """All of the history is there: what lies before it is not known."""
@@ -102,9 +104,8 @@ class Backfill:
             return self.owed_from
         return self.history.end if self.owed_from is None else max(self.history.end, self.owed_from)
 
-    def _insert(self, events: pa.RecordBatch, at: Ints) -> None:
+    def _insert(self, events: pa.RecordBatch, at: Ints, in_order: bool) -> None:
         state = self.state
-        in_order = bool(ascends(at))
         prepared = prepare(events, at, in_order, state.wanted, state.texts, state.keys, state.crew)
         state.clock.observe(at, in_order, 0)
         state.meter.time_insertion(state.stores, prepared, state.crew)
@@ -132,3 +133,7 @@ class Backfill:
             self.state.forget_before(latest, settled=LONG_AGO)
         else:
             self.state.forget_before(min(latest, self.owed_from))
+
+
+def _greatest(at: Ints, in_order: bool) -> int:
+    return int(at[-1] if in_order else at.max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -72,6 +73,21 @@ def to_times(stream: Stream, batch: pa.RecordBatch) -> np.ndarray:
             f"time column '{stream.time}' lies outside the years 1 to 9999 in row {row}; integers are microseconds"
         )
     return at
+
+
+_FEW_GONE = (
+    64  # rows: to copy the runs between them takes a tenth of the time of Arrow's filter, which looks at each
+)
+
+
+def kept_rows(batch: pa.RecordBatch, kept: np.ndarray) -> pa.RecordBatch:
+    """The rows that are kept, in their order."""
+    gone = np.flatnonzero(~kept)
+    if len(gone) > _FEW_GONE:
+        return batch.filter(pa.array(kept))
+    edges = itertools.pairwise([-1, *gone.tolist(), len(kept)])
+    runs = [batch.slice(lo + 1, hi - lo - 1) for lo, hi in edges if hi - lo > 1]
+    return pa.concat_batches(runs) if runs else batch.slice(0, 0)
 
 
 def to_table(batch: Any) -> pa.Table:

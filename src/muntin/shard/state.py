@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from muntin.arrays import LONG_AGO, Ints
 from muntin.crew import ALONE, Crew
@@ -36,7 +35,7 @@ from muntin.shard.make_store import make_store
 from muntin.shard.moving import Movers
 from muntin.shard.plan_again import plan_again
 from muntin.shard.read.prepared import Prepared
-from muntin.shard.record_batch import to_record_batch, to_times
+from muntin.shard.record_batch import kept_rows, to_record_batch, to_times
 from muntin.shard.registration import Owed, Registration
 from muntin.shard.sweepers import Sweepers
 from muntin.shard.table_join.joined_rows import Owns
@@ -294,7 +293,7 @@ class State:
         ascends, kept, late, ahead = self.clock.judge(at)
         if kept is None:
             return Admitted(events, at, ascends, 0)
-        return Admitted(events.filter(pa.array(kept)), at[kept], ascends, late, ahead)
+        return Admitted(kept_rows(events, kept), at[kept], ascends, late, ahead)
 
     def take_in(self, admitted: Admitted) -> int:
         """Take in events that were admitted just now; all or nothing."""

@@ -17,6 +17,8 @@ from muntin.arrays import LONG_AGO, Arrays, Ints
 from muntin.store.saved import Saved
 from muntin.window import Window
 
+_MANY = 16  # instants of a slice on average, for a search to be quicker than to divide each
+
 
 class Grid:
     """
@@ -61,6 +63,16 @@ class Grid:
 
     def start_of(self, at: Ints) -> Ints:
         return at - at % (self._step if len(self._step) == 1 else self.step_at(at))
+
+    def starts_of(self, at: Ints) -> Ints:
+        """`start_of` ascending instants: nothing is divided where many of them lie in one slice."""
+        first = int(self.start_of(at[:1])[0])
+        slices = (int(at[-1]) - first) // self.step + 1
+        if slices * _MANY > len(at) or not self.is_uniform_from(first):
+            return self.start_of(at)
+        starts = first + np.arange(slices) * self.step
+        edges = np.searchsorted(at, starts[1:])
+        return starts.repeat(np.diff(edges, prepend=0, append=len(at)))
 
     def end_of(self, start: Ints) -> Ints:
         ends = start + self.step_at(start)

@@ -190,7 +190,7 @@ class KeyRuns:
         for argument, values in self._value.items():
             values[place] = self._ring[f"value {argument.sql}"][part]
         for input, valid in self._valid.items():
-            given = self._ring.column(input, None, part)[1]
+            given = self._ring.valid(input, None, part)
             valid[place] = given
             if not given.all():
                 self._partial.add(input)

@@ -79,16 +79,19 @@ class EventRing(Sequence):
 
     def column(self, input: Input, where: Expression | None, part: slice | Ints) -> tuple[Array, Bools]:
         """Values of an input, and which of them are not NULL and pass both filters."""
-        if input.argument is None:
-            value: Array = self.at[part]
-            valid = np.ones(len(value), np.bool_)
+        value: Array = self["at" if input.argument is None else f"value {input.argument.sql}"][part]
+        return value, self.valid(input, where, part)
+
+    def valid(self, input: Input, where: Expression | None, part: slice | Ints) -> Bools:
+        """Which of these values are not NULL and pass both filters."""
+        if input.argument is not None:
+            valid: Bools = self[f"valid {input.argument.sql}"][part]
         else:
-            value = self[f"value {input.argument.sql}"][part]
-            valid = self[f"valid {input.argument.sql}"][part]
+            valid = np.ones(len(self.at[part] if isinstance(part, slice) else part), np.bool_)
         for predicate in (where, input.filter):
             if predicate is not None:
                 valid = valid & self[f"mask {predicate.sql}"][part]
-        return value, valid
+        return valid
 
     def lifted(self, need: Need, where: Expression | None, lo: int, hi: int) -> Partial:
         value, valid = self.column(need.input, where, slice(lo, hi))
@@ -168,11 +171,15 @@ class EventRing(Sequence):
             self._columns.extend(arrivals)
             return
         first_moved = int(np.searchsorted(at, batch.at[0], side="right"))
-        merged = {name: np.concatenate([self[name][first_moved:], new]) for name, new in arrivals.items()}
+        earlier = int(np.searchsorted(batch.at, at[-1]))  # than the latest so far: few events, as a rule
+        merged = {
+            name: np.concatenate([self[name][first_moved:], new[:earlier]]) for name, new in arrivals.items()
+        }
         order = np.argsort(merged["at"], kind="stable")  # ties keep the order of arrival
         self._columns.truncate(first_moved)
         self.changed_from = self.dropped + first_moved
         self._columns.extend({name: array[order] for name, array in merged.items()})
+        self._columns.extend({name: new[earlier:] for name, new in arrivals.items()})
 
     def by_key(
         self, need: Need, where: Expression | None, keys: tuple[Expression, ...], lo: int, hi: int

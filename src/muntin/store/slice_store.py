@@ -232,7 +232,7 @@ class SliceStore(Sequence):
 
     def _rewrite(self, batch: Batch) -> None:
         """Lay out anew all slices from the first one that the batch touches on."""
-        event_slice = self.grid.start_of(batch.at)
+        event_slice = self.grid.starts_of(batch.at)
         first = int(np.searchsorted(self._slices["start"], event_slice[0]))
         self.changed_from = self.dropped + first
         untouched = self.first_cell(first)

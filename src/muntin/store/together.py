@@ -26,6 +26,8 @@ _OF_ONE_INPUT = ("count", "sum", "min", "max")  # in the order in which the kern
 _ALL_VALID = np.zeros(0, np.bool_)
 _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 _NO_NAME = ""
+_WORD = 8  # bytes of an element
+_NEAR = 1 << 19  # bytes that a core has near, whatever else it reads
 
 
 class Appended(NamedTuple):
@@ -89,7 +91,7 @@ class Together(NamedTuple):
         lo, hi, key, *where, cells, first_cell = place
         made: int = FOLD[self.kind](
             lo, hi, key, read_only(value), valid, is_all_valid, *where, cells["key"], cells["prior"], first_cell,
-            self.wanted, self.nothing, *self._arrays(cells),
+            self._wanted(place), self.nothing, *self._arrays(cells),
         )  # fmt: skip
         return made
 
@@ -98,9 +100,14 @@ class Together(NamedTuple):
         lo, hi, key, *where, cells, first_cell = place
         made: int = MERGE[self.kind](
             lo, hi, key, *where, cells["key"], cells["prior"], first_cell,
-            self.wanted, *self._arrays(younger), *self._arrays(cells),
+            self._wanted(place), *self._arrays(younger), *self._arrays(cells),
         )  # fmt: skip
         return made
+
+    def _wanted(self, place: Appended) -> tuple[bool, ...]:
+        """The components, and whether the newest cells of all keys are too many to be near."""
+        arrays = 1 + sum(name != _NO_NAME for name in self.names)  # the first says which cells these are
+        return *self.wanted, _WORD * arrays * len(place.last) > _NEAR
 
     def _arrays(self, cells: Arrays) -> list[Any]:
         """All that the kernels take, empty where nothing is wanted."""
