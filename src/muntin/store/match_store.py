@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.arrays import Arrays, Ints, order_of
+from muntin.arrays import Arrays, Ints, in_order
 from muntin.kernels.match import (
     choose_changing,
     choose_matches,
@@ -100,11 +100,9 @@ class MatchStore:
         count = self._many_fresh
         self._fresh, self._many_fresh = [], 0
         # by time first, which is nearly enough: those of one event come in their order
-        order = order_of(np.maximum(matches.left_at, matches.right_at))
+        later, order = in_order(np.maximum(matches.left_at, matches.right_at))
         new = Matches(*(array[order] for array in matches))
-        order = np.arange(count)
-        if sort_ties(*new, order, np.empty_like(order)):
-            new = Matches(*(array[order] for array in new))
+        sort_ties(later, *new, order, np.empty_like(order))
         all = self._settled
         cut = int(first_later(all.left_at, all.right_at, max(new.left_at[0], new.right_at[0])))
         late = len(self) - cut  # of those that are here, which the new ones are mixed with
