@@ -184,7 +184,7 @@ class Cohorts:
         """One cohort, of matches as they are kept."""
         asked = self.key.asked
         if asked is None or self._numbers is None:
-            order, lane = order_of(-until), np.zeros(len(matches), np.int32)
+            order, lane = order_of(-until), np.zeros(len(matches), np.int64)
             pairs = read_pairs(group, registration.query, matches[order], self.key.where)
         else:
             values = read_pairs(group, registration.query, matches, None).columns
@@ -242,9 +242,7 @@ class Cohorts:
         least = tick * self.key.slide - size
         before = least - self.key.slide if is_change else least
         begin, now, then = np.empty((3, len(registrations), count), np.int64)
-        find_fronts(
-            self._pairs["lane"], self._pairs["until"], start, lane, least, before, begin, now, then
-        )
+        find_fronts(self._pairs["lane"], self._pairs["until"], start, lane, least, before, begin, now, then)
         if not is_change:
             return Pieces(start, begin, now, 0)
         begin[:, :old] += now[:, :old]
@@ -271,7 +269,7 @@ class Cohorts:
         assert self._ticks == sorted(set(self._ticks))
         starts = [self._pairs.dropped, *self._ends[:-1]]
         assert not self._ends or self._ends[-1] == self._pairs.dropped + len(self._pairs)
-        for start, end, values in zip(starts, self._ends, self._values, strict=True):
+        for start, end, values in zip(starts, self._ends, self._values, strict=False):
             part = slice(start - self._pairs.dropped, end - self._pairs.dropped)
             lane, until = self._pairs["lane"][part], self._pairs["until"][part]
             assert len(until)

@@ -1,4 +1,4 @@
-"""Answers of joins from cohorts: pieces of what is there, or, if the pieces are small, copies made for many queries at once.
+"""Answers of joins from cohorts: pieces of what is there, or copies for many queries at once if pieces are small.
 
     many rows    a table of slices of cohorts, without a copy: a microsecond for each piece
     few rows     the rows of many queries are gathered into one table, and each answer is a slice of that table
