@@ -126,22 +126,32 @@ def test_an_answer_shares_what_the_last_one_had(monkeypatch: pytest.MonkeyPatch)
     assert len(places[-1]) == 8
 
 
-def test_small_answers_are_slices_of_one_table() -> None:
+@pytest.mark.parametrize("few", [0, 64])
+@pytest.mark.parametrize("emit", ["", "EMIT CHANGES"])
+def test_small_answers_are_slices_of_one_table(emit: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows that see a few pairs of each cohort: these are copied once for all of them, values, bounds and words
-    alike."""
-    engine = Engine()
-    engine.execute(STREAMS.format(0))
+    alike. Copied or cut, they are what is found anew for each window alone."""
+    monkeypatch.setattr(from_cohorts, "_FEW", few)
     texts = {
         f"q{size}": f"SELECT x, y FROM a [RANGE {size} SECONDS SLIDE 1 SECOND] JOIN b [RANGE {size} SECONDS] "
-        f"ON a.k = b.k EMIT CHANGES"
+        f"ON a.k = b.k WHERE a.k = {size % 3} {emit}"
         for size in range(1, 31)
     }
-    engine.register_many(texts)
-    for second in range(40):
-        for stream, value in (("a", "x"), ("b", "y")):
-            engine.push(stream, {"ts": [second * SECOND], "k": [1], value: [second]})
-        answers = engine.advance((second + 1) * SECOND)
-    for name in ("x", "y", "window_start", "window_end", "change", "leaves_at"):
-        chunks = [table[name].chunk(0) for table in answers.values() if table.num_rows]
-        assert len(chunks) == 30
+    found = []
+    for keys in (0, 4):
+        monkeypatch.setattr(cohorts, "_MOST_KEYS", keys)
+        engine = Engine()
+        engine.execute(STREAMS.format(0))
+        for second in range(40):
+            if second == 15:  # so that the longer ones are not complete
+                engine.register_many(texts)
+            for stream, value in (("a", "x"), ("b", "y")):
+                engine.push(stream, {"ts": [second * SECOND] * 3, "k": [0, 1, 2], value: [second, 7, 8]})
+            answers = engine.advance((second + 1) * SECOND)
+        found.append(answers)
+    alone, together = found
+    assert alone == together
+    assert len(together) == 30
+    for name in together["q9"].column_names if few else ():
+        chunks = [table[name].chunk(0) for table in together.values()]
         assert len({chunk.buffers()[-1].address for chunk in chunks}) == 1
