@@ -145,13 +145,17 @@ def test_small_answers_are_slices_of_one_table(emit: str, few: int, monkeypatch:
         for second in range(40):
             if second == 15:  # so that the longer ones are not complete
                 engine.register_many(texts)
+            keys = [0, 1, 2][second % 2 :]  # pairs of one lane leave when none of another does
             for stream, value in (("a", "x"), ("b", "y")):
-                engine.push(stream, {"ts": [second * SECOND] * 3, "k": [0, 1, 2], value: [second, 7, 8]})
+                engine.push(
+                    stream,
+                    {"ts": [second * SECOND] * len(keys), "k": keys, value: [second, 7, 8][: len(keys)]},
+                )
             answers = engine.advance((second + 1) * SECOND)
         found.append(answers)
     alone, together = found
     assert alone == together
-    assert len(together) == 30
+    assert len(together) > 20
     for name in together["q9"].column_names if few else ():
         chunks = [table[name].chunk(0) for table in together.values()]
         assert len({chunk.buffers()[-1].address for chunk in chunks}) == 1
